@@ -1,0 +1,78 @@
+# make demo   sets up what is missing and runs a real training on a real cluster in a box
+# make test   sets up what is missing and passes all tests
+# make setup  only sets up
+
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach each,python3.13 python3.12 python3.11 python3,$(shell $(each) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' 2> /dev/null && echo $(each))))
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+PACKAGES := openssh-client rsync python3-venv
+VERSION := $(shell cat pyproject.toml constraints.txt Makefile | sha256sum | cut -c 1-16)
+READY := .venv/.ready-$(VERSION)
+OPERA_READY := .venv-opera/.ready-$(VERSION)
+BLUEPRINT ?= mnist-pytorch-slurm
+# a folder with MNIST's own files, and the number of epochs, for make demo
+export MNIST EPOCHS
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: setup demo test unit integration lint clean
+.DELETE_ON_ERROR:
+
+setup: $(READY) $(OPERA_READY)
+
+# What is asked of dpkg is there already on most machines, and then neither root nor a network is needed.
+.venv/.packages:
+	@missing=$$(for each in $(PACKAGES); do dpkg -s $$each > /dev/null 2>&1 || echo $$each; done); \
+	if [ -n "$$missing" ]; then \
+		echo "installing $$missing"; \
+		$(ROOT) true || { echo "error: install these packages first: $$missing" >&2; exit 1; }; \
+		$(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get update -q > /dev/null && \
+		$(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y $$missing > /dev/null || exit 1; \
+	fi
+	@[ -n "$(PYTHON)" ] || { echo "error: Python 3.11 or later is needed (python3.11 on Debian 12, python3.12 on Ubuntu 24.04)" >&2; exit 1; }
+	@mkdir -p .venv && touch $@
+
+$(READY): | .venv/.packages
+	@echo "preparing .venv with the modak command"
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/pip install -q -c constraints.txt -e '.[test]' 2> >(grep -v "^WARNING: Location" >&2)
+	@touch $@
+
+# opera pins a PyYAML that is built here, with an older Cython, and wants pkg_resources.
+$(OPERA_READY): | .venv/.packages
+	@echo "preparing .venv-opera with opera"
+	@$(PYTHON) -m venv .venv-opera
+	@echo 'cython<3' > .venv-opera/constraints.txt
+	@PIP_CONSTRAINT=$(CURDIR)/.venv-opera/constraints.txt .venv-opera/bin/pip install -q 'setuptools<81' opera==0.7.0 -e . \
+		2> >(grep -v "^WARNING: Location" >&2)
+	@touch $@
+
+demo: $(READY)
+	@if [ "$$(id -u)" != 0 ] && ! sudo -n true 2> /dev/null; then \
+		echo "The testbed needs root, or sudo without a password, and here is neither." >&2; \
+		echo "Without it, train on this machine: .venv/bin/modak deploy mnist-pytorch-local" >&2; \
+		exit 1; \
+	fi
+	@.venv/bin/modak testbed up
+	@set -- $(BLUEPRINT); \
+	if [ -n "$$MNIST" ]; then set -- "$$@" --input "mnist=[\"$$(realpath -- "$$MNIST")\"]"; fi; \
+	if [ -n "$$EPOCHS" ]; then set -- "$$@" --input "epochs=$$EPOCHS"; fi; \
+	.venv/bin/modak deploy "$$@"
+
+test: lint unit integration
+
+lint: $(READY)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/ansible-lint --offline -q
+
+unit: $(READY)
+	.venv/bin/pytest -q tests/unit
+
+integration: $(READY) $(OPERA_READY)
+	.venv/bin/pytest -v tests/integration
+
+clean:
+	-.venv/bin/modak testbed down --purge
+	rm -rf .venv .venv-opera .modak

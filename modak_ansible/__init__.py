@@ -1,0 +1,1 @@
+"""Plans AI trainings with measured models and deploys them as optimised containers."""

@@ -1,0 +1,1 @@
+"""TOSCA in, model out; every mistake with its path, line and column."""

@@ -1,0 +1,32 @@
+"""Collects every mistake, so that a user mends them all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modak_ansible.errors import InvalidBlueprint, Location, Mistake
+
+
+class Mistakes:
+    """What was found so far."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Location, str, str], Mistake] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Mistake]:
+        return iter(sorted(self._found.values(), key=lambda each: (each.location, each.rule, each.message)))
+
+    def add(self, location: Location, rule: str, message: str, hint: str = "") -> None:
+        """Notes one mistake; the same one at the same place counts once."""
+        self._found.setdefault((location, rule, message), Mistake(location, rule, message, hint))
+
+    def raise_if_any(self) -> None:
+        """
+        Raises:
+            InvalidBlueprint: with all of them, in the order of the file.
+        """
+        if self._found:
+            raise InvalidBlueprint(list(self._found.values()))

@@ -1,0 +1,195 @@
+"""A blueprint and its inputs in, requests out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.blueprint.definitions import check_version, load_definitions
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.target_reader import TARGET, read_target
+from modak_ansible.blueprint.topology import Node, Topology, read_topology
+from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
+from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_yaml
+from modak_ansible.errors import Location
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Target
+
+SERVICE_FILE = "service.yaml"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Values for a blueprint's inputs: a file, and single ones that go before it."""
+
+    file: Path | None = None
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Blueprint:
+    """What a blueprint says.
+
+    Attributes:
+        path: the service template.
+        requests: one for every training, in the order of the file.
+        targets: every target by the name of its node.
+        related: for every node, the names of the trainings that it belongs to.
+        places: for every training, where the values of its request stand.
+        inputs: the values that were given for its inputs.
+    """
+
+    path: Path
+    requests: list[Request] = field(default_factory=list)
+    targets: dict[str, Target] = field(default_factory=dict)
+    related: dict[str, list[str]] = field(default_factory=dict)
+    places: dict[str, dict[str, Location]] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    def place(self, training: str, about: str) -> Location:
+        """Where the value stands that an error is about; the training itself when it stands nowhere."""
+        places = self.places.get(training, {})
+        return places.get(about) or places.get("") or Location(str(self.path))
+
+
+def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """What a blueprint asks for; whatever is wrong is noted, and what depends on it is left out.
+
+    Args:
+        path: the service template, or the folder that holds it as ``service.yaml``.
+        inputs: values for its inputs.
+        mistakes: collects every mistake, with its place.
+
+    Returns:
+        The blueprint, or None when it cannot be read at all.
+    """
+    path = path / SERVICE_FILE if path.is_dir() else path
+    if not path.is_file():
+        hint = "give the folder of a blueprint or its service.yaml"
+        mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
+        return None
+    root = read_yaml(path, mistakes)
+    given = _read_inputs(inputs, mistakes)
+    if root is None or not _is_service_template(root, mistakes):
+        return None
+    definitions = load_definitions(root, path.parent, mistakes)
+    topology = read_topology(root, definitions, given, mistakes)
+    blueprint = _Reader(path, topology, mistakes).read()
+    blueprint.inputs = given.plain() if given else {}
+    return blueprint
+
+
+def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
+    if not root.is_map:
+        mistakes.add(root.location, "tosca-version", "not a TOSCA file: it is not a mapping")
+        return False
+    return check_version(root, mistakes)
+
+
+def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item | None:
+    """The given values as one mapping; every value keeps the place where it was given."""
+    entries: dict[str, Item] = {}
+    keys: dict[str, Location] = {}
+    location = Location("--input")
+    if inputs.file is not None:
+        tree = read_yaml(inputs.file, mistakes)
+        location = Location(str(inputs.file))
+        if tree is not None and not tree.is_map:
+            mistakes.add(tree.location, "inputs-form", "an inputs file must be a mapping of names to values")
+        elif tree is not None:
+            entries, keys = dict(tree.entries), dict(tree.keys)
+    for name, text in inputs.values:
+        place = f"--input {name}"
+        value = parse_yaml(text, place, mistakes) if text.strip() else Item(Location(place), text, text)
+        if value is not None:
+            entries[name], keys[name] = value.at(Location(place)), Location(place)
+    return Item(location, entries, keys=keys)
+
+
+class _Reader:
+    def __init__(self, path: Path, topology: Topology, mistakes: Mistakes) -> None:
+        self._path = path
+        self._topology = topology
+        self._mistakes = mistakes
+
+    def read(self) -> Blueprint:
+        blueprint = Blueprint(self._path)
+        for node in self._topology.derived_from(TARGET):
+            target = read_target(self._topology, node, self._path.parent, self._mistakes)
+            if target:
+                blueprint.targets[node.name] = target
+        trainings = self._topology.derived_from(TRAINING)
+        if not trainings and self._topology.nodes:
+            place = self._topology.root.key_location("topology_template")
+            self._mistakes.add(place, "no-training", "the blueprint has no training", f"add a node of type {TRAINING}")
+        for node in trainings:
+            self._read_training(node, blueprint)
+        self._check_used(trainings)
+        return blueprint
+
+    def _read_training(self, node: Node, blueprint: Blueprint) -> None:
+        for name in (node.name, *node.requirements.values()):
+            blueprint.related.setdefault(name, []).append(node.name)
+        self._check_one_host(node)
+        target = blueprint.targets.get(node.requirements.get("host", ""))
+        reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes)
+        blueprint.places[node.name] = {"": node.item.key_location("type"), **_places(self._topology, node)}
+        request = reader.read(self._blueprint_name(), target)
+        if request:
+            blueprint.requests.append(request)
+
+    def _check_one_host(self, node: Node) -> None:
+        host = node.requirements.get("host")
+        for key in ("dataset", "image"):
+            other = self._topology.nodes.get(node.requirements.get(key, ""))
+            other_host = other.requirements.get("host") if other else None
+            if host and other and other_host and other_host != host:
+                self._mistakes.add(
+                    node.requirement_locations[key], "another-host", f"{other.name} is on {other_host}, not on {host}",
+                    f"host both on {host}",
+                )  # fmt: skip
+
+    def _check_used(self, trainings: list[Node]) -> None:
+        """A dataset or an image that no training reads is a slip of the pen, not a wish."""
+        used = {name for node in trainings for name in node.requirements.values()}
+        for kind in (DATASET, IMAGE):
+            for node in self._topology.derived_from(kind):
+                if node.name not in used and trainings:
+                    self._mistakes.add(
+                        node.item.location, "not-used", f"no training requires {node.name}",
+                        f"- {'dataset' if kind == DATASET else 'image'}: {node.name}",
+                    )  # fmt: skip
+
+    def _blueprint_name(self) -> str:
+        template_name = self._topology.root.get("metadata", "template_name")
+        if template_name and isinstance(template_name.value, str):
+            return template_name.value
+        return self._path.parent.resolve().name
+
+
+def _places(topology: Topology, node: Node) -> dict[str, Location]:
+    """Where the values stand that the planner may refuse."""
+    places: dict[str, Location] = {}
+    for owner, prefix in ((node, ""), *((topology.nodes.get(node.requirements.get(key, "")), key) for key in _OWNERS)):
+        if owner is None:
+            continue
+        if prefix:
+            places[prefix] = owner.item.location
+        for name, item in owner.properties.items():
+            _collect(item, f"{prefix}.{name}" if prefix else name, places)
+    return places
+
+
+_OWNERS = ("dataset", "image", "host")
+
+
+def _collect(item: Item, name: str, places: dict[str, Location]) -> None:
+    places[name] = item.location
+    children: dict[str, Any] = item.entries
+    for key, child in children.items():
+        _collect(child, f"{name}.{key}", places)

@@ -1,0 +1,124 @@
+"""What a text of a blueprint may look like where it reaches a shell, a scheduler, a path or a package name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
+_PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
+_URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
+_SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
+
+
+def shown(text: str) -> str:
+    """A text on one line, for a message."""
+    return text if text.isprintable() and len(text) <= 60 else repr(text[:57] + "..." if len(text) > 60 else text)
+
+
+def name_problem(text: str) -> str:
+    """What is wrong with the name of a job, partition or account; empty when nothing is."""
+    if _NAME.fullmatch(text):
+        return ""
+    return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def address_problem(text: str) -> str:
+    """What is wrong with a host's address; ssh would read a leading - as an option."""
+    return "" if _ADDRESS.fullmatch(text) else f"{shown(text)} is not a host's name or address"
+
+
+def user_problem(text: str) -> str:
+    return "" if _USER.fullmatch(text) else f"{shown(text)} is not a user's name"
+
+
+def path_problem(text: str) -> str:
+    """What is wrong with a path on the target, which ends in job scripts and container binds."""
+    if not text or not _PATH.fullmatch(text):
+        return f"{shown(text)} cannot be a path on the target: letters, digits and _ . + / @ % = - only"
+    if ".." in PurePosixPath(text).parts:
+        return f"{shown(text)} leads out of its folder"
+    return ""
+
+
+def bind_problem(text: str) -> str:
+    parts = text.split(":")
+    if len(parts) > 3 or any(path_problem(part) for part in parts):
+        return f"{shown(text)} is not a bind: source, source:destination or source:destination:ro"
+    return ""
+
+
+def module_problem(text: str) -> str:
+    return "" if _MODULE.fullmatch(text) else f"{shown(text)} is not the name of an environment module"
+
+
+def launcher_problem(text: str) -> str:
+    words = text.split(" ")
+    good = words and all(re.fullmatch(r"[A-Za-z0-9_./=:-]+", word, re.ASCII) for word in words)
+    return "" if good else f"{shown(text)} is not a command with plain options"
+
+
+def gpu_request_problem(text: str) -> str:
+    if not _GPU_REQUEST.fullmatch(text) or re.search(r"\{(?!count\})", text):
+        return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
+    return "" if "{count}" in text else f"{shown(text)} does not say where the {{count}} goes"
+
+
+def url_problem(text: str) -> str:
+    return "" if _URL.fullmatch(text) else f"{shown(text)} is not an http, https or file address"
+
+
+def checksum_problem(text: str) -> str:
+    return "" if _SHA256.fullmatch(text) else f"{shown(text)} is not a SHA-256: 64 hexadecimal digits"
+
+
+def variable_problem(text: str) -> str:
+    return "" if _VARIABLE.fullmatch(text) else f"{shown(text)} cannot be the name of an environment variable"
+
+
+def option_problem(text: str) -> str:
+    return "" if _OPTION.fullmatch(text) else f"{shown(text)} cannot be the name of an option; write it without dashes"
+
+
+def value_problem(text: str) -> str:
+    """What is wrong with an argument or the value of a variable; quoting takes care of all but control characters."""
+    return "" if text.isprintable() or not text else f"{shown(text)} holds a line break or another control character"
+
+
+def pattern_problem(text: str) -> str:
+    """What is wrong with a pattern for files below the script's folder."""
+    if not text or not text.isprintable() or text.startswith(("/", "~", "-")) or ".." in PurePosixPath(text).parts:
+        return f"{shown(text)} must be a path below the script's folder"
+    return ""
+
+
+def version_problem(text: str) -> str:
+    """What is wrong with a version or a range of versions."""
+    if _VERSION.fullmatch(text):
+        return ""
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return f'{shown(text)} is not a version or a range, such as "2.13" or ">=2.10,<3"'
+    return ""
+
+
+def requirement_problem(text: str) -> str:
+    """What is wrong with a line of requirements.txt; options and local files are not taken."""
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
+    if not text.isprintable():
+        return f"{shown(text)} holds a line break or another control character"
+    return f"{shown(text)}: give a package's name, not an address" if requirement.url else ""

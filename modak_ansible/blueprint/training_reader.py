@@ -1,0 +1,299 @@
+"""A training node with its dataset and image in, a request of the model out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from modak_ansible.blueprint import files, rules
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.topology import Node, Topology
+from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.errors import nearest
+from modak_ansible.model.application import Application, Optimisation, Resources, SourceFile
+from modak_ansible.model.dataset import DataFile, Dataset, DataSource
+from modak_ansible.model.quantities import parse_size, parse_walltime
+from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.target import Target
+
+TRAINING = "modak.nodes.Training"
+DATASET = "modak.nodes.Dataset"
+IMAGE = "modak.nodes.Image"
+_KEYWORDS = ("published", "digits")
+
+
+class TrainingReader:
+    """Reads one training; what is wrong is noted as a mistake."""
+
+    def __init__(self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> None:
+        self._topology = topology
+        self._node = node
+        self._folder = folder
+        self._mistakes = mistakes
+
+    def read(self, blueprint_name: str, target: Target | None) -> Request | None:
+        """The request, or None when it is too broken to be planned."""
+        before = len(self._mistakes)
+        problem = rules.name_problem(blueprint_name)
+        if problem:
+            place = self._topology.root.get("metadata", "template_name") or self._topology.root
+            self._mistakes.add(place.location, "unsafe-value", problem, "give metadata: { template_name: a-name }")
+        application = self._application(blueprint_name)
+        resources = self._resources()
+        dataset = self._dataset()
+        image = self._image()
+        has_data = dataset is None or dataset.sources
+        if target is None or application is None or resources is None or not has_data or len(self._mistakes) > before:
+            return None
+        return Request(
+            blueprint=blueprint_name,
+            training=self._node.name,
+            application=application,
+            resources=resources,
+            optimisation=self._optimisation(),
+            target=target,
+            dataset=dataset,
+            image=image,
+        )
+
+    # --- helpers
+
+    def _property(self, name: str) -> Item | None:
+        return self._node.properties.get(name)
+
+    def _note(self, item: Item, problem: str, hint: str = "", rule: str = "unsafe-value") -> bool:
+        if problem:
+            self._mistakes.add(item.location, rule, problem, hint)
+        return not problem
+
+    def _texts(self, name: str, rule: Callable[[str], str], rule_name: str = "unsafe-value") -> list[str]:
+        section = self._property(name)
+        elements = section.elements if section else []
+        return [str(each.value) for each in elements if self._note(each, rule(str(each.value)), rule=rule_name)]
+
+    # --- the application
+
+    def _application(self, name: str) -> Application | None:
+        script = self._script()
+        version = self._property("version")
+        if version and version.value:
+            self._note(version, rules.version_problem(str(version.value)), rule="version")
+        framework = self._property("framework")
+        arguments = self._arguments()
+        environment = self._environment()
+        requirements = self._texts("requirements_txt", rules.requirement_problem, "requirement")
+        outputs = self._texts("outputs", rules.pattern_problem)
+        if script is None or framework is None:
+            return None
+        folder, code = script
+        return Application(
+            name=name,
+            framework=str(framework.value),
+            version=str(version.value) if version else "",
+            folder=folder.as_posix() if folder != PurePosixPath(".") else "",
+            script=PurePosixPath(str(self._node.properties["script"].value)).name,
+            files=tuple(code),
+            requirements=tuple(requirements),
+            arguments=tuple(arguments),
+            environment=tuple(environment),
+            outputs=tuple(outputs),
+        )
+
+    def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
+        item = self._property("script")
+        if item is None:
+            return None
+        text = str(item.value)
+        path = PurePosixPath(text)
+        if path.is_absolute() or ".." in path.parts or not text.isprintable() or text.startswith(("-", "~")):
+            hint = "copy or link its folder into the blueprint's"
+            self._mistakes.add(item.location, "script-path", f"{text!r} is not below the blueprint's folder", hint)
+            return None
+        if not (self._folder / path).is_file():
+            beside = self._folder.glob("**/*.py")
+            hint = nearest(text, [each.relative_to(self._folder).as_posix() for each in beside])
+            self._mistakes.add(item.location, "file-not-found", f"there is no script {text} in {self._folder}", hint)
+            return None
+        patterns = self._texts("files", rules.pattern_problem) if self._property("files") else None
+        if patterns is not None:
+            patterns.append(path.name)
+        try:
+            code = files.code_files(self._folder / path.parent, patterns, is_blueprint=len(path.parts) == 1)
+        except (OSError, ValueError) as error:
+            hint = "name those that travel under files, and declare data as a dataset"
+            self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)
+            return None
+        return path.parent, code
+
+    def _arguments(self) -> list[tuple[str, str | bool]]:
+        section = self._property("arguments")
+        found: list[tuple[str, str | bool]] = []
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            good = self._note(place, rules.option_problem(name))
+            for value in item.elements or [item]:
+                text = self._scalar(value, f"the argument {name}")
+                if text is not None and good and self._note(value, rules.value_problem(str(text))):
+                    found.append((name, text))
+        return found
+
+    def _environment(self) -> list[tuple[str, str]]:
+        section = self._property("environment")
+        found: list[tuple[str, str]] = []
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            good = self._note(place, rules.variable_problem(name))
+            text = self._scalar(item, f"the variable {name}")
+            if text is not None and good and self._note(item, rules.value_problem(str(text))):
+                found.append((name, "1" if text is True else "0" if text is False else text))
+        return found
+
+    def _scalar(self, item: Item, what: str) -> str | bool | None:
+        """A value as it is written, or a truth value."""
+        if item.is_map or item.is_list or item.value is None:
+            self._mistakes.add(item.location, "wrong-type", f"{what} must be a single value")
+            return None
+        if isinstance(item.value, bool):
+            if item.text.lower() not in ("true", "false"):
+                hint = f'write "{item.text}" for the word, or true or false'
+                self._mistakes.add(item.location, "wrong-type", f"{what}: {item.text} is read as {item.value}", hint)
+            return item.value
+        return item.text
+
+    # --- resources
+
+    def _resources(self) -> Resources | None:
+        walltime = self._walltime()
+        record = self._property("resources")
+        values: dict[str, Any] = record.plain() if record else {}
+        memory = record.get("memory") if record else None
+        if memory is not None:
+            values["memory"] = parse_size(memory.text)
+        partition = record.get("partition") if record else None
+        if partition is not None:
+            self._note(partition, rules.name_problem(str(partition.value)))
+        return Resources(walltime=walltime, **values) if walltime else None
+
+    def _walltime(self) -> int | None:
+        item = self._property("walltime")
+        if item is None:
+            return None
+        try:
+            return parse_walltime(item.text)
+        except ValueError as error:
+            self._mistakes.add(item.location, "walltime", str(error))
+            return None
+
+    def _optimisation(self) -> Optimisation:
+        record = self._property("optimisation")
+        return Optimisation(**record.plain()) if record else Optimisation()
+
+    # --- the dataset and the image
+
+    def _dataset(self) -> Dataset | None:
+        node = self._topology.nodes.get(self._node.requirements.get("dataset", ""))
+        if node is None or "name" not in node.properties:
+            return None
+        name = node.properties["name"]
+        self._note(name, rules.name_problem(str(name.value)))
+        checksums = self._checksums(node)
+        section = node.properties.get("source")
+        elements = section.elements if section else []
+        if section and not elements:
+            self._mistakes.add(section.location, "dataset-source", "no source is given", "[ published, digits ]")
+        sources = [self._source(each, str(name.value), checksums) for each in elements]
+        size = node.properties.get("size")
+        return Dataset(
+            name=str(name.value),
+            format=str(node.properties["format"].value),
+            sources=tuple(each for each in sources if each),
+            checksums=tuple(sorted(checksums.items())),
+            size=parse_size(size.text) if size else None,
+        )
+
+    def _checksums(self, node: Node) -> dict[str, str]:
+        section = node.properties.get("checksum")
+        found: dict[str, str] = {}
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            problem = "" if rules.name_problem(name) == "" else f"{rules.shown(name)} is not a file's name"
+            if self._note(place, problem) and self._note(
+                item, rules.checksum_problem(str(item.value)), rule="checksum"
+            ):
+                found[name] = str(item.value).removeprefix("sha256:").lower()
+        return found
+
+    def _source(self, item: Item, name: str, checksums: dict[str, str]) -> DataSource | None:
+        text = str(item.value)
+        if text in _KEYWORDS:
+            return DataSource(kind="digits" if text == "digits" else "published")
+        if "://" in text:
+            if not self._note(item, rules.url_problem(text), rule="dataset-source"):
+                return None
+            if not checksums:
+                hint = "checksum: { file name: its SHA-256 }"
+                self._mistakes.add(item.location, "checksum", f"{text} has no checksums", hint)
+                return None
+            listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
+            return DataSource(kind="url", label=f"{name} from {text}", location=text, files=listed)
+        return self._local_source(item, text, name, checksums)
+
+    def _local_source(self, item: Item, text: str, name: str, checksums: dict[str, str]) -> DataSource | None:
+        path = self._folder / Path(text).expanduser()
+        if not path.is_dir():
+            hint = _elsewhere(text) or nearest(text, _KEYWORDS) or "a path is relative to the blueprint's folder"
+            self._mistakes.add(item.location, "file-not-found", f"there is no folder {text}", hint)
+            return None
+        try:
+            found = files.data_files(path)
+        except OSError as error:
+            self._mistakes.add(item.location, "file-unreadable", f"{text} cannot be read: {error.strerror}")
+            return None
+        if not found:
+            hint = "it must hold files such as train-images-idx3-ubyte.gz"
+            self._mistakes.add(item.location, "dataset-source", f"the folder {text} holds no IDX files", hint)
+            return None
+        for each in found:
+            expected = checksums.get(each.name)
+            if expected and expected != each.sha256:
+                self._mistakes.add(
+                    item.location, "checksum", f"{each.name} has the SHA-256 {each.sha256}, not {expected}",
+                    "fetch the file again",
+                )  # fmt: skip
+                return None
+        return DataSource(kind="folder", label=f"{name} from {text}", location=text, files=tuple(found))
+
+    def _image(self) -> GivenImage | None:
+        node = self._topology.nodes.get(self._node.requirements.get("image", ""))
+        if node is None or "source" not in node.properties:
+            return None
+        source, python = node.properties["source"], node.properties["python"]
+        self._note(source, _image_problem(str(source.value)), rule="image-source")
+        self._note(python, rules.path_problem(str(python.value)))
+        checksum = node.properties.get("checksum")
+        if checksum and checksum.value:
+            self._note(checksum, rules.checksum_problem(str(checksum.value)), rule="checksum")
+        digest = str(checksum.value).removeprefix("sha256:").lower() if checksum and checksum.value else None
+        return GivenImage(source=str(source.value), checksum=digest, python=str(python.value))
+
+
+def _elsewhere(text: str) -> str:
+    """A hint when a path that is looked for below the blueprint stands below the current folder."""
+    here = Path(text).expanduser()
+    return f"paths are relative to the blueprint's folder; write {here.resolve()}" if here.is_dir() else ""
+
+
+def _image_problem(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
+        return "" if good else f"{rules.shown(text)} is not docker://, oras:// or library:// with a name"
+    problem = rules.path_problem(text)
+    return problem or ("" if text.endswith(".sif") else f"{rules.shown(text)} is no address and no .sif file")
+
+
+def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Values of inputs, such as Ansible or opera hand them over, in the form that the reader takes."""
+    return tuple((name, json.dumps(value)) for name, value in sorted(values.items()))

@@ -1,0 +1,5 @@
+"""Which framework builds, base images and datasets are known: one YAML file each."""
+
+from modak_ansible.catalogue.reader import Base, Catalogue, Entry, KnownDataset, load_catalogue
+
+__all__ = ["Base", "Catalogue", "Entry", "KnownDataset", "load_catalogue"]

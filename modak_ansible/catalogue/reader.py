@@ -1,0 +1,117 @@
+"""Reads the catalogue's files and finds what fits a request."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+from modak_ansible.model.dataset import DataSource
+
+_FOLDER = Path(__file__).parent
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Base(Model):
+    """What an image begins with: a distribution with a Python."""
+
+    name: str
+    suite: str = Field(description="the Debian suite, for images that begin with debootstrap")
+    docker: str = Field(description="the image on a hub, for sites that reach one")
+    python: str = Field(description="the version of its Python, as major.minor")
+    packages: tuple[str, ...] = Field(description="Debian packages")
+    licence: str
+
+
+class Entry(Model):
+    """A build of a framework: where it comes from, what it needs, and how it is tried after the build."""
+
+    name: str
+    framework: str
+    version: str
+    origin: Literal["pip", "hub", "opt-build"]
+    compilers: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = Field(description="archspec names; a processor needs one of them or a descendant")
+    accelerator: str | None = None
+    base: str
+    requirements: tuple[str, ...] = Field(description="what pip installs, pinned")
+    index: str = Field(
+        default="", description="the framework's own package index, asked when pip's configured ones have not got it"
+    )
+    allocators: tuple[str, ...] = ()
+    thread_variables: tuple[str, ...] = Field(
+        default=(), description="environment variables that hold the number of threads"
+    )
+    probe: str = Field(description="Python that ends with success when the build works on the processor it runs on")
+    provenance: str
+    licence: str
+
+
+class KnownDataset(Model):
+    """A published dataset: its files with their checksums, and the addresses of folders that hold them."""
+
+    name: str
+    format: str
+    sources: tuple[DataSource, ...]
+    size: int = Field(description="bytes of all files")
+    licence: str
+
+
+class Catalogue(Model):
+    """All that is known."""
+
+    entries: tuple[Entry, ...]
+    bases: dict[str, Base]
+    datasets: dict[str, KnownDataset]
+
+    def of_framework(self, framework: str) -> list[Entry]:
+        """The builds of a framework, newest first."""
+        found = [entry for entry in self.entries if entry.framework == framework]
+        return sorted(found, key=lambda entry: (Version(entry.version), entry.name), reverse=True)
+
+
+def satisfies(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, lies in the wanted range, or begins with the wanted parts.
+
+    ``2`` takes 2.13.0 and ``2.1`` does not; an empty wish takes any.
+    """
+    if not wanted:
+        return True
+    if wanted[0].isdigit():
+        parts = wanted.split(".")
+        return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
+    return Version(version) in SpecifierSet(wanted)
+
+
+@cache
+def load_catalogue() -> Catalogue:
+    """The catalogue that ships with the project."""
+    return Catalogue(
+        entries=tuple(Entry(**_read(path)) for path in _files("entries")),
+        bases={base.name: base for base in (Base(**_read(path)) for path in _files("bases"))},
+        datasets={data.name: data for data in (_dataset(path) for path in _files("datasets"))},
+    )
+
+
+def _files(folder: str) -> list[Path]:
+    return sorted((_FOLDER / folder).glob("*.yaml"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.load(path.read_bytes(), Loader=_Loader)  # noqa: S506 - one of the safe loaders
+    return data
+
+
+def _dataset(path: Path) -> KnownDataset:
+    data = _read(path)
+    addresses = data.pop("addresses")
+    files = data.pop("files")
+    label = str(data["name"]).upper()
+    sources = [DataSource(kind="url", label=label, location=address, files=files) for address in addresses]
+    return KnownDataset(sources=tuple(sources), **data)

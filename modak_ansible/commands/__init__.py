@@ -1,0 +1,1 @@
+"""The modak command: one file a subcommand."""

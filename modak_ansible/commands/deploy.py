@@ -1,0 +1,71 @@
+"""modak deploy: carries a plan out, from the image to the results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, Training, given_inputs
+
+EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    as_json: Json = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
+) -> None:
+    """Build the image, stage the data, submit the job once, watch it, and bring back its results.
+
+    Run again, it goes on where it was, and changes nothing when all is done. Ctrl-C leaves what runs on the target
+    running; modak undeploy ends it.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.display import StageDisplay, print_pairs
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.planning import plan_blueprint
+    from modak_ansible.project import find_blueprint, state_folder
+    from modak_ansible.stages.results import summary_lines
+    from modak_ansible.target.files import read_json
+
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value), training)
+    state = state_folder(planned.blueprint.parent)
+    folder = planned.save(state / "deployments", state)
+    console = Console(stderr=as_json, highlight=False)
+    console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}")
+    variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
+    try:
+        with StageDisplay(console) as display:
+            outcome = run_playbook("deploy", variables, display)
+    except KeyboardInterrupt:
+        console.print(_after_interrupt(folder, blueprint), style="yellow")
+        raise
+    record = read_json(folder / "state.json") or {}
+    plan = planned.plan.model_dump(mode="json")
+    if as_json:
+        facts = {"digest": plan["digest"], "deployment": planned.plan.deployment, "changed": outcome.changed}
+        typer.echo(json.dumps({**facts, **record}, indent=2, sort_keys=True))
+        return
+    console.print()
+    print_pairs(console, summary_lines(plan, record))
+    if not outcome.changed:
+        console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
+
+
+def _after_interrupt(folder: Path, blueprint: str) -> str:
+    """What goes on after Ctrl-C, and what to do about it."""
+    from modak_ansible.target.files import read_json
+
+    job = (read_json(folder / "state.json") or {}).get("job", {})
+    if job.get("job_id"):
+        running = f"Job {job['job_id']} goes on"
+    else:
+        running = "A build or a transfer that had begun on the target goes on to its end"
+    return f"{running}. To follow it: modak deploy {blueprint}. To end it: modak undeploy {blueprint}."

@@ -1,0 +1,83 @@
+"""The modak command itself: its subcommands, and what a user sees of an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from importlib.metadata import version
+from typing import Any
+
+import typer
+
+from modak_ansible.commands import deploy, logs, plan, status, testbed, undeploy, validate
+from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError
+
+# typer carries click in itself and gives only some of its names
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+_ClickError: type[Any] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="modak",
+    help="Plans AI trainings with measured models and deploys them as optimised containers.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in (validate, plan, deploy, status, logs, undeploy):
+    app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
+app.add_typer(testbed.app)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    show_version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
+) -> None:
+    if show_version:
+        typer.echo(f"modak {version('modak-ansible')}")
+        raise typer.Exit
+
+
+def run() -> None:
+    """Runs the command line; whatever goes wrong ends in one clear message and an exit code."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = app(standalone_mode=False)
+    except ModakError as error:
+        _show(str(error))
+        return error.exit_code
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return USAGE
+        command = error.ctx.command_path if error.ctx else "modak"
+        _show(f"{error.format_message()}\n  see {command} --help")
+        return USAGE
+    except _ClickError as error:
+        _show(error.format_message())
+        return FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
+        _show(f"modak itself failed: {type(error).__name__}: {error}\n  please report it with {_keep_traceback()}")
+        return FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _show(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)  # noqa: T201
+
+
+def _keep_traceback() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="modak-error-", suffix=".txt", delete=False) as file:
+        traceback.print_exc(file=file)
+    return file.name

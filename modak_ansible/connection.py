@@ -1,0 +1,188 @@
+"""How a target is entered: one SSH configuration for Ansible, rsync and people, with host keys checked."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import TargetUnreachable
+from modak_ansible.model.target import Target
+from modak_ansible.project import control_folder
+
+TESTBED = "testbed"
+_CONNECT_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The way to a target.
+
+    Attributes:
+        address: what ssh is given; empty for this machine.
+        config: the SSH configuration that it is read with.
+        testbed_is_known: whether that configuration can know the testbed, which no name server does.
+    """
+
+    address: str
+    config: Path | None = None
+    testbed_is_known: bool = True
+
+    @property
+    def is_local(self) -> bool:
+        return self.config is None
+
+    def ssh_command(self) -> list[str]:
+        return ["ssh", "-F", str(self.config)]
+
+    def ansible_variables(self) -> dict[str, Any]:
+        """What Ansible's inventory says of the target."""
+        if self.is_local:
+            return {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        return {
+            "ansible_host": self.address,
+            "ansible_connection": "ssh",
+            "ansible_ssh_args": "",
+            "ansible_ssh_common_args": f"-F '{self.config}'",
+            "ansible_pipelining": True,
+            "ansible_python_interpreter": "auto_silent",
+        }
+
+    def check(self) -> None:
+        """Enters the target once.
+
+        Raises:
+            TargetUnreachable: with the reason and what to do about it.
+        """
+        if self.is_local:
+            return
+        if self.address == TESTBED and not self.testbed_is_known:
+            raise self._unreachable("", "Could not resolve hostname testbed")
+        command = [*self.ssh_command(), self.address, "true"]
+        try:
+            # the shared connection that stays open must not hold our pipes
+            result = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                timeout=_CONNECT_SECONDS + 15, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise self._unreachable("", "timed out") from None
+        except FileNotFoundError:
+            raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
+        if result.returncode == 255:
+            raise self._unreachable(result.stderr, result.stderr)
+        if result.returncode != 0:
+            raise TargetUnreachable(
+                f"{self.address} lets the user in and runs no commands: {_last_line(result.stderr)}",
+                hint=f"try it by hand: ssh {self.address} true",
+            )
+
+    def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
+        for pattern, words, hint in _REASONS:
+            if re.search(pattern, matched, re.IGNORECASE):
+                return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
+        hint = f"try it by hand: ssh -F {self.config} {self.address}"
+        return TargetUnreachable(f"{self.address} cannot be entered: {_last_line(said)}", hint=hint)
+
+
+_REASONS = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "has another host key than the one that is known: it may be another machine",
+        "if the change is expected, forget the old key: ssh-keygen -R HOST",
+    ),
+    (
+        r"Host key verification failed",
+        "has a host key that is not known",
+        "enter it once by hand and compare the key: ssh HOST",
+    ),
+    (
+        r"Permission denied|Too many authentication failures|no such identity",
+        "refuses the login",
+        "check username and identity_file, and that the key is in the target's authorized_keys: ssh HOST",
+    ),
+    (r"Connection refused", "refuses the connection", "check the address and the port, and that sshd runs there"),
+    (
+        r"timed out|timeout",
+        f"does not answer within {_CONNECT_SECONDS} s",
+        "check the address, the network and the firewall",
+    ),
+    (
+        r"Could not resolve hostname testbed\b",
+        "is not up",
+        "start it with: modak testbed up; or point the blueprint at a cluster of your own with -i inputs.yaml",
+    ),
+    (
+        r"Could not resolve hostname",
+        "is not the name of a host",
+        "check public_address, or give it a Host entry in ~/.ssh/config",
+    ),
+    (
+        r"No route to host|Network is unreachable",
+        "cannot be reached over the network",
+        "check the address and the network",
+    ),
+    (
+        r"Bad configuration|Bad owner or permissions",
+        "cannot be entered: the SSH configuration is wrong",
+        "ssh HOST says where",
+    ),
+)
+
+
+def connect(target: Target, state: Path, blueprint_folder: Path, folder: Path) -> Connection:
+    """The way to a target; writes the SSH configuration for it.
+
+    Args:
+        target: where to.
+        state: the project's state folder, which knows the testbed.
+        blueprint_folder: where a relative identity file is looked for.
+        folder: where the configuration is written.
+    """
+    if target.local:
+        return Connection("")
+    path = folder / "ssh_config"
+    text = _configuration(target, state, blueprint_folder)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    return Connection(target.address, path, _knows_testbed(state))
+
+
+def _knows_testbed(state: Path) -> bool:
+    own = Path("~/.ssh/config").expanduser()
+    return (state / "testbed" / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+def _configuration(target: Target, state: Path, blueprint_folder: Path) -> str:
+    lines = [f"Host {target.address}"]
+    if target.username:
+        lines.append(f"    User {target.username}")
+    if target.port:
+        lines.append(f"    Port {target.port}")
+    if target.identity_file:
+        key = blueprint_folder.resolve() / Path(target.identity_file).expanduser()
+        lines += [f'    IdentityFile "{key}"', "    IdentitiesOnly yes"]
+    lines += [
+        "Match all",
+        "    BatchMode yes",
+        f"    ConnectTimeout {_CONNECT_SECONDS}",
+        "    ServerAliveInterval 15",
+        "    ServerAliveCountMax 4",
+        "    ControlMaster auto",
+        "    ControlPersist 60",
+    ]
+    includes = [state / "testbed" / "ssh_config", Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    lines += [f'Include "{path}"' for path in includes]
+    # a connection is shared only by those who would have made the same one, with the same keys to compare
+    own = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    lines.insert(-len(includes), f'    ControlPath "{control_folder()}/{own}-%C"')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""Runs the project's playbooks; the only file that knows ansible-runner."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError
+from modak_ansible.project import shipped
+
+_PROGRESS = re.compile(r"modak (\w+) \| (.*)")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Listener(Protocol):
+    """Is told how a playbook gets on."""
+
+    def progress(self, stage: str, text: str) -> None:
+        """A line from a stage that is going on."""
+
+    def task(self, name: str) -> None:
+        """A task begins."""
+
+    def finished(self, action: str, result: dict[str, Any]) -> None:
+        """A task of ours has ended well."""
+
+
+class PlaybookError(ModakError):
+    """A playbook that failed, with the message of the task that made it fail."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass
+class PlaybookRun:
+    """How a playbook ended.
+
+    Attributes:
+        changed: tasks that changed something.
+        results: the last result of every action of ours, by the action's name.
+    """
+
+    changed: int = 0
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def run_playbook(
+    playbook: str, variables: dict[str, Any], listener: Listener | None = None, *, become_password: str | None = None
+) -> PlaybookRun:
+    """Runs one of the project's playbooks to its end.
+
+    Args:
+        playbook: its name below playbooks/, without the ending.
+        variables: extra variables.
+        listener: is told how it gets on.
+        become_password: for sudo, where that wants one.
+
+    Raises:
+        PlaybookError: a task failed; its message is the task's.
+        KeyboardInterrupt: the user, or a signal, ended it.
+    """
+    import ansible_runner  # noqa: PLC0415 - slow to import for commands that run no playbook
+
+    watcher = _Watcher(listener)
+    with tempfile.TemporaryDirectory(prefix="modak-run-") as private:
+        outcome = ansible_runner.run(
+            private_data_dir=private,
+            project_dir=str(shipped("playbooks")),
+            playbook=f"{playbook}.yml",
+            inventory="localhost,",
+            extravars=variables,
+            envvars=_environment(),
+            passwords={r"BECOME password.*:\s*?$": become_password} if become_password else None,
+            cmdline="--ask-become-pass" if become_password else None,
+            settings={"pexpect_timeout": 1},
+            event_handler=watcher.event,
+            quiet=True,
+        )
+    if outcome.status == "canceled":
+        raise KeyboardInterrupt
+    if outcome.status != "successful":
+        raise watcher.error()
+    return PlaybookRun(watcher.changed, watcher.results)
+
+
+class _Watcher:
+    """Turns ansible-runner's events into what a listener wants to know."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+        self._failure: tuple[str, int] | None = None
+        self._unparsed: list[str] = []
+        self.results: dict[str, dict[str, Any]] = {}
+        self.changed = 0
+
+    def event(self, event: dict[str, Any]) -> bool:
+        kind, data = event.get("event", ""), event.get("event_data", {})
+        if kind == "verbose":
+            self._line(event.get("stdout", ""))
+        elif kind == "playbook_on_task_start" and self._listener:
+            self._listener.task(data.get("task", ""))
+        elif kind == "runner_on_ok":
+            self._ok(data)
+        elif kind == "playbook_on_stats":
+            self.changed = sum((data.get("changed") or {}).values())
+        elif kind == "runner_on_failed" and not data.get("ignore_errors"):
+            self._failed(data, FAILED)
+        elif kind == "runner_on_unreachable":
+            self._failed(data, TARGET_UNREACHABLE)
+        return False
+
+    def error(self) -> PlaybookError:
+        if self._failure:
+            return PlaybookError(*self._failure)
+        said = "\n".join(self._unparsed[-5:]) or "ansible-playbook said nothing"
+        return PlaybookError(f"the playbook could not be run:\n{said}", FAILED)
+
+    def _line(self, text: str) -> None:
+        for raw in text.splitlines():
+            line = _COLOURS.sub("", raw).rstrip()
+            found = _PROGRESS.fullmatch(line)
+            if found and self._listener:
+                self._listener.progress(found.group(1), found.group(2))
+            elif line and not found:
+                self._unparsed.append(line)
+
+    def _ok(self, data: dict[str, Any]) -> None:
+        action, result = data.get("task_action", ""), data.get("res", {})
+        if action.startswith("modak_"):
+            self.results[action] = result
+            if self._listener:
+                self._listener.finished(action, result)
+
+    def _failed(self, data: dict[str, Any], code: int) -> None:
+        result = data.get("res", {})
+        message = str(result.get("msg") or result.get("stderr") or result.get("stdout") or "no reason given")
+        if not data.get("task_action", "").startswith("modak_") and data.get("task"):
+            message = f"{data['task']}: {message}"
+        if self._failure is None or data.get("task_action") == "ansible.builtin.fail":
+            self._failure = (message, int(result.get("exit_code") or code))
+
+
+def _environment() -> dict[str, str]:
+    """Ansible's settings: the project's own file, and the programs of this Python first."""
+    scripts = str(Path(sys.executable).parent)
+    return {
+        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(shipped("ansible.cfg")),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+        "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "0",
+    }

@@ -1,0 +1,103 @@
+"""The one root of every error that a user sees: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# Exit codes of the modak command; the README's table lists them.
+FAILED = 1
+USAGE = 2
+INVALID_BLUEPRINT = 3
+TARGET_UNREACHABLE = 4
+JOB_FAILED = 5
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in a file; lines and columns count from 1, and 0 means that the whole file is meant."""
+
+    path: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing wrong in a blueprint or an inputs file, with the rule that it breaks."""
+
+    location: Location
+    rule: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.location}: {self.rule}: {self.message}{hint}"
+
+
+class ModakError(Exception):
+    """An error for the user: never shown as a traceback."""
+
+    exit_code = FAILED
+
+    def __init__(self, message: str, *, location: Location | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        hint = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{hint}"
+
+
+class UsageError(ModakError):
+    """The command line asks for something that cannot be done as written."""
+
+    exit_code = USAGE
+
+
+class InvalidBlueprint(ModakError):
+    """A blueprint, its inputs or a file that it names is wrong; carries every mistake that was found."""
+
+    exit_code = INVALID_BLUEPRINT
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = sorted(mistakes, key=lambda mistake: (mistake.location, mistake.rule))
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class TargetUnreachable(ModakError):
+    """The target refuses, does not answer, or is not the host that it was."""
+
+    exit_code = TARGET_UNREACHABLE
+
+
+class JobFailed(ModakError):
+    """The job ended, and not with success."""
+
+    exit_code = JOB_FAILED
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint with the nearest valid name, or with all of them when none is near and they are few."""
+    names = sorted(set(valid))
+    if not names:
+        return ""
+    lowered = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {lowered[close[0]]}?"
+    # the last part of a dotted type name is what people remember
+    last = {each.rsplit(".", 1)[-1].lower(): each for each in names}
+    close = difflib.get_close_matches(name.rsplit(".", 1)[-1].lower(), last, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {last[close[0]]}?"
+    return f"valid: {', '.join(names)}" if len(names) <= 12 else ""

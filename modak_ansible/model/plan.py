@@ -1,0 +1,130 @@
+"""The plan: the one document that passes from the planner to the roles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from modak_ansible.model.application import Application
+from modak_ansible.model.base import Model
+from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.target import Scheduler, Target
+
+SCHEMA = "modak.plan/1"
+
+
+class Rejected(Model):
+    """An alternative that was not taken."""
+
+    value: str
+    reason: str
+
+
+class Choice(Model):
+    """What was decided in one matter, and why."""
+
+    name: str
+    value: str
+    reason: str
+    numerics: Literal["same", "reassociation", "any"] = Field(default="same", description="how far results may move")
+    evidence: str = Field(default="", description="where the reason was measured or documented")
+    rejected: tuple[Rejected, ...] = ()
+
+
+class Layer(Model):
+    """One definition and the image that it makes; named by the definition's digest."""
+
+    name: str
+    kind: Literal["build", "pull", "file", "venv"]
+    digest: str = Field(description="SHA-256 of the definition and of the layer below it")
+    definition: str = Field(description="a definition file, or the script that makes an environment")
+    path: str = Field(description="below the target's workspace, or absolute")
+    source: str = Field(default="", description="where an image that is not built comes from")
+    checksum: str = Field(default="", description="SHA-256 of a .sif file that is not built")
+
+
+class PlannedImage(Model):
+    """The image that the job runs in, and how it comes to be there."""
+
+    entry: str = Field(description="the catalogue entry, or the source of a given image")
+    container_runtime: str = Field(description="any, apptainer, singularity, or none for a virtual environment")
+    digest: str = Field(description="of the topmost layer")
+    definition: str = Field(description="of the topmost layer")
+    path: str = Field(description="of the topmost layer, below the target's workspace or absolute")
+    layers: tuple[Layer, ...] = Field(description="from the base upwards; the last one is the image")
+    python: str = Field(description="the interpreter inside")
+
+
+class PlannedDataset(Model):
+    """The data, and where it will lie."""
+
+    name: str
+    format: str
+    digest: str = Field(description="SHA-256 of what identifies the data: name, format, sources, checksums")
+    path: str = Field(description="below the target's workspace")
+    sources: tuple[DataSource, ...]
+    size: int | None = Field(default=None, description="bytes, when known")
+    staging: Literal["shared", "node-local"] = "shared"
+
+
+class PlannedJob(Model):
+    """The job as the scheduler will get it."""
+
+    scheduler: Scheduler
+    name: str
+    nodes: int
+    processes_per_node: int
+    cores_per_process: int | None
+    threads: int | None = Field(description="threads of a process; None leaves it to the framework")
+    memory: int | None = Field(default=None, description="bytes on each node")
+    accelerators: int = 0
+    partition: str | None = None
+    account: str | None = None
+    exclusive: bool = False
+    walltime: int = Field(description="seconds")
+    environment: dict[str, str] = Field(description="what the training sees besides the user's own environment")
+    script: str
+
+
+class Staged(Model):
+    """One thing that is brought to the target."""
+
+    what: str
+    source: str
+    destination: str = Field(description="below the target's workspace")
+    size: int | None = Field(default=None, description="bytes, when known")
+
+
+class Plan(Model):
+    """What will happen, why, and what was rejected; the digest is over everything else."""
+
+    schema_version: str = SCHEMA
+    digest: str
+    name: str
+    blueprint: str
+    training: str
+    application: Application
+    target: Target
+    image: PlannedImage
+    dataset: PlannedDataset | None
+    job: PlannedJob
+    staging: tuple[Staged, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def deployment(self) -> str:
+        """The name of this plan's deployment, unique to its digest."""
+        return f"{self.name}-{self.digest[:12]}"
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()

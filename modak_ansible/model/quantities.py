@@ -1,0 +1,83 @@
+"""Wall times and sizes, as people write them and as the code counts them: seconds and bytes."""
+
+from __future__ import annotations
+
+import re
+
+_WALLTIME = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<hours>\d{1,5}):(?P<minutes>\d{2}):(?P<seconds>\d{2})", re.ASCII)
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
+_FACTORS = {
+    "B": 1,
+    "KB": 10**3, "KIB": 2**10,
+    "MB": 10**6, "MIB": 2**20,
+    "GB": 10**9, "GIB": 2**30,
+    "TB": 10**12, "TIB": 2**40,
+}  # fmt: skip
+
+WALLTIME_FORMS = 'write it quoted, as "HH:MM:SS" or "D-HH:MM:SS", such as "00:30:00" or "2-12:00:00"'
+
+
+def parse_walltime(text: str) -> int:
+    """Seconds of a wall time such as ``00:30:00``, ``36:00:00`` or ``2-12:00:00``.
+
+    Forms that schedulers read differently (``30``, ``12:30``) are refused: Slurm takes the first for minutes and
+    Torque for seconds.
+
+    Raises:
+        ValueError: another form, minutes or seconds over 59, hours over 23 behind days, or no time at all.
+    """
+    match = _WALLTIME.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a wall time; {WALLTIME_FORMS}")
+    days, hours, minutes, seconds = (int(match[part] or 0) for part in ("days", "hours", "minutes", "seconds"))
+    if minutes > 59 or seconds > 59 or (match["days"] is not None and hours > 23):
+        raise ValueError(f"{text!r} is not a wall time: its minutes, seconds or hours are over the limit")
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if total == 0:
+        raise ValueError(f"a wall time of {text!r} leaves no time to run")
+    return total
+
+
+def format_walltime(seconds: int) -> str:
+    """``HH:MM:SS`` below a day, ``D-HH:MM:SS`` from there on."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    clock = f"{hour:02}:{minute:02}:{second:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as ``4 GB`` (powers of ten) or ``512 MiB`` (powers of two), as TOSCA writes them.
+
+    Raises:
+        ValueError: no number, or no unit that TOSCA knows.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f'{text!r} is not a size; write a number and a unit, such as "4 GB" or "512 MiB"')
+    return int(float(match["number"]) * _FACTORS[match["unit"].upper()])
+
+
+def format_size(count: int) -> str:
+    """A size for people, in powers of ten: ``387 MB``."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: ``0.4 s``, ``42 s``, ``4 min 10 s``, ``2 h 5 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, second = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {second} s" if second else f"{minutes} min"
+    hours, minute = divmod(minutes, 60)
+    return f"{hours} h {minute} min" if minute else f"{hours} h"

@@ -1,0 +1,29 @@
+"""All that a plan is made from."""
+
+from __future__ import annotations
+
+from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.base import Model
+from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.target import Target
+
+
+class GivenImage(Model):
+    """An image that is there already."""
+
+    source: str
+    checksum: str | None = None
+    python: str = "python3"
+
+
+class Request(Model):
+    """One training, as a blueprint asks for it."""
+
+    blueprint: str
+    training: str
+    application: Application
+    resources: Resources
+    optimisation: Optimisation
+    target: Target
+    dataset: Dataset | None = None
+    image: GivenImage | None = None

@@ -1,0 +1,100 @@
+"""Where a training runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+
+
+class Scheduler(StrEnum):
+    """Who starts jobs on the target; NONE runs them directly."""
+
+    SLURM = "slurm"
+    TORQUE = "torque"
+    NONE = "none"
+
+
+class Partition(Model):
+    """A Slurm partition or a Torque queue; what is None is not known, and not checked."""
+
+    name: str
+    nodes: int | None = None
+    cores: int | None = Field(default=None, description="cores of one node")
+    memory: int | None = Field(default=None, description="bytes of one node")
+    accelerators: int | None = Field(default=None, description="accelerators of one node")
+    walltime: int | None = Field(default=None, description="seconds, the longest job")
+    default: bool = False
+
+
+class Processor(Model):
+    """A node's processor and what was measured on it."""
+
+    architecture: str = "x86_64"
+    cores: int | None = None
+    memory: int | None = Field(default=None, description="bytes of one node")
+    peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision, one node")
+    memory_bandwidth: float | None = Field(default=None, description="GB/s, one node")
+
+
+class Accelerator(Model):
+    """A node's accelerators; none when count is 0."""
+
+    vendor: str | None = None
+    model: str | None = None
+    count: int = 0
+    memory: int | None = Field(default=None, description="bytes of one accelerator")
+
+
+class Storage(Model):
+    """A place for files on the target."""
+
+    path: str
+    sharing: str = "shared"
+    storage_class: str = "default-common"
+
+
+class Site(Model):
+    """A site's own ways; what is None or empty comes from the target's own configuration."""
+
+    account: str | None = None
+    partition: str | None = None
+    modules: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    launcher: str | None = None
+    gpu_request: str | None = None
+    apt_mirror: str | None = None
+    certificate_bundle: str | None = None
+    pip_index_url: str | None = None
+    pip_extra_index_urls: tuple[str, ...] = ()
+    pip_find_links: tuple[str, ...] = ()
+
+
+class Target(Model):
+    """A machine or a cluster, as a blueprint describes it."""
+
+    name: str
+    scheduler: Scheduler
+    local: bool = False
+    address: str = "localhost"
+    username: str | None = None
+    port: int | None = None
+    identity_file: str | None = None
+    workspace: str = "modak"
+    container_runtime: str = "any"
+    image_base: str = "debootstrap"
+    partitions: tuple[Partition, ...] = ()
+    processor: Processor = Processor()
+    accelerator: Accelerator = Accelerator()
+    home: Storage | None = None
+    scratch: Storage | None = None
+    site: Site = Site()
+
+    def partition(self, name: str | None) -> Partition | None:
+        """The partition of that name; without one the site's, the default, or the first; None when none is known."""
+        wanted = name or self.site.partition
+        if wanted:
+            return next((each for each in self.partitions if each.name == wanted), None)
+        return next((each for each in self.partitions if each.default), self.partitions[0] if self.partitions else None)

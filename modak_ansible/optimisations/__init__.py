@@ -1,0 +1,24 @@
+"""What the planner can turn: one .py and one .md each, found by themselves.
+
+A module of this folder with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
+plan; the .md of the same name tells people what it does, where it applies and what was measured.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from graphlib import TopologicalSorter
+
+from modak_ansible.optimisations.base import Optimisation
+
+
+@cache
+def optimisations() -> tuple[Optimisation, ...]:
+    """Every optimisation, each behind those whose outcome it reads."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    found = {kind.name: kind() for kind in sorted(Optimisation.__subclasses__(), key=lambda kind: kind.name)}
+    order = TopologicalSorter({name: each.after for name, each in found.items()}).static_order()
+    return tuple(found[name] for name in order)

@@ -1,0 +1,303 @@
+"""Joins request, catalogue and optimisations into the plan. Pure: no file of the user's, and no network."""
+
+from __future__ import annotations
+
+from modak_ansible.catalogue import Catalogue, load_catalogue
+from modak_ansible.errors import nearest
+from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.plan import (
+    Choice,
+    Layer,
+    Plan,
+    PlannedDataset,
+    PlannedImage,
+    PlannedJob,
+    Staged,
+    digest_of,
+)
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
+from modak_ansible.optimisations import optimisations
+from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
+from modak_ansible.schedulers.script import ScriptParts, render_script
+
+__all__ = ["CannotPlan", "make_plan"]
+
+_NUMERICS = ("same", "reassociation", "any")
+_DIGITS_LABEL = "drawn digits, not MNIST"
+_DIGITS_SIZE = 5 * 10**6
+
+
+def make_plan(request: Request, catalogue: Catalogue | None = None) -> Plan:
+    """The plan for a request; the same request gives the same plan, to the byte.
+
+    Raises:
+        CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
+    """
+    catalogue = catalogue or load_catalogue()
+    for problem in resource_problems(request):
+        raise problem
+    partition = choose_partition(request)
+    request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
+    draft = Draft(request, catalogue, partition, cores_per_process(request, partition))
+    choices = [choice for choice in (each.decide(draft) for each in optimisations()) if choice]
+    _check_numerics(request, choices)
+    image = _image(draft)
+    dataset = _dataset(draft)
+    job = _job(draft)
+    job = job.model_copy(update={"script": render_script(job, _script_parts(draft, image, dataset))})
+    parts = {
+        "name": request.blueprint,
+        "blueprint": request.blueprint,
+        "training": request.training,
+        "application": request.application,
+        "target": request.target,
+        "image": image,
+        "dataset": dataset,
+        "job": job,
+        "staging": _staging(request, image, dataset),
+        "choices": tuple(choices),
+    }
+    unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
+    digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))
+    return unsigned.model_copy(update={"digest": digest})
+
+
+def _check_numerics(request: Request, choices: list[Choice]) -> None:
+    allowed = _NUMERICS.index(request.optimisation.numerics)
+    for choice in choices:
+        if _NUMERICS.index(choice.numerics) > allowed:
+            raise AssertionError(f"{choice.name} moves results further than the request allows")
+
+
+# --- data
+
+
+def _with_published(request: Request, catalogue: Catalogue) -> object:
+    """The request's dataset with the known addresses in place of the word ``published``."""
+    dataset = request.dataset
+    if dataset is None:
+        if any("{dataset}" in value for _, value in request.application.arguments if isinstance(value, str)):
+            raise CannotPlan("arguments", "{dataset} is used, and the training has no dataset", "- dataset: its node")
+        return None
+    known = catalogue.datasets.get(dataset.name)
+    sources: list[DataSource] = []
+    for source in dataset.sources:
+        if source.kind == "published":
+            if known is None:
+                hint = nearest(dataset.name, catalogue.datasets) or "give a folder, or an address with checksums"
+                raise CannotPlan("dataset.source", f"no addresses are known for the dataset {dataset.name}", hint)
+            sources += known.sources
+        elif source.kind == "digits":
+            sources.append(source.model_copy(update={"label": _DIGITS_LABEL}))
+        else:
+            if known and source.kind == "folder":
+                _check_published(dataset.name, source, known.sources[0])
+            sources.append(source)
+        if source.kind == "folder":
+            break  # it is there, so nothing behind it will be tried
+    size = dataset.size or _size(sources[0])
+    return dataset.model_copy(update={"sources": tuple(sources), "size": size})
+
+
+def _check_published(name: str, source: DataSource, published: DataSource) -> None:
+    expected = {file.name: file.sha256 for file in published.files}
+    for file in source.files:
+        if file.name in expected and file.sha256 != expected[file.name]:
+            raise CannotPlan(
+                "dataset.source",
+                f"{source.location}/{file.name} is not the published file of {name}: its SHA-256 differs",
+                "fetch it again, or give this data a name of its own",
+            )  # fmt: skip
+
+
+def _size(source: DataSource) -> int | None:
+    if source.kind == "digits":
+        return _DIGITS_SIZE
+    sizes = [file.size for file in source.files]
+    return sum(size for size in sizes if size) if sizes and all(sizes) else None
+
+
+def _dataset(draft: Draft) -> PlannedDataset | None:
+    dataset = draft.request.dataset
+    if dataset is None:
+        return None
+    identity = {
+        "name": dataset.name,
+        "format": dataset.format,
+        "sources": [
+            {"kind": source.kind, "files": [file.model_dump() for file in source.files]} for source in dataset.sources
+        ],
+    }
+    digest = digest_of(identity)
+    return PlannedDataset(
+        name=dataset.name,
+        format=dataset.format,
+        digest=digest,
+        path=f"datasets/{dataset.name}-{digest[:12]}",
+        sources=dataset.sources,
+        size=dataset.size,
+        staging=draft.staging,
+    )
+
+
+# --- the image
+
+
+def _image(draft: Draft) -> PlannedImage:
+    target = draft.request.target
+    if draft.request.image:
+        layers, python = _given_layers(draft)
+    elif draft.in_container:
+        from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
+
+        layers, python = _built_layers(draft), PYTHON
+    else:
+        layers, python = [_environment_layer(draft)], "bin/python"
+    top = layers[-1]
+    return PlannedImage(
+        entry=draft.entry.name if draft.entry else top.source or layers[0].source,
+        container_runtime=target.container_runtime,
+        digest=top.digest,
+        definition=top.definition,
+        path=top.path,
+        layers=tuple(layers),
+        python=python,
+    )
+
+
+def _layer(name: str, definition: str, below: Layer | None, kind: str = "build", **fields: str) -> Layer:
+    digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **fields})
+    suffix = "venv" if kind == "venv" else "sif"
+    path = fields.pop("path", f"images/{digest}.{suffix}")
+    return Layer(name=name, kind=kind, digest=digest, definition=definition, path=path, **fields)  # type: ignore[arg-type]
+
+
+def _built_layers(draft: Draft) -> list[Layer]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    entry, target = draft.entry, draft.request.target
+    assert entry is not None  # noqa: S101 - decided by the image choice
+    architecture = target.processor.architecture
+    base = draft.catalogue.bases[entry.base]
+    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, architecture), None)
+    layers = [bottom, _layer(entry.name, apptainer.framework_definition(entry, architecture, bottom.digest), bottom)]
+    return layers + _requirements_layers(draft, layers[-1], apptainer.PYTHON)
+
+
+def _given_layers(draft: Draft) -> tuple[list[Layer], str]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    given = draft.request.image
+    assert given is not None  # noqa: S101
+    if not draft.in_container:
+        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
+    definition = apptainer.pulled_definition(given.source)
+    fields = {"source": given.source, "checksum": given.checksum or ""}
+    if "://" in given.source:
+        layer = _layer(given.source, definition, None, "pull", **fields)
+    else:
+        layer = _layer(given.source, definition, None, "file", path=given.source, **fields)
+    return [layer, *_requirements_layers(draft, layer, given.python)], given.python
+
+
+def _requirements_layers(draft: Draft, below: Layer, python: str) -> list[Layer]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    requirements = draft.request.application.requirements
+    if not requirements:
+        return []
+    definition = apptainer.requirements_definition(requirements, below.digest, python)
+    return [_layer("requirements", definition, below)]
+
+
+def _environment_layer(draft: Draft) -> Layer:
+    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
+
+    assert draft.entry is not None  # noqa: S101
+    python = draft.catalogue.bases[draft.entry.base].python
+    script = environment_script(draft.entry, draft.request.application.requirements, python)
+    return _layer(draft.entry.name, script, None, "venv")
+
+
+# --- the job
+
+
+def _job(draft: Draft) -> PlannedJob:
+    request, target = draft.request, draft.request.target
+    resources = request.resources
+    return PlannedJob(
+        scheduler=target.scheduler,
+        name=request.blueprint,
+        nodes=resources.nodes,
+        processes_per_node=resources.processes_per_node,
+        cores_per_process=draft.cores_per_process,
+        threads=draft.threads,
+        memory=resources.memory,
+        accelerators=resources.accelerators,
+        partition=resources.partition or target.site.partition,
+        account=target.site.account,
+        exclusive=resources.exclusive,
+        walltime=resources.walltime,
+        environment=draft.environment,
+        script="",
+    )
+
+
+def _script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> ScriptParts:
+    request, target = draft.request, draft.request.target
+    scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
+    return ScriptParts(
+        image=image.path,
+        python=image.python,
+        script=request.application.script,
+        container_runtime=target.container_runtime if draft.in_container else None,
+        container_flags=_container_flags(request),
+        binds=target.site.binds,
+        modules=target.site.modules,
+        dataset=dataset.path if dataset else None,
+        staging_path=scratch,
+        arguments=tuple(each for each in request.application.arguments if each[1] is not False),
+        environment=(*sorted(draft.environment.items()), *request.application.environment),
+        gpu_request=_gpu_request(request),
+        launcher=_launcher(request, draft.cores_per_process),
+    )
+
+
+def _container_flags(request: Request) -> tuple[str, ...]:
+    flags = {"nvidia": ("--nv",), "amd": ("--rocm",)}
+    return flags.get(request.target.accelerator.vendor or "", ()) if request.resources.accelerators else ()
+
+
+def _gpu_request(request: Request) -> str:
+    count = request.resources.accelerators
+    if not count:
+        return ""
+    default = ":gpus={count}" if request.target.scheduler is Scheduler.TORQUE else "--gres=gpu:{count}"
+    return (request.target.site.gpu_request or default).replace("{count}", str(count))
+
+
+def _launcher(request: Request, cores: int | None) -> str:
+    if request.resources.nodes * request.resources.processes_per_node == 1:
+        return ""
+    if request.target.site.launcher:
+        return request.target.site.launcher
+    # since 22.05 srun no longer takes the cores of a task from the job
+    return f"srun --cpus-per-task={cores}" if cores else "srun"
+
+
+def _staging(request: Request, image: PlannedImage, dataset: PlannedDataset | None) -> tuple[Staged, ...]:
+    """What is brought to the target, in the order in which that happens."""
+    staged = [Staged(what="image", source=layer.source or layer.name, destination=layer.path) for layer in image.layers]
+    if dataset:
+        tried = ", else ".join(source.location or source.kind for source in dataset.sources)
+        staged.append(Staged(what="dataset", source=tried, destination=dataset.path, size=dataset.size))
+    folder = f"{request.application.folder}/" if request.application.folder else ""
+    staged += [
+        Staged(
+            what="code", source=f"{folder}{file.path}", destination=f"deployments/*/code/{file.path}", size=file.size
+        )
+        for file in request.application.files
+    ]
+    return tuple(staged)

@@ -1,0 +1,114 @@
+"""From the files of a blueprint to a plan: reads, plans, and says where a request that cannot be planned stands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
+from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
+from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.model.plan import Plan, digest_of
+from modak_ansible.planner import CannotPlan, make_plan
+from modak_ansible.resources import resource_problems
+from modak_ansible.target.files import write_json
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and the blueprint whose files it deploys."""
+
+    plan: Plan
+    blueprint: Path
+
+    def save(self, deployments: Path, state: Path) -> Path:
+        """Writes the plan into its deployment's folder, and gives the folder."""
+        folder = deployments / self.plan.deployment
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = state / ".gitignore"
+        if deployments.parent == state and not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        write_json(folder / "plan.json", self.plan.model_dump(mode="json"))
+        write_json(folder / "origin.json", {"blueprint": str(self.blueprint.absolute()), "state": str(state)})
+        return folder
+
+
+def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None) -> Planned:
+    """The plan of a training of a blueprint.
+
+    Args:
+        path: the service template.
+        inputs: values for its inputs.
+        training: which one; not needed where there is only one.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    plans = check_blueprint(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    return Planned(_chosen(path, plans, training), path)
+
+
+def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
+    """The plan of the first training that a node of a blueprint belongs to; None where there is none.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    blueprint = read_blueprint(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    related = blueprint.related.get(node, []) if blueprint else []
+    return plan_blueprint(path, inputs, related[0]) if related else None
+
+
+def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan]:
+    """Reads and plans all of a blueprint; what is wrong is noted, with its place."""
+    blueprint = read_blueprint(path, inputs, mistakes)
+    if blueprint is None:
+        return []
+    if not mistakes:  # tosca-parser stumbles over what has been noted already
+        check_with_tosca_parser(path, blueprint.inputs, mistakes)
+    plans = [_plan_or_note(blueprint, request.training, mistakes) for request in blueprint.requests]
+    return [plan for plan in plans if plan]
+
+
+def _chosen(path: Path, plans: list[Plan], training: str | None) -> Plan:
+    names = [plan.training for plan in plans]
+    if training is None and len(names) > 1:
+        hint = f"say which one: --training {names[0]}"
+        raise UsageError(f"{path} has several trainings: {', '.join(names)}", hint=hint)
+    if training is not None and training not in names:
+        raise UsageError(f"{path} has no training {training}", hint=nearest(training, names))
+    return next(plan for plan in plans if training in (None, plan.training))
+
+
+def planned_from_file(path: Path) -> Planned:
+    """A plan that was saved before.
+
+    Raises:
+        ModakError: it is damaged, or of another version.
+    """
+    try:
+        plan = Plan(**json.loads(path.read_text(encoding="utf-8")))
+        origin = json.loads((path.parent / "origin.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError) as error:
+        raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
+    if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
+        raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
+    return Planned(plan, Path(origin["blueprint"]))
+
+
+def _plan_or_note(blueprint: Blueprint, training: str, mistakes: Mistakes) -> Plan | None:
+    request = next(each for each in blueprint.requests if each.training == training)
+    problems = list(resource_problems(request))
+    for problem in problems:
+        mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)
+    try:
+        return None if problems else make_plan(request)
+    except CannotPlan as error:
+        mistakes.add(blueprint.place(training, error.about), "cannot-plan", error.message, error.hint)
+    return None

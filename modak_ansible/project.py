@@ -1,0 +1,69 @@
+"""Where things are: what ships with the project, and what a user's project keeps."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from modak_ansible.errors import UsageError
+
+_PACKAGE = Path(__file__).resolve().parent
+STATE_FOLDER = ".modak"
+_MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
+
+
+def shipped(name: str) -> Path:
+    """A folder or file that ships with the project: beside the package in a checkout, in it elsewhere."""
+    checkout = _PACKAGE.parent / name
+    return (
+        checkout if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.exists() else _PACKAGE / "share" / name
+    )
+
+
+def project_root(start: Path) -> Path:
+    """The project that a folder belongs to: the nearest one above it with a .modak, a .git or an ansible.cfg.
+
+    Without any of them it is the folder itself.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if any((folder / mark).exists() for mark in _MARKS):
+            return folder
+    return start
+
+
+def state_folder(start: Path) -> Path:
+    """Where the project of a folder keeps its deployments and its testbed."""
+    return project_root(start) / STATE_FOLDER
+
+
+def find_blueprint(text: str) -> Path:
+    """The service template that a user means: a file, a folder that holds one, or the name of one that ships.
+
+    Raises:
+        UsageError: there is none.
+    """
+    path = Path(text).expanduser()
+    if path.exists():
+        return path / "service.yaml" if path.is_dir() else path
+    shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
+    if shipped_one.is_file() and "/" not in text:
+        return shipped_one
+    names = sorted(each.parent.name for each in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
+    from modak_ansible.errors import nearest  # noqa: PLC0415
+
+    hint = nearest(Path(text).name, names)
+    raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def control_folder() -> Path:
+    """A private folder for the sockets of shared SSH connections; their paths must stay short."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    if len(base) > 40:
+        base = "/tmp"  # noqa: S108 - made private below
+    folder = Path(base) / f"modak-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+        raise UsageError(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
+    return folder

@@ -1,0 +1,117 @@
+"""Definition files for Apptainer and Singularity, written by hpccm.
+
+Two values are known only where an image is built, and stand in braces, as Apptainer's --build-arg fills them:
+``{{ base }}``, the file of the layer below, and ``{{ apt_mirror }}``. The labels ``{{ definition_digest }}`` and
+``{{ build_date }}`` are filled in the same way.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import hpccm
+import hpccm.config
+from hpccm.building_blocks import apt_get, pip
+from hpccm.primitives import baseimage, environment, label, raw, shell
+
+from modak_ansible.catalogue import Base, Entry
+from modak_ansible.recipes import site
+
+ENVIRONMENT = "/opt/venv"
+PYTHON = f"{ENVIRONMENT}/bin/python"
+
+
+def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
+    """A distribution with a virtual environment in /opt/venv, to which the other layers add.
+
+    Args:
+        base: which distribution.
+        bootstrap: ``debootstrap`` builds it from Debian packages, ``docker`` takes it from a hub.
+        architecture: archspec name, for the label.
+    """
+    stage = _stage()
+    if bootstrap == "debootstrap":
+        header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
+        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}")
+    else:
+        stage += baseimage(image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
+    stage += raw(singularity=site.SETUP)
+    stage += shell(commands=[site.ENTER], chdir=False)
+    if bootstrap != "debootstrap":
+        stage += apt_get(ospackages=list(base.packages))
+    stage += shell(commands=[f"python3 -m venv {ENVIRONMENT}", site.LEAVE])
+    stage += environment(variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
+    stage += label(metadata=_labels(target=architecture, licence=base.licence))
+    stage += shell(commands=[f"{PYTHON} -c 'import ssl, venv'"], _test=True, chdir=False)
+    return _text(stage)
+
+
+def framework_definition(entry: Entry, architecture: str, base_digest: str) -> str:
+    """A framework on top of a base image, tried by the entry's probe."""
+    stage = _on_top(site.ENTER)
+    stage += shell(commands=_pip_install(entry.requirements, entry.index))
+    stage += shell(commands=[f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt", site.LEAVE])
+    stage += label(
+        metadata=_labels(
+            framework=entry.framework,
+            version=entry.version,
+            compiler=" ".join(entry.compilers) or "none",
+            target=architecture,
+            base_digest=base_digest,
+            licence=entry.licence,
+        )
+    )
+    stage += shell(commands=[f"{PYTHON} -c {shlex.quote(entry.probe)}"], _test=True, chdir=False)
+    return _text(stage)
+
+
+def requirements_definition(requirements: Sequence[str], base_digest: str, python: str = PYTHON) -> str:
+    """The user's own Python packages on top of the image that has the framework."""
+    stage = _on_top(site.ENTER)
+    stage += pip(packages=list(requirements), pip=f"{python} -m pip", ospackages=[])
+    stage += shell(commands=[f"{python} -m pip check", site.LEAVE])
+    stage += label(metadata=_labels(requirements=" ".join(requirements), base_digest=base_digest))
+    return _text(stage)
+
+
+def pulled_definition(source: str) -> str:
+    """What a given image amounts to as a definition file; it is pulled, not built."""
+    scheme, separator, name = source.partition("://")
+    return f"Bootstrap: {scheme if separator else 'localimage'}\nFrom: {name if separator else source}\n"
+
+
+def _stage() -> hpccm.Stage:
+    # hpccm's settings are global; nothing else in this project touches them
+    hpccm.config.set_container_format("singularity")
+    hpccm.config.set_singularity_version("3.8")
+    return hpccm.Stage()
+
+
+def _on_top(first: str) -> hpccm.Stage:
+    stage = _stage()
+    stage += baseimage(
+        image="{{ base }}", _bootstrap="localimage", _distro="ubuntu22", _arch="x86_64", _docker_env=False
+    )
+    stage += raw(singularity=site.SETUP)
+    stage += shell(commands=[first], chdir=False)
+    return stage
+
+
+def _pip_install(requirements: Sequence[str], index: str) -> list[str]:
+    """First from what pip is configured to ask, then also from the framework's own index."""
+    packages = " ".join(shlex.quote(each) for each in requirements)
+    install = f"{PYTHON} -m pip install --no-cache-dir"
+    if not index:
+        return [f"{install} {packages}"]
+    return [f"{install} {packages} || {install} --extra-index-url {shlex.quote(index)} {packages}"]
+
+
+def _labels(**values: str) -> dict[str, str]:
+    named = {f"modak.{key.replace('_', '-')}": value for key, value in values.items()}
+    return named | {"modak.definition-digest": "{{ definition_digest }}", "modak.build-date": "{{ build_date }}"}
+
+
+def _text(stage: hpccm.Stage) -> str:
+    lines = [line.rstrip() for line in str(stage).splitlines()]
+    return "\n".join(lines).strip("\n") + "\n"

@@ -1,0 +1,33 @@
+"""Scripts that make a virtual environment, for targets where a training runs without a container."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from modak_ansible.catalogue import Entry
+
+
+def environment_script(entry: Entry, requirements: Sequence[str], python: str) -> str:
+    """A script whose first argument is the folder to make.
+
+    Args:
+        entry: the framework.
+        requirements: the user's own packages.
+        python: the version of Python that the entry's wheels are for, as major.minor; another one is a mistake only
+            when pip finds no wheel for it.
+    """
+    packages = " ".join(shlex.quote(each) for each in (*entry.requirements, *requirements))
+    install = '"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir'
+    attempt = f"{install} {packages}"
+    if entry.index:
+        attempt += f" ||\n    {install} --extra-index-url {shlex.quote(entry.index)} {packages}"
+    return f"""#!/bin/sh
+# {entry.name}: {entry.provenance}
+set -eu
+interpreter=$(command -v python{python} || command -v python3)
+"$interpreter" -m venv "$1"
+{attempt}
+"$1/bin/python" -m pip check
+"$1/bin/python" -c {shlex.quote(entry.probe)}
+"""

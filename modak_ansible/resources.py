@@ -1,0 +1,99 @@
+"""Whether the target can give what the job asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modak_ansible.errors import nearest
+from modak_ansible.model.quantities import format_size, format_walltime
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Partition, Scheduler
+from modak_ansible.optimisations.base import CannotPlan
+
+
+def choose_partition(request: Request) -> Partition | None:
+    """Where the job will run; None when the target describes no partitions.
+
+    Raises:
+        CannotPlan: the partition that is asked for is not there.
+    """
+    target, wanted = request.target, request.resources.partition
+    if wanted and target.scheduler is Scheduler.NONE:
+        raise CannotPlan("resources.partition", f"{target.name} has no scheduler and no partitions", "leave it out")
+    found = target.partition(wanted)
+    name = wanted or target.site.partition
+    if name and found is None and target.partitions:
+        about = "resources.partition" if wanted else "host"
+        hint = nearest(name, [each.name for each in target.partitions])
+        raise CannotPlan(about, f"{target.name} has no partition {name}", hint)
+    return found
+
+
+def cores_per_process(request: Request, partition: Partition | None) -> int | None:
+    """What is asked for, else the process's share of its node, else one under a scheduler; None when nobody knows."""
+    resources = request.resources
+    if resources.cores_per_process:
+        return resources.cores_per_process
+    cores = _node_cores(request, partition)
+    if cores:
+        return max(1, cores // resources.processes_per_node)
+    return None if request.target.scheduler is Scheduler.NONE else 1
+
+
+def resource_problems(request: Request) -> Iterator[CannotPlan]:
+    """Everything that the job asks for and the target has not got; what is not known is not checked."""
+    try:
+        partition = choose_partition(request)
+    except CannotPlan as error:
+        yield error
+        return
+    yield from _process_problems(request)
+    yield from _count_problems(request, partition)
+    yield from _limit_problems(request, partition)
+
+
+def _node_cores(request: Request, partition: Partition | None) -> int | None:
+    return partition.cores if partition and partition.cores else request.target.processor.cores
+
+
+def _process_problems(request: Request) -> Iterator[CannotPlan]:
+    resources, target = request.resources, request.target
+    if target.scheduler is Scheduler.NONE and resources.nodes > 1:
+        message = f"{target.name} is a single machine, and {resources.nodes} nodes are asked for"
+        yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
+    processes = resources.nodes * resources.processes_per_node
+    if processes > 1 and target.scheduler is not Scheduler.SLURM and not target.site.launcher:
+        message = f"{processes} processes need a launcher, which {target.name} does not name"
+        yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
+
+
+def _count_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
+    resources, accelerators = request.resources, request.target.accelerator.count
+    if partition and partition.accelerators is not None:
+        accelerators = partition.accelerators
+    cores_about = "cores_per_process" if resources.cores_per_process else "processes_per_node"
+    cores = (resources.cores_per_process or 1) * resources.processes_per_node
+    for about, asked, there, unit in (
+        ("nodes", resources.nodes, partition.nodes if partition else None, "nodes"),
+        (cores_about, cores, _node_cores(request, partition), "cores a node"),
+        ("accelerators", resources.accelerators, accelerators, "accelerators a node"),
+    ):
+        if there is not None and asked > there:
+            message = f"{asked} {unit} are asked for, and {_where(request, partition)} has {there}"
+            yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}" if there else "ask for none")
+
+
+def _limit_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
+    resources, where = request.resources, _where(request, partition)
+    memory = partition.memory if partition and partition.memory else request.target.processor.memory
+    if resources.memory and memory and resources.memory > memory:
+        message = f"{format_size(resources.memory)} a node are asked for, and {where} has {format_size(memory)}"
+        yield CannotPlan("resources.memory", message, f"ask for at most {format_size(memory)}")
+    longest = partition.walltime if partition else None
+    if longest and resources.walltime > longest:
+        message = f"{format_walltime(resources.walltime)} is longer than the {format_walltime(longest)} of {where}"
+        yield CannotPlan("walltime", message, f'ask for at most "{format_walltime(longest)}"')
+
+
+def _where(request: Request, partition: Partition | None) -> str:
+    return f"the partition {partition.name}" if partition else request.target.name

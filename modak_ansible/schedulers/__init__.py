@@ -1,0 +1,13 @@
+"""One file a scheduler: its job script out of a plan, a job's state out of its commands' output.
+
+All but ``script.py`` also runs on targets, where only the standard library of Python 3.8 and later is to be had.
+"""
+
+from __future__ import annotations
+
+from .base import Scheduler
+from .direct import Direct
+from .slurm import Slurm
+from .torque import Torque
+
+SCHEDULERS: dict[str, Scheduler] = {each.name: each for each in (Slurm(), Torque(), Direct())}

@@ -1,0 +1,126 @@
+"""What every scheduler can do, in words that are the same for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class JobState(str, Enum):
+    """Where a job is in its life."""
+
+    QUEUED = "QUEUED"
+    HELD = "HELD"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    ENDING = "ENDING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    BOOT_FAIL = "BOOT_FAIL"
+    LOST = "LOST"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in _LIVING
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_LIVING = (JobState.QUEUED, JobState.HELD, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+    timed_out: bool = False
+    missing: bool = False
+
+    @property
+    def message(self) -> str:
+        """The last line that says anything, errors first."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """What a scheduler says about a job."""
+
+    job_id: str
+    state: JobState
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    nodes: str = ""
+    name: str = ""
+    folder: str = ""
+
+
+class SchedulerSilent(Exception):
+    """The scheduler does not answer, so nothing is known; asking again later may help."""
+
+
+class SubmissionRefused(Exception):
+    """The scheduler has not taken the job."""
+
+
+class SubmissionUncertain(Exception):
+    """Nobody knows whether the scheduler has taken the job; it must be looked for before another one is submitted."""
+
+
+class Scheduler:
+    """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult."""
+
+    name: str
+    title: str
+    commands: tuple[str, ...] = ()
+
+    def submit(self, run: Run, script: str, name: str) -> str:
+        """Submits a script of the current folder and gives the job's id.
+
+        Raises:
+            SubmissionRefused: with the scheduler's own words.
+            SubmissionUncertain: the command did not come to an end.
+        """
+        raise NotImplementedError
+
+    def find(self, run: Run, name: str, folder: str) -> list[str]:
+        """The ids of the user's jobs of a name that were submitted from a folder, oldest first.
+
+        Raises:
+            SchedulerSilent: it does not answer.
+        """
+        raise NotImplementedError
+
+    def status(self, run: Run, job_id: str) -> JobRecord | None:
+        """What the scheduler knows of a job; None when it does not know the job (any more).
+
+        Raises:
+            SchedulerSilent: it does not answer.
+        """
+        raise NotImplementedError
+
+    def cancel(self, run: Run, job_id: str) -> None:
+        """Cancels a job; one that has ended or is unknown is no error.
+
+        Raises:
+            SchedulerSilent: it does not answer, or refuses.
+        """
+        raise NotImplementedError
+
+
+class Run:
+    """Runs a command of the scheduler and always comes back: the type of the ``run`` arguments above."""
+
+    def __call__(self, argv: list[str]) -> CommandResult:
+        raise NotImplementedError

@@ -1,0 +1,47 @@
+"""No scheduler: the job is a process of the target, in a session of its own so that it outlives the connection."""
+
+from __future__ import annotations
+
+from .base import JobRecord, JobState, Run, Scheduler, SubmissionRefused, SubmissionUncertain
+
+# A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
+_START = 'setsid bash "$1" > /dev/null 2>&1 < /dev/null & echo "$!.$(cut -d " " -f 22 "/proc/$!/stat")"'
+_FIELDS_BEFORE_STATE = 2
+_STARTED = 21
+
+
+class Direct(Scheduler):
+    """Jobs that start at once; the script itself keeps the wall time."""
+
+    name = "none"
+    title = "no scheduler"
+
+    def submit(self, run: Run, script: str, name: str) -> str:
+        result = run(["bash", "-c", _START, name, script])
+        if result.timed_out:
+            raise SubmissionUncertain("the job's start did not come to an end")
+        if result.code != 0:
+            raise SubmissionRefused(result.message)
+        job_id = result.out.strip()
+        if not job_id.rstrip(".").replace(".", "").isdigit():
+            raise SubmissionUncertain(f"the job printed no process number: {job_id!r}")
+        return job_id
+
+    def find(self, run: Run, name: str, folder: str) -> list[str]:  # noqa: ARG002
+        return []  # a process that lives has left its claim in the deployment's folder
+
+    def status(self, run: Run, job_id: str) -> JobRecord | None:
+        pid, _, started = job_id.partition(".")
+        result = run(["cat", f"/proc/{pid}/stat"])
+        if result.code != 0:
+            return None
+        fields = result.out.rpartition(")")[2].split()  # the name in brackets may hold spaces
+        begun = fields[_STARTED - _FIELDS_BEFORE_STATE] if len(fields) > _STARTED - _FIELDS_BEFORE_STATE else ""
+        if fields[:1] == ["Z"] or (started and begun != started):
+            return None
+        return JobRecord(job_id, JobState.RUNNING)
+
+    def cancel(self, run: Run, job_id: str) -> None:
+        if self.status(run, job_id):
+            pid = job_id.partition(".")[0]
+            run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])

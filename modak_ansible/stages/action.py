@@ -1,0 +1,104 @@
+"""What the action plugins of the roles share: a stage out of a task, and one clear message out of any failure."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from modak_ansible.connection import connect
+from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.model.target import Target
+from modak_ansible.project import STATE_FOLDER
+from modak_ansible.stages.base import Outcome, Stage, noted
+from modak_ansible.stages.opera import is_run_by_opera
+
+# A dropped connection is tried again for about two minutes; whatever runs on the target runs on meanwhile.
+_PAUSES = (1, 2, 5, 10, 20, 30, 60)
+PROGRESS = "modak"
+
+
+class StageAction(ActionBase):  # type: ignore[misc]
+    """An action that runs one stage of the deployment whose plan it is given as ``plan_file``."""
+
+    stage_name: ClassVar[str]
+
+    def perform(self, stage: Stage) -> Outcome:
+        """Does the stage's work."""
+        raise NotImplementedError
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        self._supports_check_mode = True
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        try:
+            stage = self._stage(task_vars or {})
+            with noted(stage, self.stage_name) as finish:
+                result.update(finish(self.perform(stage)))
+        except ModakError as error:
+            result.update(failed=True, msg=str(error), exit_code=error.exit_code)
+        return result
+
+    def _stage(self, task_vars: dict[str, Any]) -> Stage:
+        plan_file = Path(self._task.args.get("plan_file") or "")
+        try:
+            plan = json.loads(plan_file.read_text(encoding="utf-8"))
+            blueprint_folder = Path(json.loads((plan_file.parent / "origin.json").read_text())["blueprint"]).parent
+            target = Target(**plan["target"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
+        return Stage(
+            plan=plan,
+            folder=plan_file.parent,
+            blueprint_folder=blueprint_folder,
+            connection=connect(target, self._state(plan_file), blueprint_folder, plan_file.parent),
+            call=self._caller(task_vars),
+            say=self._say,
+            check=bool(self._task.check_mode),
+        )
+
+    @staticmethod
+    def _state(plan_file: Path) -> Path:
+        origin = json.loads((plan_file.parent / "origin.json").read_text())
+        return Path(origin.get("state") or plan_file.parent / STATE_FOLDER)
+
+    def _say(self, text: str) -> None:
+        Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())
+
+    def _caller(self, task_vars: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+        def call(name: str, **arguments: Any) -> dict[str, Any]:
+            answer = self._patiently(lambda: self._execute_module(name, module_args=arguments, task_vars=task_vars))
+            if answer.get("failed"):
+                raise _module_error(name, answer)
+            return answer
+
+        return call
+
+    def _patiently(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        for pause in _PAUSES:
+            try:
+                return attempt()
+            except AnsibleConnectionFailure:
+                self._say(f"the connection broke; trying again in {pause} s")
+                time.sleep(pause)
+                self._connection.reset()
+        try:
+            return attempt()
+        except AnsibleConnectionFailure as error:
+            hint = "what runs on the target goes on; deploy again to follow it"
+            raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
+
+
+def _module_error(name: str, answer: dict[str, Any]) -> ModakError:
+    """The error of a module: our own words, or what is left of a Python that broke on the target."""
+    if "hint" in answer:
+        return ModakError(str(answer["msg"]), hint=str(answer["hint"]))
+    summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
+    said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
+    hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
+    return ModakError(f"{name} broke on the target: {said[-1] if said else 'no reason given'}", hint=hint)

@@ -1,0 +1,113 @@
+"""What every stage gets, and what it leaves in the deployment's record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.connection import Connection
+from modak_ansible.errors import ModakError
+from modak_ansible.target.files import read_json, write_json
+
+CallModule = Callable[..., dict[str, Any]]
+Say = Callable[[str], None]
+
+# How long a module looks at a time before it reports; a dropped connection costs no more than this.
+LOOK_SECONDS = 15
+
+
+@dataclass
+class Stage:
+    """A stage of one deployment.
+
+    Attributes:
+        plan: the plan, as its JSON.
+        folder: the deployment's folder on the controller.
+        blueprint_folder: where the user's files are.
+        connection: the way to the target.
+        call: runs a module on the target: ``call(name, **arguments)``.
+        say: shows a line of progress.
+        check: whether nothing may be changed.
+    """
+
+    plan: dict[str, Any]
+    folder: Path
+    blueprint_folder: Path
+    connection: Connection
+    call: CallModule
+    say: Say
+    check: bool = False
+
+    @property
+    def record(self) -> Record:
+        return Record(self.folder)
+
+
+@dataclass
+class Outcome:
+    """How a stage ended.
+
+    Attributes:
+        changed: whether the target or the results changed.
+        message: one line for people.
+        data: what other stages and the records want to know.
+    """
+
+    changed: bool
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Record:
+    """A deployment's state.json: what each stage did, for status, summary and the next run.
+
+    The truth about the target is on the target; this is the controller's memory of it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "state.json"
+
+    def read(self) -> dict[str, Any]:
+        return read_json(self.path) or {}
+
+    def update(self, **values: Any) -> None:
+        """Sets top-level values."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.path, {**self.read(), **values, "updated": time.time()})
+
+    def note_stage(self, name: str, **values: Any) -> None:
+        """Sets values of one stage; those of its last run that changed something are kept beside it."""
+        state = self.read()
+        stages = state.get("stages", {})
+        previous = stages.get(name, {})
+        worked = previous.get("worked") if not values.get("changed") else None
+        if values.get("changed"):
+            worked = {key: values[key] for key in ("seconds", "message") if key in values}
+        stages[name] = {**values, **({"worked": worked} if worked else {})}
+        self.update(stages=stages, stage=name)
+
+
+@contextmanager
+def noted(stage: Stage, name: str) -> Iterator[Callable[[Outcome], dict[str, Any]]]:
+    """Times a stage and notes its outcome; a failure is noted too."""
+    began = time.monotonic()
+
+    def finish(outcome: Outcome) -> dict[str, Any]:
+        seconds = round(time.monotonic() - began, 2)
+        if not stage.check:
+            stage.record.note_stage(
+                name, state="done", seconds=seconds, changed=outcome.changed, message=outcome.message
+            )
+        return {"changed": outcome.changed, "msg": outcome.message, "seconds": seconds, **outcome.data}
+
+    try:
+        yield finish
+    except ModakError as error:
+        if not stage.check:
+            seconds = round(time.monotonic() - began, 2)
+            stage.record.note_stage(name, state="failed", seconds=seconds, changed=False, message=str(error))
+        raise

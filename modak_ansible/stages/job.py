@@ -1,0 +1,145 @@
+"""The job: staged, submitted exactly once, watched to its end."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.transfer import push
+from modak_ansible.target.files import sha256_of
+
+_LIVING = ("QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN")
+
+
+def deployment_arguments(plan: dict[str, Any]) -> dict[str, Any]:
+    """What every call of the job's module says of its deployment."""
+    name = f"{plan['name']}-{plan['digest'][:12]}"
+    return {
+        "workspace": plan["target"]["workspace"],
+        "deployment": name,
+        "scheduler": plan["job"]["scheduler"],
+        "job_name": name,
+    }
+
+
+def run_job(stage: Stage, *, wait: bool = True) -> Outcome:
+    """Stages and submits the plan's job unless that was done, and watches it to its end.
+
+    Raises:
+        ModakError: it cannot be staged, or the scheduler refuses it. How the job itself ended is no error here.
+    """
+    arguments = deployment_arguments(stage.plan)
+    answer = stage.call("modak_job", **arguments, action="look", plan=stage.plan)
+    if stage.check:
+        known = answer["situation"]["job_id"]
+        return Outcome(not known, f"job {known}" if known else "would submit the job")
+    submitted = False
+    if not answer["situation"]["job_id"]:
+        if not answer["staged"]:
+            _stage_code(stage, arguments, answer["folder"])
+        submitted = stage.call("modak_job", **arguments, action="submit")["submitted"]
+        answer = stage.call("modak_job", **arguments, action="look", plan=stage.plan)
+        stage.say(f"job {answer['situation']['job_id']} {'submitted' if submitted else 'was submitted before'}")
+    situation = answer["situation"]
+    stage.record.update(job=situation)
+    if wait:
+        situation = _watch(stage, arguments, situation)
+    return Outcome(submitted, describe(situation), {"situation": situation})
+
+
+def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
+    """The user's files as a tar archive, the same bytes for the same files.
+
+    Raises:
+        ModakError: a file is gone, or is not what it was when the plan was made.
+    """
+    folder = blueprint_folder / plan["application"]["folder"]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
+        for file in plan["application"]["files"]:
+            path = folder / file["path"]
+            if not path.is_file() or sha256_of(path) != file["sha256"]:
+                raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
+            info = tarfile.TarInfo(file["path"])
+            info.size, info.mode = file["size"], 0o700 if file["executable"] else 0o600
+            with path.open("rb") as content:
+                tar.addfile(info, content)
+    return buffer.getvalue()
+
+
+def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="modak-code-") as temporary:
+        archive = Path(temporary) / f".{arguments['deployment']}.{uuid.uuid4().hex}.tar.gz"
+        archive.write_bytes(code_archive(stage.plan, stage.blueprint_folder))
+        push(stage.connection, [archive], folder, stage.say)
+    stage.call("modak_job", **arguments, action="stage", plan=stage.plan, archive=archive.name)
+
+
+def _watch(stage: Stage, arguments: dict[str, Any], situation: dict[str, Any]) -> dict[str, Any]:
+    seen, offset, said = "", 0, ""
+    while True:
+        words = describe(situation)
+        if words != said:
+            stage.say(words)
+            said = words
+        if situation["state"] not in _LIVING:
+            return situation
+        answer = stage.call("modak_job", **arguments, action="watch", seen=seen, offset=offset, seconds=LOOK_SECONDS)
+        situation, offset = answer["situation"], answer["offset"]
+        seen = situation["state"]
+        for line in answer["output"].splitlines():
+            if line.strip():
+                stage.say(line.rstrip())
+        stage.record.update(job=situation)
+
+
+def describe(situation: dict[str, Any]) -> str:
+    """A job's state in words: ``job 12 is running on node01``."""
+    if not situation["job_id"]:
+        return "no job was submitted"
+    state = situation["state"].lower().replace("_", " ")
+    words = f"job {situation['job_id']} is {state}"
+    if situation["nodes"] and situation["state"] == "RUNNING":
+        words += f" on {situation['nodes']}"
+    return f"{words} ({situation['explanation']})" if situation["explanation"] else words
+
+
+def query_job(stage: Stage) -> Outcome:
+    """How the job is now."""
+    answer = stage.call("modak_job", **deployment_arguments(stage.plan), action="look", plan=stage.plan)
+    stage.record.update(job=answer["situation"])
+    return Outcome(False, describe(answer["situation"]), {"situation": answer["situation"]})
+
+
+def follow_job(stage: Stage) -> Outcome:
+    """What the job writes, from its beginning to its end.
+
+    Raises:
+        ModakError: no job was submitted.
+    """
+    situation = query_job(stage).data["situation"]
+    if not situation["job_id"]:
+        raise ModakError("no job was submitted", hint="modak deploy submits it")
+    situation = _watch(stage, deployment_arguments(stage.plan), situation)
+    return Outcome(False, describe(situation), {"situation": situation})
+
+
+def cancel_job(stage: Stage) -> Outcome:
+    """Cancels the job and removes the deployment's folder on the target; images and data stay for others."""
+    arguments = deployment_arguments(stage.plan)
+    if stage.check:
+        there = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["there"]
+        return Outcome(there, "would remove the deployment" if there else "nothing is deployed")
+    answer = stage.call("modak_job", **arguments, action="remove")
+    words = [f"job {answer['job_id']} cancelled"] if answer["cancelled"] else []
+    words += ["its folder removed"] if answer["removed"] else []
+    if answer["removed"]:
+        stage.record.update(undeployed=time.time())
+    return Outcome(bool(answer["removed"]), ", ".join(words) or "nothing was deployed")

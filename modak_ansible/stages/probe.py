@@ -1,0 +1,28 @@
+"""The target: it answers, it is the host that it was, and it has what every deployment needs."""
+
+from __future__ import annotations
+
+from modak_ansible.model.quantities import format_size
+from modak_ansible.stages.base import Outcome, Stage
+
+
+def probe_target(stage: Stage) -> Outcome:
+    """Looks at the target.
+
+    Raises:
+        TargetUnreachable: it cannot be entered.
+        ModakError: the scheduler is missing, or the disk is full.
+    """
+    stage.connection.check()
+    plan = stage.plan
+    facts = stage.call(
+        "modak_probe",
+        workspace=plan["target"]["workspace"],
+        scheduler=plan["job"]["scheduler"],
+        container_runtime=plan["image"]["container_runtime"],
+    )["facts"]
+    if not stage.check:
+        stage.record.update(target=facts)
+    parts = [facts["scheduler"], facts["container_runtime"], f"{format_size(facts['free_bytes'])} free"]
+    words = ", ".join(part for part in parts if part and part != "none")
+    return Outcome(False, f"{facts['user']}@{facts['hostname']}: {words}", {"facts": facts})

@@ -1,0 +1,144 @@
+"""The results: metrics, logs and declared outputs in a folder of their own here, with checksums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.stages.job import deployment_arguments, describe
+from modak_ansible.stages.transfer import pull
+from modak_ansible.target.files import read_json, sha256_of, write_json
+
+MANIFEST = "manifest.json"
+STAGES = ("target", "dataset", "image", "job", "results")
+
+
+def fetch_results(stage: Stage) -> Outcome:
+    """Brings back what the job left, verified; what is here already is not fetched again.
+
+    Raises:
+        ModakError: a file did not arrive as it left.
+    """
+    arguments = deployment_arguments(stage.plan)
+    listed = stage.call(
+        "modak_results", workspace=arguments["workspace"], deployment=arguments["deployment"],
+        outputs=stage.plan["application"]["outputs"],
+    )  # fmt: skip
+    folder = stage.folder / "results"
+    wanted = [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
+    if stage.check:
+        return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
+    if wanted:
+        _fetch(stage, listed["folder"], wanted, folder)
+        write_json(folder / MANIFEST, {"files": listed["files"]})
+    size = sum(file["size"] for file in listed["files"])
+    message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
+    if listed["missing"]:
+        message += f"; nothing fits {', '.join(listed['missing'])}"
+    metrics = read_json(folder / "metrics.json")
+    stage.record.update(results=str(folder), metrics=_summary(metrics), missing_outputs=listed["missing"])
+    return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
+
+
+def _is_here(path: Path, file: dict[str, Any]) -> bool:
+    return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
+
+
+def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path) -> None:
+    part = folder.with_name(".results.part")
+    pull(stage.connection, remote, [file["path"] for file in files], part, stage.say)
+    for file in files:
+        arrived = part / file["path"]
+        if not _is_here(arrived, file):
+            raise ModakError(
+                f"{file['path']} did not arrive as it left the target", hint="deploy again to fetch it anew"
+            )
+        (folder / file["path"]).parent.mkdir(parents=True, exist_ok=True)
+        arrived.replace(folder / file["path"])
+
+
+def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a summary says of a training; None for a script that writes no metrics.json of our form."""
+    epochs = (metrics or {}).get("epochs")
+    if not metrics or not isinstance(epochs, list) or not epochs:
+        return None
+    last = epochs[-1]
+    seconds = [each.get("seconds") for each in epochs if isinstance(each.get("seconds"), int | float)]
+    return {
+        "epochs": len(epochs),
+        "epochs_requested": metrics.get("epochs_requested"),
+        "accuracy": last.get("test_accuracy"),
+        "loss": last.get("training_loss"),
+        "epoch_seconds": sorted(seconds)[len(seconds) // 2] if seconds else None,
+        "images_per_second": last.get("images_per_second"),
+    }
+
+
+def report(stage: Stage) -> Outcome:
+    """Says how the training ended.
+
+    Raises:
+        JobFailed: not with success; with the job's own exit code and the end of what it wrote.
+    """
+    state = stage.record.read()
+    situation = state.get("job")
+    if stage.check or not situation:
+        return Outcome(False, "nothing has run")
+    facts = {
+        "plan_digest": stage.plan["digest"],
+        "job_id": situation["job_id"],
+        "job_state": situation["state"],
+        "exit_code": "" if situation["exit_code"] is None else str(situation["exit_code"]),
+        "accuracy": _accuracy(state.get("metrics")),
+        "results": state.get("results", ""),
+    }
+    if situation["state"] in ("COMPLETED", "QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN"):
+        return Outcome(False, describe(situation), {"facts": facts})
+    raise JobFailed(_failure(situation, state), hint=f"everything that it wrote is in {state.get('results')}")
+
+
+def _accuracy(metrics: dict[str, Any] | None) -> str:
+    accuracy = (metrics or {}).get("accuracy")
+    return f"{accuracy:.4f}" if isinstance(accuracy, float) else ""
+
+
+def _failure(situation: dict[str, Any], state: dict[str, Any]) -> str:
+    code = f", exit code {situation['exit_code']}" if situation["exit_code"] not in (None, 0) else ""
+    lines = [
+        f"job {situation['job_id']} ended as {situation['state']}{code}: "
+        f"{situation['explanation'] or 'no reason given'}"
+    ]
+    lines += [f"  | {line}" for line in situation["error_tail"]]
+    if state.get("missing_outputs"):
+        lines.append(f"  nothing fits the declared outputs {', '.join(state['missing_outputs'])}")
+    return "\n".join(lines)
+
+
+def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a finished deployment amounts to, as pairs of a title and a text."""
+    metrics = state.get("metrics") or {}
+    lines = [
+        ("plan", f"{plan['digest'][:12]}  {plan['name']} on {plan['target']['name']} ({plan['job']['scheduler']})")
+    ]
+    lines += [("chosen", f"{choice['name']} {choice['value']}: {choice['reason']}") for choice in plan["choices"]]
+    for name in STAGES:
+        stage = state.get("stages", {}).get(name)
+        if not stage:
+            continue
+        worked = stage.get("worked")
+        earlier = (
+            f" (made before in {format_seconds(worked['seconds'])})" if worked and not stage.get("changed") else ""
+        )
+        lines.append(
+            (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
+        )
+    if metrics:
+        accuracy = metrics.get("accuracy")
+        words = f"{metrics['epochs']} of {metrics['epochs_requested']} epochs"
+        words += f", accuracy {accuracy:.2%}" if isinstance(accuracy, float) else ""
+        words += f", {metrics['epoch_seconds']:.1f} s an epoch" if metrics.get("epoch_seconds") else ""
+        lines.append(("training", words))
+    return lines

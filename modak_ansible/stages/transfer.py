@@ -1,0 +1,86 @@
+"""Files between controller and target, with rsync: resumable, over the connection that is open already."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from modak_ansible.connection import Connection
+from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import Say
+
+_OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
+
+# Shorter transfers are over before anybody wonders.
+_QUIET_SECONDS = 2
+
+
+def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -> None:
+    """Brings files into a folder of the target; what is there of them already is not sent again.
+
+    Raises:
+        ModakError: rsync is missing, the disk is full, or the connection broke.
+    """
+    destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
+    _rsync(connection, [*map(str, files), destination], say)
+
+
+def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
+    """Fetches files below a folder of the target into a folder here, keeping their relative paths."""
+    destination.mkdir(parents=True, exist_ok=True)
+    listed = "\0".join(paths).encode()
+    source = f"{_remote(connection)}{_quoted(connection, folder)}/"
+    _rsync(connection, ["--from0", "--files-from=-", source, f"{destination}/"], say, listed)
+
+
+def _remote(connection: Connection) -> str:
+    return "" if connection.is_local else f"{connection.address}:"
+
+
+def _quoted(connection: Connection, path: str) -> str:
+    return path if connection.is_local else shlex.quote(path)
+
+
+def _rsync(connection: Connection, arguments: list[str], say: Say, listed: bytes | None = None) -> None:
+    shell = [] if connection.is_local else ["--rsh", shlex.join(connection.ssh_command())]
+    try:
+        process = subprocess.Popen(
+            ["rsync", *_OPTIONS, *shell, *arguments],
+            stdin=subprocess.PIPE if listed is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except FileNotFoundError:
+        raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
+    with process:
+        if process.stdin and listed is not None:
+            process.stdin.write(listed)
+            process.stdin.close()
+        _show_progress(process, say)
+        errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    if process.returncode != 0:
+        raise _transfer_error(process.returncode, errors)
+
+
+def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
+    shown, began = 0, time.monotonic()
+    for raw in process.stdout or ():
+        line = raw.decode(errors="replace").replace("\r", "\n").strip().splitlines()
+        found = re.search(r"(\S+)\s+(\d+)%\s+(\S+/s)", line[-1]) if line else None
+        if found and int(found.group(2)) >= shown + 20 and time.monotonic() - began > _QUIET_SECONDS:
+            shown = int(found.group(2))
+            say(f"{shown} % transferred, {found.group(3)}")
+
+
+def _transfer_error(code: int, errors: str) -> ModakError:
+    if re.search(r"No space left on device|Disk quota exceeded", errors):
+        return ModakError("the disk is full on the way", hint="make room and deploy again: the transfer goes on")
+    if "command not found" in errors:
+        return ModakError("rsync is not on the target", hint="install rsync there")
+    lines = [line for line in errors.splitlines() if line.strip()]
+    said = lines[0] if lines else f"code {code}"
+    return ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")

@@ -1,0 +1,129 @@
+"""Files that are whole or absent, and locks that end with their owner."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Writes a file so that after a crash it is the old one or the new one, never a part."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    data = content.encode() if isinstance(content, str) else content
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a value as JSON, whole or not at all."""
+    write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The mapping in a JSON file; None when the file is missing or damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_text(path: Path) -> str:
+    """A file's text without surrounding space; empty when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that the user may still write below a folder, or below the nearest one that is there."""
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """The last lines of a file, without escape sequences; empty when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 65536))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    found = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    return found[-lines:]
+
+
+class Lock:
+    """A lock on a file that the kernel releases when its owner ends, however it ends.
+
+    On a file system without locks it is always granted: what it guards is renamed into place whole, so the price is
+    work done twice, never a broken result.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def take(self, *, wait: bool) -> bool:
+        """Takes the lock, or tells that somebody else has it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(file)
+                raise
+        os.set_inheritable(file, True)  # a command that was started under the lock keeps it to its end
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def is_taken(self) -> bool:
+        """Whether somebody else has the lock now."""
+        if not self._path.exists():
+            return False
+        if self.take(wait=False):
+            self.release()
+            return False
+        return True
+
+    def __enter__(self) -> Lock:
+        self.take(wait=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,281 @@
+"""Container images and environments on the target: made once under their digest, whole or absent."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModakError
+from .background import Activity
+from .commands import TimedRun, find_program, full_environment
+from .files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from .site import Site, read_site
+from .site_folder import write_site_folder
+from .workspace import Workspace
+
+# A framework's image and the folder that it is built in, together.
+NEEDED_BYTES = 5 * 10**9
+_COMPLETE = ".complete"
+_RUNTIMES = ("apptainer", "singularity")
+
+
+class ImageStore:
+    """The images of a workspace.
+
+    Args:
+        workspace: where they lie.
+        image: the ``image`` of a plan.
+        site: the ``site`` of the plan's target.
+    """
+
+    def __init__(self, workspace: Workspace, image: dict[str, Any], site: dict[str, Any]) -> None:
+        self._workspace = workspace
+        self._image = image
+        self._site = site
+        self.activity = Activity(workspace.images, image["digest"])
+
+    def missing(self) -> list[dict[str, Any]]:
+        """The layers that are not there, from the base upwards; none when the image itself is there."""
+        if self._is_there(self._image["layers"][-1]):
+            return []
+        return [layer for layer in self._image["layers"] if not self._is_there(layer)]
+
+    def check(self) -> None:
+        """Tells before a build what would make it fail.
+
+        Raises:
+            ModakError: the runtime, the rights or the room that the missing layers need are not there.
+        """
+        for layer in self._image["layers"]:
+            if layer["kind"] == "file":
+                self._check_given(layer)
+        kinds = {layer["kind"] for layer in self.missing()}
+        if kinds & {"build", "pull"}:
+            self._workspace.require_space(NEEDED_BYTES, "building an image")
+            find_runtime(self._image["container_runtime"])
+        if "build" in kinds:
+            check_fakeroot()
+            if any("Bootstrap: debootstrap" in layer["definition"] for layer in self.missing()):
+                self._check_debootstrap()
+
+    def start(self) -> bool:
+        """Begins to make what is missing; False when that is going on already."""
+        return self.activity.start(self._make)
+
+    def describe(self) -> dict[str, Any]:
+        """Where the image is, and what is known of it."""
+        layer = self._image["layers"][-1]
+        path = self._workspace.place(layer["path"])
+        return {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
+
+    def _is_there(self, layer: dict[str, Any]) -> bool:
+        path = self._workspace.place(layer["path"])
+        if layer["kind"] == "venv":
+            return (path / _COMPLETE).exists()
+        if layer["kind"] == "file":
+            return path.is_file()
+        known = read_json(path.with_suffix(".json"))
+        return path.is_file() and known is not None and known.get("size") == path.stat().st_size
+
+    def _check_given(self, layer: dict[str, Any]) -> None:
+        path = self._workspace.place(layer["path"])
+        if not path.is_file():
+            raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file on the target")
+        if layer["checksum"]:
+            digest = sha256_of(path)
+            if digest != layer["checksum"]:
+                raise ModakError(f"the image {path} has the SHA-256 {digest}, not {layer['checksum']}")
+
+    def _check_debootstrap(self) -> None:
+        if find_program("debootstrap") is None:
+            raise ModakError(
+                "debootstrap is not on the target", hint="set the target's image_base to docker, or ask for debootstrap"
+            )
+        if read_site(self._site).apt_mirror is None:
+            raise ModakError(
+                "the target's apt names no Debian mirror", hint="give the target's site capability an apt_mirror"
+            )
+
+    # --- in the background
+
+    def _make(self, activity: Activity) -> None:
+        layers = self._image["layers"]
+        for position, layer in enumerate(layers):
+            if layer["kind"] == "file":
+                continue
+            below = self._workspace.place(layers[position - 1]["path"]) if position else None
+            activity.note(f"waiting for {layer['name']}, which another build makes")
+            with Lock(self._workspace.images / f".{layer['digest']}.lock"):
+                if not self._is_there(layer):
+                    self._make_layer(layer, below, activity)
+
+    def _make_layer(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+        activity.note(f"{'pulling' if layer['kind'] == 'pull' else 'building'} {layer['name']}")
+        print(f"--- {layer['name']} ({layer['digest'][:12]})", flush=True)  # noqa: T201 - the log
+        began = time.time()
+        path = self._workspace.place(layer["path"])
+        if layer["kind"] == "venv":
+            self._make_environment(layer, path, activity)
+            return
+        scratch = self._workspace.images / f".{layer['digest']}.part"
+        shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
+        scratch.mkdir(mode=0o700)
+        try:
+            made = scratch / "image.sif"
+            runtime = find_runtime(self._image["container_runtime"])
+            if layer["kind"] == "pull":
+                self._run([runtime, "pull", str(made), layer["source"]], activity, {})
+            else:
+                self._build(runtime, layer, below, scratch, activity)
+            activity.note(f"checking {layer['name']}")
+            known = {"size": made.stat().st_size, "sha256": sha256_of(made), "seconds": round(time.time() - began, 1)}
+            write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
+            made.replace(path)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _build(
+        self, runtime: str, layer: dict[str, Any], below: Path | None, scratch: Path, activity: Activity
+    ) -> None:
+        settings = read_site(self._site)
+        binds = write_site_folder(settings, scratch / "site")
+        definition = _fill(
+            layer["definition"],
+            base=str(below or ""),
+            apt_mirror=settings.apt_mirror or "",
+            definition_digest=layer["digest"],
+            build_date=_now(),
+        )
+        write_whole(scratch / "image.def", definition)
+        options = [part for bind in binds for part in ("--bind", bind)] if _can_bind(runtime) else []
+        environment = _build_environment(settings, scratch)
+        # without --force the labels of the layer below would stay
+        command = [
+            runtime,
+            "build",
+            "--force",
+            "--fakeroot",
+            *options,
+            str(scratch / "image.sif"),
+            str(scratch / "image.def"),
+        ]
+        self._run(command, activity, environment)
+
+    def _make_environment(self, layer: dict[str, Any], path: Path, activity: Activity) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        script = path.with_suffix(".sh")
+        write_whole(script, layer["definition"])
+        try:
+            self._run(["sh", str(script), str(path)], activity, _pip_environment(read_site(self._site)))
+            write_whole(path / _COMPLETE, _now())
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+    def _run(self, command: list[str], activity: Activity, environment: dict[str, str]) -> None:
+        """Runs a long command with its output in the log."""
+        code = subprocess.run(
+            command, stdin=subprocess.DEVNULL, env={**full_environment(), **environment}, close_fds=False, check=False
+        ).returncode
+        if code != 0:
+            raise _build_error(activity, code)
+
+
+def find_runtime(preference: str) -> str:
+    """The path of the container runtime.
+
+    Raises:
+        ModakError: it is not there.
+    """
+    names = _RUNTIMES if preference == "any" else (preference,)
+    found = find_program(*names)
+    if found is None:
+        raise ModakError(
+            f"neither {' nor '.join(names)} is on the target" if len(names) > 1 else f"{names[0]} is not on the target",
+            hint="load its module with the site's modules, or set container_runtime to none",
+        )
+    return found
+
+
+def check_fakeroot() -> None:
+    """
+    Raises:
+        ModakError: the user may not build with --fakeroot.
+    """
+    import pwd  # noqa: PLC0415
+
+    user = pwd.getpwuid(os.getuid())
+    if user.pw_uid == 0:
+        return
+    for path in ("/etc/subuid", "/etc/subgid"):
+        if _has_range(Path(path), user.pw_name, user.pw_uid):
+            continue
+        kind = "-g" if path.endswith("gid") else "-u"
+        if (
+            find_program("getsubids")
+            and TimedRun()(["getsubids", *([kind] if kind == "-g" else []), user.pw_name]).code == 0
+        ):
+            continue
+        raise ModakError(
+            f"{user.pw_name} has no range in {path}, so images cannot be built with --fakeroot",
+            hint=f"ask the administrator: usermod --add-sub{path[-3:]}s 100000-165535 {user.pw_name}; "
+            "or name a ready image",
+        )
+
+
+def _has_range(path: Path, name: str, number: int) -> bool:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
+
+
+def _can_bind(runtime: str) -> bool:
+    return "--bind" in TimedRun()([runtime, "build", "--help"]).out
+
+
+def _fill(definition: str, **values: str) -> str:
+    for name, value in values.items():
+        definition = definition.replace(f"{{{{ {name} }}}}", value)
+    return definition
+
+
+def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:
+    environment = {"MODAK_SITE": str(scratch / "site")}
+    if settings.bundle:
+        environment["SSL_CERT_FILE"] = settings.bundle
+    if not os.environ.get("APPTAINER_TMPDIR") and not os.environ.get("SINGULARITY_TMPDIR"):
+        temporary = Path(tempfile.gettempdir())
+        # front ends often keep /tmp small
+        roomy = temporary if free_bytes(temporary) >= NEEDED_BYTES else scratch
+        environment["APPTAINER_TMPDIR"] = environment["SINGULARITY_TMPDIR"] = str(roomy)
+    return environment
+
+
+def _pip_environment(settings: Site) -> dict[str, str]:
+    environment = {"PIP_" + name.upper().replace("-", "_"): value for name, value in settings.pip.items()}
+    return {**environment, **({"PIP_CERT": settings.bundle} if settings.bundle else {})}
+
+
+def _build_error(activity: Activity, code: int) -> ModakError:
+    """What a failed build says, from the end of its log."""
+    lines = tail(activity.log, 60)
+    text = "\n".join(lines)
+    if re.search(r"no space left on device|disk quota exceeded", text, re.IGNORECASE):
+        return ModakError("the disk is full", hint=f"make room in the workspace and in /tmp; see {activity.log}")
+    telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
+    said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
+    return ModakError(
+        f"the build ended with code {code}: {said}", hint=f"the whole log is {activity.log} on the target"
+    )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

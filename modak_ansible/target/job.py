@@ -1,0 +1,339 @@
+"""A deployment's job on the target: submitted exactly once, watched to its end, judged by its own marker."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..errors import ModakError
+from ..schedulers import SCHEDULERS
+from ..schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain
+from .commands import TimedRun
+from .files import Lock, read_json, read_text, tail, write_json
+from .staging import SCRIPT, STATE, is_staged, stage
+from .workspace import Workspace
+
+# How long a job's last words may take to be seen through a shared file system.
+GRACE = 15.0
+_MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
+LOGS = ("output.log", "error.log", "scheduler.log")
+
+
+@dataclass
+class Situation:
+    """What is known of a deployment's job.
+
+    Attributes:
+        state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
+        started: when it began, in seconds since the epoch.
+        explanation: why it ended as it did, or why it waits.
+    """
+
+    state: str = "NONE"
+    job_id: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    nodes: str = ""
+    started: float | None = None
+    explanation: str = ""
+    error_tail: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Deployment:
+    """A deployment's folder and its job.
+
+    Args:
+        workspace: where the deployments lie.
+        name: the deployment's name, unique to its plan.
+        scheduler: slurm, torque or none.
+        job_name: what the scheduler knows the job by, unique to the plan too.
+    """
+
+    def __init__(self, workspace: Workspace, name: str, scheduler: str, job_name: str) -> None:
+        self._workspace = workspace
+        self._scheduler = SCHEDULERS[scheduler]
+        self._job_name = job_name
+        self.path = workspace.deployments / name
+        self._state = self.path / STATE
+        self._lock = Lock(workspace.deployments / f".{name}.lock")
+        self._run = TimedRun(self.path)
+
+    def is_staged(self, plan: dict[str, Any]) -> bool:
+        """Whether the script and all of the user's files are there as the plan has them."""
+        return is_staged(self.path, plan)
+
+    def stage(self, plan: dict[str, Any], archive: bytes) -> None:
+        """Brings the deployment's folder into being in one step, from a tar archive of the user's files.
+
+        Raises:
+            ModakError: a file is not what the plan says, or there is no room.
+        """
+        self._workspace.create()
+        stage(self.path, plan, archive, self._lock)
+
+    # --- submission
+
+    def job_id(self) -> str | None:
+        """The id of the job that was submitted; None before that."""
+        record = read_json(self._state / "submitted.json")
+        return str(record["job_id"]) if record else None
+
+    def submit(self) -> tuple[str, bool]:
+        """Submits the job unless that was done, and gives its id and whether it was done now.
+
+        What is killed between the scheduler's taking the job and our noting its id leaves an intent behind; with
+        one, the job is looked for before another is submitted. Should two be submitted all the same, the scripts
+        settle by their claim which one trains.
+
+        Raises:
+            ModakError: the scheduler refuses the job, or does not answer.
+        """
+        with self._lock:
+            known = self.job_id() or self._find_unrecorded()
+            if known:
+                self._record(known)
+                return known, False
+            write_json(self._state / "intent.json", {"name": self._job_name, "time": time.time()})
+            # a killed module must not give the lock away while sbatch or qsub are at work
+            run = TimedRun(self.path, timeout=120, keep_locks=self._scheduler.name != "none")
+            try:
+                job_id = self._scheduler.submit(run, SCRIPT, self._job_name)
+            except SubmissionRefused as error:
+                (self._state / "intent.json").unlink()
+                hint = f"change what {self._scheduler.title} refuses; nothing was submitted"
+                raise ModakError(f"{self._scheduler.title} refuses the job: {error}", hint=hint) from error
+            except SubmissionUncertain as error:
+                hint = "deploy again: the job is looked for before another one is submitted"
+                raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
+            self._record(job_id)
+            return job_id, True
+
+    def _claimed(self) -> str:
+        return read_text(self._state / "claim")
+
+    def _find_unrecorded(self) -> str | None:
+        """The id of a job that was submitted, and whose submitter did not live to note it."""
+        if self._claimed():
+            return self._claimed()
+        if not (self._state / "intent.json").exists():
+            return None
+        try:
+            found = self._scheduler.find(self._run, self._job_name, str(self.path.resolve()))
+        except SchedulerSilent as error:
+            hint = "an earlier submission was cut short; deploy again when the scheduler answers"
+            raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
+        return found[0] if found else None
+
+    def _record(self, job_id: str) -> None:
+        if self.job_id() != job_id:
+            write_json(self._state / "submitted.json", {"job_id": job_id, "time": time.time()})
+
+    # --- watching
+
+    def situation(self) -> Situation:
+        """What has become of the job, by its own marker and by the scheduler's word."""
+        job_id = self.job_id() or self._claimed()
+        if not job_id:
+            return Situation()
+        finished = self._finished()
+        try:
+            record = self._scheduler.status(self._run, job_id)
+        except SchedulerSilent as error:
+            if finished != 0:
+                return self._situation(job_id, "UNKNOWN", None, explanation=f"the scheduler does not answer: {error}")
+            record = None
+        return self._judge(job_id, finished, record)
+
+    def _judge(self, job_id: str, finished: int | None, record: JobRecord | None) -> Situation:
+        if finished == 0:
+            return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
+        if record and not record.state.is_final:
+            ending = finished is not None
+            return self._situation(
+                job_id, JobState.ENDING if ending else record.state, record, explanation=record.reason
+            )
+        if finished is not None:
+            return self._judge_failure(job_id, finished, record)
+        if record is None or record.state is JobState.COMPLETED:
+            return self._judge_silence(job_id, record)
+        state = JobState.OUT_OF_MEMORY if self._outgrew_memory(record.state) else record.state
+        return self._situation(job_id, state, record, explanation=self._explain(state, record))
+
+    def _judge_failure(self, job_id: str, finished: int, record: JobRecord | None) -> Situation:
+        """A job that noted its own failure; the scheduler may know that it was the one who ended it."""
+        state = record.state if record and record.state is not JobState.COMPLETED else JobState.FAILED
+        if read_text(self._state / "ended") == "timeout":
+            state = JobState.TIMEOUT
+        if read_text(self._state / "cancelled"):
+            state = JobState.CANCELLED
+        if self._outgrew_memory(state):
+            state = JobState.OUT_OF_MEMORY
+        explanation = f"the training ended with exit code {finished}"
+        if state is not JobState.FAILED:
+            explanation = self._explain(state, record)
+        return self._situation(job_id, state, record, exit_code=finished, explanation=explanation)
+
+    def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
+        """No marker, and the scheduler says success or nothing at all."""
+        if read_text(self._state / "cancelled"):
+            return self._situation(job_id, JobState.CANCELLED, record, explanation="cancelled by modak")
+        since = self._silent_since()
+        if time.time() - since < GRACE:
+            return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
+        if read_text(self._state / "started"):
+            explanation = (
+                "the job began and is gone without a word of its own: its node may have died, or it was killed"
+            )
+        else:
+            explanation = "the scheduler no longer knows the job, and it never began: it may have been deleted"
+        return self._situation(job_id, JobState.LOST, record, explanation=explanation)
+
+    def _outgrew_memory(self, state: JobState) -> bool:
+        """Whether a failed job was killed for its memory: without cgroups, Slurm says so in its output only."""
+        if state is not JobState.FAILED:
+            return False
+        lines = [*tail(self.path / "scheduler.log", 20), *tail(self.path / "error.log", 20)]
+        return any(_MEMORY.search(line) for line in lines)
+
+    def _silent_since(self) -> float:
+        """When the job was first missed, in seconds since the epoch."""
+        path = self._state / "missed"
+        if not path.exists():
+            path.touch()
+        return path.stat().st_mtime
+
+    def _finished(self) -> int | None:
+        text = read_text(self._state / "finished")
+        return int(text) if text.lstrip("-").isdigit() else None
+
+    @staticmethod
+    def _explain(state: JobState, record: JobRecord | None) -> str:
+        words = {
+            JobState.TIMEOUT: "it reached its wall time",
+            JobState.OUT_OF_MEMORY: "it used more memory than it was given",
+            JobState.CANCELLED: "it was cancelled",
+            JobState.NODE_FAIL: "its node failed",
+            JobState.PREEMPTED: "it made way for another job",
+            JobState.BOOT_FAIL: "its node did not start it",
+            JobState.FAILED: "it failed before it could note its own end",
+        }.get(state, "")
+        reason = record.reason if record and record.reason not in ("", "NonZeroExitCode") else ""
+        return ", ".join(part for part in (words, reason) if part)
+
+    def _situation(
+        self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,
+        explanation: str = "",
+    ) -> Situation:  # fmt: skip
+        begun = read_text(self._state / "started").split()
+        final = isinstance(state, JobState) and state.is_final
+        code = exit_code if exit_code is not None or record is None else record.exit_code
+        return Situation(
+            state=str(state),
+            job_id=job_id,
+            exit_code=code,
+            signal=record.signal if record else None,
+            reason=record.reason if record else "",
+            nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
+            started=float(begun[0]) if begun else None,
+            explanation=explanation,
+            error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
+        )
+
+    def _error_tail(self) -> list[str]:
+        """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""
+        found = [line for name in ("error.log", "scheduler.log") for line in tail(self.path / name, 15)]
+        return found or tail(self.path / "output.log", 15)
+
+    def watch(self, seen: str, offset: int, seconds: float) -> dict[str, Any]:
+        """Waits until something is new, at most for some seconds.
+
+        Args:
+            seen: the state that the caller knows.
+            offset: how many bytes of the job's output it knows.
+
+        Returns:
+            ``situation``, ``output`` (what is new, decoded) and ``offset``.
+        """
+        deadline = time.monotonic() + seconds
+        pause = 1.0
+        while True:
+            situation = self.situation()
+            output, new_offset = self._read_output(offset)
+            if situation.state != seen or output or time.monotonic() >= deadline:
+                return {"situation": situation.as_dict(), "output": output, "offset": new_offset}
+            # the job's own files are looked at often, the scheduler is asked less and less often
+            until = min(deadline, time.monotonic() + pause)
+            while time.monotonic() < until and not self._has_news(offset):
+                time.sleep(0.25)
+            pause = min(pause * 1.5, 15.0)
+
+    def _has_news(self, offset: int) -> bool:
+        output = self.path / "output.log"
+        if (self._state / "finished").exists():
+            return True
+        return output.exists() and output.stat().st_size > offset
+
+    def _read_output(self, offset: int) -> tuple[str, int]:
+        """Whole lines of the job's output behind an offset."""
+        try:
+            with (self.path / "output.log").open("rb") as file:
+                file.seek(offset)
+                data = file.read(65536)
+        except OSError:
+            return "", offset
+        end = data.rfind(b"\n") + 1
+        return data[:end].decode("utf-8", errors="replace"), offset + end
+
+    # --- the end
+
+    def cancel(self) -> bool:
+        """Cancels the job if it lives; tells whether it did.
+
+        Raises:
+            ModakError: the scheduler does not answer.
+        """
+        with self._lock:
+            try:
+                job_id = self.job_id() or (self._find_unrecorded() if self._state.exists() else None)
+                if not job_id:
+                    return False
+                situation = self.situation()
+                if situation.state != "UNKNOWN" and JobState(situation.state).is_final:
+                    return False
+                (self._state / "cancelled").write_text("undeploy\n", encoding="utf-8")
+                self._scheduler.cancel(self._run, job_id)
+            except SchedulerSilent as error:
+                hint = "undeploy again when it answers"
+                raise ModakError(f"the job could not be cancelled: {error}", hint=hint) from error
+        return True
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Whether the job has left the scheduler within some seconds."""
+        deadline = time.monotonic() + seconds
+        job_id = self.job_id()
+        while job_id:
+            try:
+                record = self._scheduler.status(self._run, job_id)
+            except SchedulerSilent:
+                record = None
+            if record is None or record.state.is_final:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.5)
+        return True
+
+    def remove(self) -> bool:
+        """Removes the deployment's folder; tells whether there was one."""
+        there = self.path.exists()
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.exists():
+            raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")
+        return there

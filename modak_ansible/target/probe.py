@@ -1,0 +1,85 @@
+"""What the target has: looked at, not changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import socket
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModakError
+from ..schedulers import SCHEDULERS
+from .commands import TimedRun, find_program
+from .files import free_bytes
+from .workspace import Workspace
+
+_SMALLEST = 200 * 10**6
+
+
+def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> dict[str, Any]:
+    """Facts about the target, for people and for records.
+
+    Raises:
+        ModakError: something that every deployment needs is missing.
+    """
+    titles = SCHEDULERS[scheduler]
+    missing = [command for command in titles.commands if find_program(command) is None]
+    if missing:
+        raise ModakError(
+            f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
+            hint="check the type of the target, or load the scheduler's module in the user's profile",
+        )
+    if create:
+        workspace.create()
+    free = free_bytes(workspace.path)
+    if free < _SMALLEST:
+        raise ModakError(
+            f"the disk is full: {workspace.path} has {free // 10**6} MB left",
+            hint="make room there, or give the target another workspace",
+        )
+    names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
+    runtime = None if container_runtime == "none" else find_program(*names)
+    return {
+        "hostname": socket.gethostname(),
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": _system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "workspace": str(workspace.path),
+        "free_bytes": free,
+        "container_runtime": _version([runtime, "--version"]) if runtime else None,
+        "scheduler": _scheduler_version(scheduler),
+        "rsync": find_program("rsync") is not None,
+    }
+
+
+def _scheduler_version(scheduler: str) -> str:
+    # Torque's commands print the version of whatever takes their place
+    return _version(["sbatch", "--version"]) if scheduler == "slurm" else SCHEDULERS[scheduler].title
+
+
+def _version(command: list[str]) -> str:
+    result = TimedRun(timeout=20)(command)
+    return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+def _system() -> str:
+    try:
+        lines = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.system()
+    return next((line.split("=", 1)[1].strip('"') for line in lines if line.startswith("PRETTY_NAME=")), "")

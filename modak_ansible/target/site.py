@@ -1,0 +1,198 @@
+"""What a machine's own configuration says about certificates, proxies, Python packages and Debian packages."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping
+from urllib.parse import unquote, urlsplit
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+# What says where packages come from and how they are reached; the rest of pip's settings is the machine's own matter.
+_PIP_SETTING = re.compile(
+    "(extra-)?index-url|no-index|find-links|trusted-host|cert|proxy|(default-)?timeout|retries"
+    "|prefer-binary|only-binary|no-binary|pre|disable-pip-version-check"
+)
+_APT_OPTION = re.compile(
+    r'^Acquire::(?:Check-Valid-Until|Check-Date|Retries|ForceIPv[46]|https?(?:::[^ ]+)?) "(?P<value>.+)";$'
+)
+_APT_OF_THIS_MACHINE = re.compile(r"::(?:Proxy-Auto-Detect|ProxyAutoDetect|SslCert|SslKey)$", re.IGNORECASE)
+# Folders that are never taken over whole.
+_OWN_FOLDER = re.compile("/(dev|etc|home|mnt|opt|proc|root|run|srv|sys|tmp|usr|var)?")
+
+
+@dataclass
+class Site:
+    """What a build, or a root file system, needs to know of the machine it is made on.
+
+    Attributes:
+        bundles: files with certificates, each content once; the first one serves alone.
+        pip: pip's settings by name, such as ``find-links``; several values in one text.
+        proxies: environment variables.
+        apt_mirror: the address of a Debian mirror; None when there is none.
+    """
+
+    bundles: list[str] = field(default_factory=list)
+    pip: dict[str, str] = field(default_factory=dict)
+    proxies: dict[str, str] = field(default_factory=dict)
+    apt_mirror: str | None = None
+
+    @property
+    def bundle(self) -> str | None:
+        return self.bundles[0] if self.bundles else None
+
+
+def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Site:
+    """The settings of this machine; what a blueprint gives for the site goes before what the machine says.
+
+    Args:
+        given: the site settings of a plan.
+        environment: of the user who asks.
+    """
+    pip = pip_settings(environment)
+    if given.get("pip_index_url"):
+        pip["index-url"] = given["pip_index_url"]
+    for name, key in (("extra-index-url", "pip_extra_index_urls"), ("find-links", "pip_find_links")):
+        if given.get(key):
+            pip[name] = " ".join([*given[key], *pip.get(name, "").split()])
+    bundles = (
+        [given["certificate_bundle"]] if given.get("certificate_bundle") else certificate_bundles(environment, pip)
+    )
+    return Site(bundles, pip, proxies(environment), given.get("apt_mirror") or debian_mirror() or None)
+
+
+def pip_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """pip's settings in its own order: files, then [install] over [global], then the environment."""
+    parser = configparser.RawConfigParser()
+    for path in _pip_files(environment):
+        try:
+            parser.read(path, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError):
+            continue  # pip itself stops at such a file; nothing else needs to
+    settings: dict[str, str] = {}
+    for section in ("global", "install"):
+        if parser.has_section(section):
+            settings.update({key.replace("_", "-"): value for key, value in parser.items(section)})
+    for variable, value in environment.items():
+        if variable.startswith("PIP_") and value:
+            settings[variable[len("PIP_") :].lower().replace("_", "-")] = value
+    return {key: " ".join(value.split()) for key, value in sorted(settings.items()) if _PIP_SETTING.fullmatch(key)}
+
+
+def _pip_files(environment: Mapping[str, str]) -> list[Path]:
+    """pip's configuration files, weakest first, as ``pip config debug`` lists them."""
+    home = Path(environment.get("HOME") or "/root")
+    user = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    everywhere = (environment.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+    files = [Path(folder) / "pip/pip.conf" for folder in everywhere] + [Path("/etc/pip.conf")]
+    files += [home / ".pip/pip.conf", user / "pip/pip.conf", Path(sys.prefix) / "pip.conf"]
+    chosen = environment.get("PIP_CONFIG_FILE")
+    if chosen == os.devnull:
+        return []
+    return [path for path in [*files, *([Path(chosen)] if chosen else [])] if os.access(path, os.R_OK)]
+
+
+def local_path(entry: str) -> Path | None:
+    """The folder or file of this machine that a location of pip's names; None for an address."""
+    parts = urlsplit(entry)
+    path = unquote(parts.path) if parts.scheme == "file" else entry
+    return Path(os.path.normpath(path)) if path.startswith("/") else None
+
+
+def index_folder(index: Path) -> Path:
+    """What must be there for a local index to work: its pages link to ../../files, beside it."""
+    return index if _OWN_FOLDER.fullmatch(str(index.parent)) else index.parent
+
+
+def pip_folders(settings: Mapping[str, str]) -> list[str]:
+    """Folders of this machine that find-links and file:// indexes live in."""
+    folders = [local_path(entry) for entry in settings.get("find-links", "").split()]
+    for entry in (settings.get("index-url", "") + " " + settings.get("extra-index-url", "")).split():
+        index = local_path(entry)
+        folders.append(index_folder(index) if index else None)
+    kept = {str(path if path.is_dir() else path.parent) for path in folders if path and path.exists()}
+    return sorted(folder for folder in kept if not _OWN_FOLDER.fullmatch(folder))
+
+
+def certificate_bundles(environment: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
+    """Certificate bundles in use, each content once, those that somebody chose first."""
+    contents: dict[bytes, str] = {}
+    for path in [*(environment.get(name) for name in CERTIFICATE_VARIABLES), settings.get("cert"), *_BUNDLES]:
+        if path and Path(path).is_file():
+            contents.setdefault(Path(path).read_bytes(), path)
+    return list(contents.values())
+
+
+def proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name proxies."""
+    names = [*PROXY_VARIABLES, *(name.upper() for name in PROXY_VARIABLES)]
+    return {name: environment[name] for name in names if environment.get(name)}
+
+
+def apt_options(bundle: str) -> tuple[list[str], list[str]]:
+    """apt's Acquire options, for this machine and for a root file system where its paths mean nothing.
+
+    Args:
+        bundle: where the certificates are there.
+    """
+    here, there = [], []
+    for line in _output("apt-config", "dump").splitlines():
+        option = _APT_OPTION.match(line)
+        if not option:
+            continue
+        here.append(line)
+        name = line.split(" ", 1)[0]
+        if not _APT_OF_THIS_MACHINE.search(name):
+            there.append(f'{name} "{bundle}";' if option["value"].startswith("/") else line)
+    return here, there
+
+
+def debian_mirror() -> str:
+    """The mirror that apt takes Debian itself from, whichever way its sources are written; empty without one."""
+    fields = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)"
+    known, likely = [], []
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE))
+    for line in _output("apt-get", "indextargets", "--format", fields, "Created-By: Packages").splitlines():
+        origin, label, component, suite, url = line.split("|")
+        if component != "main":
+            continue
+        if (origin, label) == ("Debian", "Debian"):
+            known.append(url)
+        elif release.get("ID") == "debian" and suite == release.get("VERSION_CODENAME"):
+            likely.append(url)  # the index was never fetched, so apt does not know the origin yet
+    return next(filter(None, map(_plain_address, known + likely)), "")
+
+
+def _plain_address(url: str) -> str:
+    if url.startswith("mirror+file:"):
+        lines = _read("/" + url.split(":", 1)[1].lstrip("/").rstrip("/")).splitlines()
+        url = next((line.split()[0] for line in lines if line.strip() and not line.startswith("#")), "")
+    return url.rstrip("/") if url.startswith(("http:", "https:")) else ""
+
+
+def _output(*command: str) -> str:
+    """What a command prints; nothing where it is not there."""
+    environment = dict(os.environ, LC_ALL="C")
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment).stdout
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,84 @@
+"""A deployment's folder on the target: its script and the user's files, whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModakError
+from .files import Lock, read_text, sha256_of, write_json
+
+SCRIPT = "job.sh"
+PLAN = "plan.json"
+CODE = "code"
+STATE = "state"
+
+
+def is_staged(folder: Path, plan: dict[str, Any]) -> bool:
+    """Whether the script and all of the user's files are there as the plan has them."""
+    return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(folder, plan)
+
+
+def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> None:
+    """Brings a deployment's folder into being in one step.
+
+    Args:
+        folder: where; what is there is replaced, unless a job has begun in it.
+        plan: with the script, and the digests of the user's files.
+        archive: those files, as a tar archive.
+        lock: held while the folder is put in its place.
+
+    Raises:
+        ModakError: a file is not what the plan says, a job has begun there, or there is no room.
+    """
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        _unpack(archive, part / CODE)
+        differing = _differing(part, plan)
+        if differing:
+            raise ModakError(f"{differing[0]} has changed since the plan was made", hint="deploy again")
+        (part / SCRIPT).write_text(plan["job"]["script"], encoding="utf-8")
+        (part / STATE).mkdir()
+        write_json(part / PLAN, plan)
+        with lock:
+            if is_staged(folder, plan):  # another deployment of the same plan was quicker
+                return
+            if (folder / STATE / "claim").exists():
+                raise ModakError(f"a job has begun in {folder}, which lacks files of the plan", hint="undeploy first")
+            shutil.rmtree(folder, ignore_errors=True)
+            part.rename(folder)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ModakError(f"the disk is full at {folder.parent}", hint="make room there") from error
+        raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _unpack(archive: bytes, folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar.getmembers():
+            file = tar.extractfile(member)
+            if file is None or ".." in Path(member.name).parts or Path(member.name).is_absolute():
+                raise ModakError(f"the archive holds {member.name}, which is no plain file below its folder")
+            path = folder / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.read())
+            path.chmod(0o700 if member.mode & 0o100 else 0o600)
+
+
+def _differing(folder: Path, plan: dict[str, Any]) -> list[str]:
+    """The user's files that are not there as the plan has them."""
+    differing = []
+    for file in plan["application"]["files"]:
+        path = folder / CODE / file["path"]
+        if not path.is_file() or sha256_of(path) != file["sha256"]:
+            differing.append(file["path"])
+    return differing

@@ -1,0 +1,71 @@
+"""The folder on the target that holds everything of ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from ..errors import ModakError
+from .files import free_bytes
+
+
+class Workspace:
+    """Images, datasets and deployments below one folder, private to the user."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(os.path.expanduser("~")) / Path(path).expanduser()
+
+    def create(self) -> None:
+        """Makes the folders.
+
+        Raises:
+            ModakError: a folder cannot be made, or is not the user's to write in.
+        """
+        for folder in (self.path, self.images, self.datasets, self.deployments):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise ModakError(
+                    f"the workspace {folder} cannot be made: {error.strerror}", hint=_hint(error)
+                ) from error
+        if not os.access(self.path, os.W_OK):
+            raise ModakError(f"the workspace {self.path} cannot be written", hint="give the target another workspace")
+
+    def place(self, path: str) -> Path:
+        """A path of a plan: below the workspace unless it is absolute or begins with ~."""
+        return self.path / Path(path).expanduser()
+
+    @property
+    def images(self) -> Path:
+        return self.path / "images"
+
+    @property
+    def datasets(self) -> Path:
+        return self.path / "datasets"
+
+    @property
+    def deployments(self) -> Path:
+        return self.path / "deployments"
+
+    def require_space(self, needed: int, what: str) -> None:
+        """
+        Raises:
+            ModakError: fewer bytes are free than are needed.
+        """
+        free = free_bytes(self.path)
+        if free < needed:
+            raise ModakError(
+                f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
+                hint="make room there, or give the target another workspace",
+            )
+
+
+def _megabytes(count: int) -> int:
+    return count // 10**6
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room there"
+    return "give the target a workspace that you may write in"

@@ -1,0 +1,78 @@
+#!/usr/bin/python
+"""Makes the layers of a container image on a target, in the background."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.image import ImageStore
+from ansible.module_utils.modak.target.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_image
+short_description: Makes a container image on a target
+description: >-
+  Builds or pulls what is missing of an image, layer by layer, in a process that outlives the connection. A second
+  start joins the first.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  image: {type: dict, required: true, description: The image of a plan.}
+  site: {type: dict, required: true, description: The site settings of the plan's target.}
+  action:
+    type: str
+    required: true
+    choices: [look, start, wait]
+    description: What to do; wait comes back when there is news, or when its time is over.
+  seconds: {type: float, default: 0, description: How long to wait.}
+  seen: {type: str, default: '', description: The last line of the log that the caller knows.}
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "image": {"type": "dict", "required": True},
+            "site": {"type": "dict", "required": True},
+            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait"]},
+            "seconds": {"type": "float", "default": 0},
+            "seen": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    store = ImageStore(Workspace(module.params["workspace"]), module.params["image"], module.params["site"])
+    answer(module, lambda: act(store, module))
+
+
+def act(store, module):
+    started = False
+    if module.params["action"] == "start":
+        store.check()
+        if store.missing() and not module.check_mode:
+            started = store.start()
+    if module.params["action"] == "wait":
+        wait_for_news(store, module.params["seen"], module.params["seconds"])
+    return {
+        "changed": started,
+        "started": started,
+        "missing": [layer["name"] for layer in store.missing()],
+        "status": store.activity.status(),
+        "image": store.describe(),
+    }
+
+
+def wait_for_news(store, seen, seconds):
+    """News are the end of the build, and a new line in its log after five seconds."""
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        status = store.activity.status()
+        if status["state"] != "running" or (status.get("line") != seen and time.monotonic() - began > 5):
+            return
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+#!/usr/bin/python
+"""Stages, submits, watches and cancels the job of a deployment on a target."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.modak.errors import ModakError
+from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.job import Deployment
+from ansible.module_utils.modak.target.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_job
+short_description: Keeps the job of a deployment
+description: >-
+  Submits a deployment's job exactly once, whatever is killed and run again, and tells how it is or how it ended by
+  the marker that the job itself writes and by the scheduler's word.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  deployment: {type: str, required: true, description: The deployment's name.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
+  job_name: {type: str, required: true, description: What the scheduler knows the job by.}
+  action:
+    type: str
+    required: true
+    choices: [look, stage, submit, watch, logs, remove]
+    description: What to do; watch comes back when there is news, or when its time is over.
+  plan: {type: dict, description: The plan, to look and to stage.}
+  archive: {type: str, description: The name of the archive with the user's files, below the deployments.}
+  seen: {type: str, default: '', description: The state that the caller knows.}
+  offset: {type: int, default: 0, description: How many bytes of the job's output the caller knows.}
+  seconds: {type: float, default: 0, description: How long to watch.}
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "deployment": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
+            "job_name": {"type": "str", "required": True},
+            "action": {
+                "type": "str",
+                "required": True,
+                "choices": ["look", "stage", "submit", "watch", "logs", "remove"],
+            },
+            "plan": {"type": "dict"},
+            "archive": {"type": "str"},
+            "seen": {"type": "str", "default": ""},
+            "offset": {"type": "int", "default": 0},
+            "seconds": {"type": "float", "default": 0},
+        },
+        required_if=[("action", "look", ["plan"]), ("action", "stage", ["plan", "archive"])],
+        supports_check_mode=True,
+    )
+    answer(module, lambda: act(module, module.params))
+
+
+def act(module, params):
+    workspace = Workspace(params["workspace"])
+    deployment = Deployment(workspace, params["deployment"], params["scheduler"], params["job_name"])
+    action = "look" if module.check_mode else params["action"]
+    if action == "stage":
+        archive = workspace.deployments / params["archive"]
+        deployment.stage(params["plan"], archive.read_bytes())
+        archive.unlink()
+        return {"changed": True}
+    if action == "submit":
+        job_id, submitted = deployment.submit()
+        return {"changed": submitted, "job_id": job_id, "submitted": submitted}
+    if action in ("watch", "logs"):
+        return {"changed": False, **deployment.watch(params["seen"], params["offset"], params["seconds"])}
+    if action == "remove":
+        return remove(deployment)
+    return {
+        "changed": False,
+        "there": deployment.path.exists(),
+        "folder": str(workspace.deployments),
+        "staged": deployment.is_staged(params["plan"]),
+        "situation": deployment.situation().as_dict(),
+    }
+
+
+def remove(deployment):
+    job_id = deployment.job_id()
+    cancelled = deployment.cancel()
+    if cancelled and not deployment.wait_for_end(60):
+        raise ModakError(f"job {job_id} was cancelled and has not ended within 60 s", hint="undeploy again later")
+    removed = deployment.remove()
+    return {"changed": cancelled or removed, "cancelled": cancelled, "removed": removed, "job_id": job_id}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+#!/usr/bin/python
+"""Looks at a target: what it is, and whether it has what every deployment needs."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.probe import probe
+from ansible.module_utils.modak.target.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_probe
+short_description: Looks at a target
+description: Gives facts about a target, and fails where its scheduler is missing or its disk is full.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
+  container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
+            "container_runtime": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    answer(module, lambda: {"changed": False, "facts": facts(module)})
+
+
+def facts(module):
+    params = module.params
+    workspace = Workspace(params["workspace"])
+    return probe(workspace, params["scheduler"], params["container_runtime"], create=not module.check_mode)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""The end of a deployment: how the training ended; a job without success fails here, with its own words."""
+
+from __future__ import annotations
+
+from modak_ansible.stages.action import StageAction
+from modak_ansible.stages.results import report
+
+
+class ActionModule(StageAction):
+    """Reports on the plan in ``plan_file``."""
+
+    stage_name = "report"
+
+    def perform(self, stage):
+        return report(stage)

@@ -1,0 +1,59 @@
+#!/bin/bash
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$(dirname "$0")" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$$"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    [ "$SECONDS" -ge 5400 ] && echo timeout > state/ended
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+image="$workspace/images/abc.venv"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+dataset="$workspace/datasets/mnist-1"
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_DATASET="$dataset"
+    "$image/bin/python"
+    train.py
+)
+timeout --kill-after=30 5400 "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"

@@ -1,0 +1,107 @@
+#!/bin/bash
+#SBATCH --job-name=example
+#SBATCH --account=p-1
+#SBATCH --partition=gpu
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=7630M
+#SBATCH --gres=gpu:a100:1
+#SBATCH --exclusive
+#SBATCH --time=1-12:00:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$SLURM_JOB_ID"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    rm -rf "$local_copy"
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+local_copy="${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id"
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+# A site's own scripts need not stand set -u.
+set +u
+if ! command -v module > /dev/null; then
+    # shellcheck source=/dev/null
+    . /etc/profile
+fi
+module load singularity/4.1 || exit 1
+set -u
+
+runtime=$(command -v singularity) || {
+    echo "singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+dataset="$workspace/datasets/mnist-1"
+
+# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+if mkdir -p "$local_copy" && cp -R "$dataset/." "$local_copy/"; then
+    dataset=$local_copy
+else
+    echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset" >&2
+    rm -rf "$local_copy"
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --nv
+    --bind "$workspace"
+    --bind "$dataset"
+    --bind /lustre/data:/data:ro
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_DATASET="$dataset"
+    OMP_NUM_THREADS=4
+    NOTE='a b; $(reboot) `id` "'"'"''
+    /opt/venv/bin/python
+    'it'"'"'s a script.py'
+    --epochs 12
+    -n 1
+    --data "$dataset"/idx
+    --verbose
+    --name 'a '"'"'b'"'"' $HOME'
+)
+srun --cpus-per-task=4 "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"

@@ -1,0 +1,165 @@
+"""The real testbed, and projects that deploy to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = Path(sys.executable).parent
+MODAK = SCRIPTS / "modak"
+
+
+def has_root() -> bool:
+    if os.geteuid() == 0:
+        return True
+    try:
+        return subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def run(
+    *command: object, cwd: Path = ROOT, timeout: float = 900, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end; what it printed is in the result."""
+    return subprocess.run(
+        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False,
+        env={**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}", "COLUMNS": "200", **environment},
+    )  # fmt: skip
+
+
+def modak(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    return run(MODAK, *arguments, **options)
+
+
+class Testbed:
+    """The checkout's own testbed."""
+
+    def __init__(self) -> None:
+        self.folder = ROOT / ".modak" / "testbed"
+
+    @property
+    def state(self) -> dict:
+        return json.loads((self.folder / "state.json").read_text())
+
+    def ssh(self, command: str) -> str:
+        """What a command prints on the front end, as the ordinary user."""
+        done = run("ssh", "-F", self.folder / "ssh_config", "testbed", command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def root(self, command: str) -> str:
+        """What a command prints in the box, as root."""
+        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        entry = ROOT / "roles" / "testbed" / "files" / "enter-box.sh"
+        done = run(*sudo, "bash", entry, self.state["root"], "bash", "-c", command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def jobs(self, name: str) -> list[str]:
+        """The ids of all jobs that ever had a name."""
+        listed = self.ssh(
+            f"sacct --noheader --parsable2 --allocations --starttime=now-1days --name={name} --format=JobIDRaw"
+        )
+        return listed.split()
+
+
+class Project:
+    """A user's project: a blueprint of its own that deploys to the testbed."""
+
+    def __init__(self, path: Path, testbed: Testbed) -> None:
+        self.path = path
+        self.testbed = testbed
+        (path / ".modak").mkdir(parents=True)
+        (path / ".modak" / "testbed").symlink_to(testbed.folder)
+        for name, target in (("types", "tosca/types"), ("playbooks", "playbooks"), ("roles", "roles")):
+            (path / name).symlink_to(ROOT / target)
+        (path / "train").mkdir()
+        self.name = f"test-{uuid.uuid4().hex[:8]}"
+        self.target = {
+            "type": "modak.nodes.Slurm",
+            "attributes": {"public_address": "testbed"},
+            "properties": {"partitions": [{"name": "debug", "nodes": 2, "cores": 1, "memory": "4000 MB"}]},
+            "capabilities": {"scratch": {"properties": {"path": "/scratch"}}},
+        }
+        self.dataset: dict | None = None
+        self.training = {"framework": "pytorch", "script": "train/train.py", "walltime": "00:05:00"}
+        self.script("print('hello')\n")
+
+    def script(self, text: str, name: str = "train.py") -> Project:
+        (self.path / "train" / name).write_text(text)
+        return self
+
+    def write(self) -> Path:
+        """The blueprint's folder, with the service template as the attributes have it."""
+        nodes = {
+            "cluster": self.target,
+            "training": {
+                "type": "modak.nodes.Training",
+                "properties": self.training,
+                "requirements": [{"host": "cluster"}, *([{"dataset": "data"}] if self.dataset else [])],
+            },
+        }
+        if self.dataset:
+            host = [{"host": "cluster"}]
+            nodes["data"] = {"type": "modak.nodes.Dataset", "properties": self.dataset, "requirements": host}
+        outputs = {
+            name: {"value": {"get_attribute": ["training", name]}}
+            for name in ("job_id", "job_state", "results", "plan_digest")
+        }
+        template = {
+            "tosca_definitions_version": "tosca_simple_yaml_1_3",
+            "metadata": {"template_name": self.name},
+            "imports": ["types/modak.yaml"],
+            "topology_template": {"node_templates": nodes, "outputs": outputs},
+        }
+        (self.path / "service.yaml").write_text(yaml.safe_dump(template, sort_keys=False))
+        return self.path
+
+    def deploy(self, *options: object, **more) -> subprocess.CompletedProcess[str]:
+        return modak("deploy", self.write(), *options, cwd=self.path, **more)
+
+    def start(self, *options: object) -> subprocess.Popen[str]:
+        """Begins a deployment in a process group of its own."""
+        return subprocess.Popen(
+            [str(MODAK), "deploy", str(self.write()), *map(str, options)], cwd=self.path, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    def undeploy(self) -> subprocess.CompletedProcess[str]:
+        return modak("undeploy", self.path, cwd=self.path)
+
+    def plan(self) -> dict:
+        shown = modak("plan", self.write(), "--json", cwd=self.path)
+        assert shown.returncode == 0, shown.stderr
+        return json.loads(shown.stdout)
+
+    @property
+    def deployment(self) -> str:
+        plan = self.plan()
+        return f"{plan['name']}-{plan['digest'][:12]}"
+
+    @property
+    def folder(self) -> Path:
+        """The deployment's folder here."""
+        return self.path / ".modak" / "deployments" / self.deployment
+
+    @property
+    def remote(self) -> str:
+        """The deployment's folder on the testbed."""
+        return f"modak/deployments/{self.deployment}"
+
+    @property
+    def record(self) -> dict:
+        return json.loads((self.folder / "state.json").read_text())
+
+    def jobs(self) -> list[str]:
+        return self.testbed.jobs(shlex.quote(self.deployment))

@@ -1,0 +1,74 @@
+"""Fixtures around the real testbed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import ROOT, Project, Testbed, has_root, modak
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Iterator[Testbed]:
+    if not has_root():
+        pytest.skip("the testbed needs root, or sudo without a password")
+    started = modak("testbed", "up")
+    assert started.returncode == 0, started.stderr
+    yield Testbed()
+
+
+@pytest.fixture
+def project(tmp_path: Path, testbed: Testbed) -> Iterator[Project]:
+    made = Project(tmp_path / "project", testbed)
+    yield made
+    made.undeploy()
+
+
+@pytest.fixture(scope="session")
+def mnist() -> Path:
+    """A folder with MNIST's own files, or the half of them that is tested on."""
+    folder = Path(os.environ.get("MODAK_MNIST") or ROOT.parent / "shared" / "data" / "mnist")
+    if not folder.is_dir():
+        pytest.skip("MODAK_MNIST names no folder with MNIST's files")
+    return folder
+
+
+def make_environment(folder: Path, framework: str) -> str:
+    """The interpreter of an environment with a framework, made as the local blueprint makes it."""
+    (folder / ".modak").mkdir(parents=True)
+    for name, target in (("types", "tosca/types"), ("train", "benchmarks/mnist_cnn")):
+        (folder / name).symlink_to(ROOT / target)
+    template = f"""\
+tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [ types/modak.yaml ]
+metadata: {{ template_name: environment }}
+topology_template:
+  node_templates:
+    machine: {{ type: modak.nodes.Local, properties: {{ container_runtime: none }} }}
+    training:
+      type: modak.nodes.Training
+      properties:
+        framework: {framework}
+        script: train/common.py
+        files: [ recorder.py ]
+      requirements: [ {{ host: machine }} ]
+"""
+    (folder / "service.yaml").write_text(template)
+    done = modak("deploy", folder, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    plan = modak("plan", folder, "--json", cwd=folder)
+    assert modak("undeploy", folder, cwd=folder).returncode == 0
+    return str(Path.home() / "modak" / json.loads(plan.stdout)["image"]["path"] / "bin" / "python")
+
+
+@pytest.fixture(scope="session")
+def pytorch_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_environment(tmp_path_factory.mktemp("pytorch") / "project", "pytorch")
+
+
+@pytest.fixture(scope="session")
+def tensorflow_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_environment(tmp_path_factory.mktemp("tensorflow") / "project", "tensorflow")

@@ -1,0 +1,106 @@
+"""Data on its way to the testbed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from modak_ansible.datasets import idx
+
+pytestmark = pytest.mark.testbed
+
+
+def write_data(folder):
+    """A small dataset of its own, as MNIST's files would be; gives the checksums."""
+    folder.mkdir()
+    random = np.random.RandomState(7)
+    idx.write(folder / "train-images-idx3-ubyte.gz", random.randint(0, 255, (200, 28, 28)).astype(np.uint8))
+    idx.write(folder / "train-labels-idx1-ubyte.gz", random.randint(0, 9, 200).astype(np.uint8))
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "served"
+    checksums = write_data(folder)
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(folder))
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}/", checksums
+        running.shutdown()
+
+
+def staged(project):
+    return json.loads(project.testbed.ssh(f"cat modak/{project.plan()['dataset']['path']}/dataset.json"))
+
+
+def remove(project):
+    project.testbed.ssh(f"rm -rf modak/{project.plan()['dataset']['path']}*")
+
+
+def test_a_folder_of_ones_own(project, tmp_path):
+    checksums = write_data(tmp_path / "data")
+    project.dataset = {"name": "own", "source": [str(tmp_path / "data")]}
+    assert project.deploy().returncode == 0
+    assert {file["name"]: file["sha256"] for file in staged(project)["files"]} == checksums
+    project.training["arguments"] = {"again": 1}
+    again = project.deploy("--json")
+    assert json.loads(again.stdout)["stages"]["dataset"]["changed"] is False
+    remove(project)
+
+
+def test_an_interrupted_transfer_goes_on(project, tmp_path):
+    write_data(tmp_path / "data")
+    project.dataset = {"name": "own", "source": [str(tmp_path / "data")]}
+    path = project.plan()["dataset"]["path"]
+    folder, name = path.rsplit("/", 1)
+    part = base64.b64encode((tmp_path / "data" / "train-images-idx3-ubyte.gz").read_bytes()[:1000]).decode()
+    partial = f"modak/{folder}/.{name}.part"
+    project.testbed.ssh(f"mkdir -p {partial} && echo {part} | base64 -d > {partial}/train-images-idx3-ubyte.gz")
+    assert project.deploy().returncode == 0
+    assert len(staged(project)["files"]) == 2
+    remove(project)
+
+
+def test_an_address_is_tried_before_the_next_source(project, server):
+    address, checksums = server
+    project.dataset = {"name": "own", "source": [f"{address}none/", address, "digits"], "checksum": checksums}
+    done = project.deploy()
+    assert done.returncode == 0, done.stderr
+    assert "404" in done.stdout
+    assert staged(project)["location"] == address
+    remove(project)
+
+
+def test_a_wrong_checksum_falls_to_digits_and_says_so(project, server):
+    address, checksums = server
+    project.dataset = {"name": "own", "source": [address, "digits"], "checksum": dict.fromkeys(checksums, "0" * 64)}
+    done = project.deploy()
+    assert done.returncode == 0, done.stderr
+    assert "not 0000" in done.stdout
+    assert "drawn digits, not MNIST" in done.stdout
+    assert staged(project)["source"] == "digits"
+    remove(project)
+
+
+def test_no_source_has_it(project, server):
+    address, checksums = server
+    project.dataset = {"name": "own", "source": [f"{address}a/", f"{address}b/"], "checksum": checksums}
+    done = project.deploy()
+    assert done.returncode == 1
+    assert "no source has the dataset own" in done.stderr
+    assert f"{address}a/" in done.stderr
+    assert project.jobs() == []

@@ -1,0 +1,81 @@
+"""Images on the testbed: built by the ordinary user, labelled, shared, and whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+from cluster import Project
+
+pytestmark = pytest.mark.testbed
+
+
+def inspect(testbed, path):
+    return json.loads(testbed.ssh(f"apptainer inspect --json --labels modak/{path}"))["data"]["attributes"]["labels"]
+
+
+def test_labels_and_test(project):
+    assert project.deploy().returncode == 0
+    plan = project.plan()
+    base, top = plan["image"]["layers"]
+    labels = inspect(project.testbed, top["path"])
+    assert labels["modak.framework"] == "pytorch"
+    assert labels["modak.version"] == "2.13.0"
+    assert labels["modak.compiler"] == "inductor"
+    assert labels["modak.target"] == "x86_64"
+    assert labels["modak.licence"] == "BSD-3-Clause"
+    assert labels["modak.definition-digest"] == plan["image"]["digest"]
+    assert labels["modak.base-digest"] == base["digest"]
+    assert re.match(r"20\d\d-\d\d-\d\dT", labels["modak.build-date"])
+    assert "torch 2.13.0+cpu" in project.testbed.ssh(f"apptainer test modak/{top['path']}")
+
+
+def test_nothing_of_the_site_stays_in_an_image(project):
+    path = project.plan()["image"]["path"]
+    look = "ls -d /.modak-site /etc/pip.conf 2> /dev/null; find /mnt -type f; true"
+    assert project.testbed.ssh(f"apptainer exec modak/{path} sh -c '{look}' 2> /dev/null") == ""
+
+
+def test_a_killed_build_then_two_at_once_make_one_image(project, tmp_path):
+    """The layer with six is made for this test alone."""
+    other = Project(tmp_path / "other", project.testbed)
+    for each in (project, other):
+        each.training["requirements_txt"] = ["six==1.17.0"]
+    image = project.plan()["image"]
+    assert image["digest"] == other.plan()["image"]["digest"]
+    name = f"modak/images/{image['digest']}"
+    project.testbed.ssh(f"rm -f {name}.*")
+
+    process = project.start()
+    for line in process.stdout:
+        if "building requirements" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)  # the controller; the build goes on
+    builder = json.loads(project.testbed.ssh(f"cat {name}.status.json"))["pid"]
+    project.testbed.ssh(f"kill -9 -- -$(ps -o pgid= -p {builder} | tr -d ' ')")
+    assert project.testbed.ssh(f"ls {name}.sif 2> /dev/null || echo none") == "none"
+
+    time.sleep(2)
+    both = [project.start(), other.start()]
+    said = [each.communicate(timeout=600)[0] for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+    assert sum("making requirements on the target" in text for text in said) == 1, said
+    assert project.testbed.ssh(f"grep -c 'Build complete' {name}.log") == "1"
+    assert project.testbed.ssh("ls -A modak/images | grep -c 'part$' || true") == "0"
+    assert project.testbed.ssh(f"apptainer exec {name}.sif python -c 'import six; print(six.__version__)'") == "1.17.0"
+    assert other.undeploy().returncode == 0
+
+
+def test_a_requirement_that_does_not_exist(project):
+    project.training["requirements_txt"] = ["modak-no-such-package==9.9"]
+    done = project.deploy()
+    assert done.returncode == 1
+    assert "building requirements" in done.stderr
+    assert "modak-no-such-package" in done.stderr
+    assert "the whole log is" in done.stderr
+    digest = project.plan()["image"]["digest"]
+    assert project.testbed.ssh(f"ls -A modak/images | grep -c '{digest}.*sif\\|part$' || true") == "0"

@@ -1,0 +1,182 @@
+"""metrics.json: whole at any time, and of the published format."""
+
+import json
+import signal
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import common
+import jsonschema
+import numpy as np
+import pytest
+import recorder
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "benchmarks/metrics.schema.json").read_text())
+DATA = common.Data(
+    train_images=np.zeros((200, 28, 28), np.float32),
+    train_labels=np.zeros(200, np.int64),
+    test_images=np.zeros((20, 28, 28), np.float32),
+    test_labels=np.zeros(20, np.int64),
+    dataset={"name": "digits", "label": "digits (drawn, not MNIST)"},
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_signal_handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> recorder.Recorder:
+    arguments = Namespace(
+        threads=2, batch_size=128, seed=1, learning_rate=1.0, dropout=1.0, epochs=2, metrics=tmp_path / "metrics.json"
+    )
+    return recorder.Recorder(arguments, "PyTorch", {"torch": "2.13.0"})
+
+
+def read(training: recorder.Recorder) -> dict:
+    metrics = json.loads(training.arguments.metrics.read_text())
+    jsonschema.validate(metrics, SCHEMA)
+    return metrics
+
+
+def train_epoch(training: recorder.Recorder, losses: tuple[float, float]) -> None:
+    training.epoch_begins()
+    training.step_ends(losses[0], 128)
+    training.step_ends(losses[1], 72)
+    training.evaluation_begins()
+    training.epoch_ends(test_loss=0.5, test_accuracy=0.875)
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_before_the_first_epoch(training: recorder.Recorder) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    metrics = read(training)
+    assert metrics["finished"] is False
+    assert metrics["epochs"] == []
+    assert metrics["parameters"] == 1199882
+    assert metrics["dataset"] == DATA.dataset
+    assert metrics["framework"] == {"name": "PyTorch", "version": "2.13.0"}
+    assert metrics["versions"]["torch"] == "2.13.0"
+    assert (metrics["training_images"], metrics["test_images"]) == (200, 20)
+    assert metrics["peak_memory_bytes"] > 10e6
+
+
+def test_epochs(training: recorder.Recorder) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    assert read(training)["finished"] is False
+    train_epoch(training, (0.5, 0.5))
+    metrics = read(training)
+    assert metrics["finished"] is True
+    assert metrics["first_losses"] == [2.0, 1.0, 0.5, 0.5]
+    first, second = metrics["epochs"]
+    assert (first["epoch"], second["epoch"]) == (1, 2)
+    assert first["training_loss"] == pytest.approx((2.0 * 128 + 1.0 * 72) / 200)
+    assert first["images_per_second"] == pytest.approx(200 / first["seconds"])
+    assert (first["test_loss"], first["test_accuracy"]) == (0.5, 0.875)
+
+
+def test_five_first_losses_are_kept(training: recorder.Recorder) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    for first, second in ((6.0, 5.0), (4.0, 3.0), (2.0, 1.0)):
+        train_epoch(training, (first, second))
+    assert read(training)["first_losses"] == [6.0, 5.0, 4.0, 3.0, 2.0]
+
+
+def test_seconds(training: recorder.Recorder) -> None:
+    with training.timed("load_data"):
+        pass
+    training.training_begins(DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    seconds = read(training)["seconds"]
+    assert 0 < seconds["import"] < seconds["to_first_step"] < seconds["total"]
+    assert seconds["load_data"] > 0
+    assert seconds["first_step"] > 0
+    assert seconds["compile"] == 0
+
+
+def test_the_process_started_before_this_test_and_not_long_ago() -> None:
+    assert 0 < recorder._elapsed() < 24 * 3600
+
+
+def test_without_proc_the_script_counts_as_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_proc(*_: object, **__: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", no_proc)
+    now = recorder.time.perf_counter()
+    assert now <= recorder._process_started() < now + 1
+
+
+def test_progress(training: recorder.Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    heading, data, epoch = capsys.readouterr().out.splitlines()
+    assert heading.startswith("MNIST-CNN of 1199882 parameters, PyTorch 2.13.0, threads: 2, processor: ")
+    assert data == "data: digits (drawn, not MNIST), 200 images to train on, 20 to test on"
+    assert epoch.startswith("epoch 1/2  loss 1.6400  accuracy 87.5 %  ")
+    assert epoch.endswith(" images/s")
+
+
+def test_long_epochs_show_progress(
+    training: recorder.Recorder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    capsys.readouterr()
+    monkeypatch.setattr(recorder, "PROGRESS_INTERVAL", 0)
+    train_epoch(training, (2.0, 1.0))
+    within, _ = capsys.readouterr().out.splitlines()
+    assert within.startswith("epoch 1/2  64 %  loss 2.0000  ")
+
+
+def test_another_network_is_refused(training: recorder.Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        training.training_begins(DATA, 1_200_000)
+    assert raised.value.code == 1
+    assert "1200000 trainable parameters where the paper's has 1199882" in capsys.readouterr().err
+    assert not training.arguments.metrics.exists()
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_training_that_diverges_ends(
+    training: recorder.Recorder, capsys: pytest.CaptureFixture[str], loss: float
+) -> None:
+    training.training_begins(DATA, common.PARAMETERS)
+    training.epoch_begins()
+    with pytest.raises(SystemExit) as raised:
+        training.step_ends(loss, 128)
+    assert raised.value.code == 1
+    assert "diverged" in capsys.readouterr().err
+    assert read(training)["finished"] is False
+
+
+def test_metrics_that_cannot_be_written(
+    training: recorder.Recorder, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    training.arguments.metrics = tmp_path / "nowhere" / "metrics.json"
+    with pytest.raises(SystemExit) as raised:
+        training.training_begins(DATA, common.PARAMETERS)
+    assert raised.value.code == 2
+    expected = f"error: {tmp_path}/nowhere/metrics.json: the metrics cannot be written: No such file or directory\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_write_that_fails_leaves_the_last_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.json"
+    recorder.write_atomically(path, "first")
+
+    def interrupted(*_: object) -> None:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(SystemExit):
+        recorder.write_atomically(path, "second")
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,210 @@
+"""Each mistake has one message, its place, its rule and a hint."""
+
+from __future__ import annotations
+
+import pytest
+from example_blueprint import SERVICE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.reader import Inputs, read_blueprint
+from modak_ansible.errors import InvalidBlueprint
+from modak_ansible.planning import check_blueprint, plan_blueprint
+
+
+def check(blueprint, **inputs):
+    mistakes = Mistakes()
+    given_inputs = Inputs(None, tuple((name, str(value)) for name, value in inputs.items()))
+    check_blueprint(blueprint.service, given_inputs, mistakes)
+    return [str(each).replace(f"{blueprint.service}", "service.yaml") for each in mistakes]
+
+
+def test_the_example_is_right(blueprint):
+    assert check(blueprint) == []
+
+
+MISTAKES = [
+    # the file
+    ("tosca_definitions_version: tosca_simple_yaml_1_3", "tosca_definitions_version: tosca_2_0",
+     "service.yaml:1:28: tosca-version: TOSCA version tosca_2_0 is not supported (use tosca_simple_yaml_1_3)"),
+    ("tosca_definitions_version: tosca_simple_yaml_1_3", "a: b", "service.yaml:1:1: tosca-version: not a TOSCA file"),
+    ("metadata:", "metadata: [", "yaml-syntax: not YAML"),
+    ("types/modak.yaml", "types/modac.yaml",
+     "service.yaml:7:5: import-missing: the imported file types/modac.yaml is not there (did you mean types/modak.yaml?)"),
+    ("types/modak.yaml", "../../etc/passwd", "import must lie below the blueprint's folder"),
+    ("topology_template:", "topology_templates:", "unknown-key: a service template has no topology_templates (did you mean topology_template?)"),
+    # types, properties, enums
+    ("modak.nodes.Slurm", "modak.nodes.Slrum", "service.yaml:15:13: unknown-type: there is no node type modak.nodes.Slrum (did you mean modak.nodes.Slurm?)"),
+    ("modak.nodes.Slurm", "slurm", "did you mean modak.nodes.Slurm?"),
+    ("modak.nodes.Slurm", "modak.nodes.Target", "abstract-type"),
+    ("framework: pytorch", "framwork: pytorch", "unknown-property: training has no property framwork (did you mean framework?)"),
+    ("framework: pytorch", "framwork: pytorch", "missing-property: training needs the property framework"),
+    ("framework: pytorch", "framework: pytroch", "service.yaml:37:20: not-allowed-value: framework cannot be pytroch (did you mean pytorch?"),
+    ("framework: pytorch", "framework: mxnet", "cannot-plan: the catalogue has no mxnet (it has pytorch, tensorflow)"),
+    ("numerics: same", "numerics: exact", "not-allowed-value: numerics cannot be exact"),
+    ("numerics: same", "numeric: same", "unknown-property: optimisation has no property numeric (did you mean numerics?)"),
+    ("username: alice", "username: 7", 'wrong-type: username must be text, and 7 without quotes is read as 7 (write "7")'),
+    ("cores_per_process: 4", "cores_per_process: four", "wrong-type: cores_per_process must be a whole number"),
+    ("cores_per_process: 4", "cores_per_process: 0", "out-of-range: cores_per_process must be at least 1, not 0"),
+    ("memory: 16 GB", "memory: 16G", "wrong-type: memory is wrong: '16G' is not a size"),
+    ("source: [ digits ]", "source: digits", "wrong-type: source must be a list ([ digits ])"),
+    ("arguments:", "arguments: x\n        argments:", "wrong-type: arguments must be a mapping"),
+    ("processor: { properties", "procesor: { properties", "unknown-capability: cluster has no capability procesor (did you mean processor?)"),
+    ("scratch: { properties: { path: /scratch } }", "scratch: {}", "the capability scratch has no properties"),
+    ("get_input: epochs", "get_input: epoch", "unknown-input: there is no input epoch (did you mean epochs?)"),
+    ("{ type: integer, default: 2 }", "{ type: integer }", "missing-input: the input epochs has no value"),
+    ("{ type: integer, default: 2 }", "{ type: integer, default: two }", "wrong-type: epochs must be a whole number"),
+    ("get_attribute: [ training, job_id ]", "get_attribute: [ training, jobid ]", "training has no attribute jobid (did you mean job_id?)"),
+    ("{ get_input: epochs }", "{ get_property: [ SELF, walltme ] }", "training gives no property walltme (did you mean walltime?)"),
+    ("{ get_input: epochs }", "{ get_property: [ SELF, arguments, epochs ] }", "the value refers to itself"),
+    ("{ get_input: epochs }", "{ get_attribute: [ cluster, private_address ] }", "get_attribute has a value only after the deployment"),
+    # requirements
+    ("        - dataset: digits\n", "        - dataset: digit\n", "requirement-target: there is no node digit (did you mean digits?)"),
+    ("        - dataset: digits\n", "        - dataset: cluster\n", "cluster is a modak.nodes.Slurm, and dataset must be a modak.nodes.Dataset (valid: digits)"),
+    ("        - dataset: digits\n", "        - data: digits\n", "unknown-requirement: training has no requirement data (did you mean dataset?)"),
+    ("        - dataset: digits\n", "", "not-used: no training requires digits"),
+    ("        - host: cluster\n        - dataset", "        - dataset", "missing-requirement: training needs the requirement host"),
+    ("attributes: { public_address: frontend.example }", "attributes: {}", "missing-address: cluster has no public_address"),
+    # resources
+    ("cores_per_process: 4", "nodes: 5", "service.yaml:42:29: cannot-plan: 5 nodes are asked for, and the partition batch has 4 (ask for at most 4)"),
+    ("cores_per_process: 4", "cores_per_process: 9", "9 cores a node are asked for, and the partition batch has 8"),
+    ("cores_per_process: 4", "memory: 17 GB", "17 GB a node are asked for, and the partition batch has 16 GB"),
+    ("cores_per_process: 4", "accelerators: 1", "1 accelerators a node are asked for, and the partition batch has 0"),
+    ("cores_per_process: 4", "partition: bach", "cluster has no partition bach (did you mean batch?)"),
+    ('walltime: "00:30:00"', 'walltime: "13:00:00"', "cannot-plan: 13:00:00 is longer than the 12:00:00 of the partition batch"),
+    ("numerics: same", "threads: 5", "5 threads are more than the 4 cores of a process"),
+    ("numerics: same", "build: opt-build", "no build of pytorch fits (pytorch-2.13-cpu: it is a pip build, and opt-build is asked for)"),
+    ("framework: pytorch", 'framework: pytorch\n        version: "1.4"', "version 2.13.0 is not 1.4"),
+    ("framework: pytorch", 'framework: pytorch\n        version: "~~2"', "version: ~~2 is not a version or a range"),
+    ("skylake_avx512", "power9le", "it needs x86_64, and the processor is power9le"),
+    # wall times
+    ('walltime: "00:30:00"', "walltime: 1:30:00", "walltime must be text, and 1:30:00 without quotes is read as 5400"),
+    ('walltime: "00:30:00"', 'walltime: "30"', "walltime: '30' is not a wall time; write it quoted"),
+    ('walltime: "00:30:00"', 'walltime: "1 day, 12:00:00"', "is not a wall time"),
+    ('walltime: "00:30:00"', 'walltime: "24h"', "is not a wall time"),
+    ('walltime: "12:00:00"', 'walltime: "12:00"', "walltime: '12:00' is not a wall time"),
+    # files
+    ("script: train/train.py", "script: train/tran.py", "file-not-found: there is no script train/tran.py"),
+    ("script: train/train.py", "script: train/tran.py", "did you mean train/train.py?"),
+    ("script: train/train.py", "script: ../train.py", "script-path"),
+    ("source: [ digits ]", "source: [ no/such/folder ]", "file-not-found: there is no folder no/such/folder"),
+    ("source: [ digits ]", "source: [ digitz ]", "did you mean digits?"),
+    ("source: [ digits ]", "source: [ train ]", "the folder train holds no IDX files"),
+    ("source: [ digits ]", "source: [ https://example.org/data/ ]", "checksum: https://example.org/data/ has no checksums"),
+    ("name: mnist\n        source: [ digits ]", "name: cifar\n        source: [ published ]", "no addresses are known for the dataset cifar"),
+    ("username: alice", "identity_file: keys/none", "file-not-found: there is no identity file keys/none"),
+    # what reaches a shell, a scheduler or ssh
+    ("name: long", 'name: "long\\n#SBATCH --uid=0"', "unsafe-value"),
+    ("name: long", "name: \"lo'ng\"", "unsafe-value: lo'ng cannot be a name"),
+    ("name: long", 'name: "$(reboot)"', "unsafe-value: $(reboot) cannot be a name"),
+    ("name: long", 'name: "long; reboot"', "unsafe-value: long; reboot cannot be a name"),
+    ("cores_per_process: 4", 'partition: "a b"', "unsafe-value: a b cannot be a name"),
+    ("template_name: example", 'template_name: "ex;ample"', "unsafe-value: ex;ample cannot be a name"),
+    ("public_address: frontend.example", 'public_address: "-oProxyCommand=reboot"', "is not a host's name or address"),
+    ("username: alice", 'username: "-l root"', "is not a user's name"),
+    ("path: /scratch", 'path: "/scratch/$(reboot)"', "cannot be a path on the target"),
+    ("path: /scratch", "path: scratch", "must be absolute, or begin with ~ or $NAME"),
+    ("batch-size: 128", 'batch-size: "1\\n2"', "holds a line break"),
+    ("batch-size: 128", "--batch-size: 128", "write it without dashes"),
+    ("batch-size: 128", "batch-size: on", 'on is read as True (write "on" for the word, or true or false)'),
+    ("batch-size: 128", 'data: "{dataset}"\n        environment: { "A-B": 1 }', "A-B cannot be the name of an environment variable"),
+    ("framework: pytorch", 'framework: pytorch\n        requirements_txt: [ "--index-url=http://x" ]', "is not a Python requirement"),
+    ("framework: pytorch", 'framework: pytorch\n        outputs: [ "../secret" ]', "must be a path below the script's folder"),
+    ("scratch: { properties", 'site: { properties: { gpu_request: "--gres=gpu:2" } }\n        scratch: { properties', "does not say where the {count} goes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), MISTAKES, ids=[str(i) for i in range(len(MISTAKES))])
+def test_mistake(blueprint, old, new, expected):
+    found = check(blueprint.replace(old, new))
+    assert any(expected in line for line in found), "\n".join(found)
+
+
+def test_every_mistake_is_reported_at_once(blueprint):
+    blueprint.replace("framework: pytorch", "framwork: pytorch").replace("modak.nodes.Slurm", "modak.nodes.Slrum")
+    blueprint.replace('walltime: "00:30:00"', 'walltime: "30"').replace("numerics: same", "numerics: exact")
+    rules = {line.split(": ")[1] for line in check(blueprint)}
+    assert {"unknown-property", "missing-property", "unknown-type", "walltime", "not-allowed-value"} <= rules
+
+
+def test_a_blueprint_with_a_mistake_is_not_planned(blueprint):
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_blueprint(blueprint.replace("numerics: same", "numerics: exact").service, Inputs())
+    assert caught.value.exit_code == 3
+    assert "service.yaml:44:35: not-allowed-value" in str(caught.value)
+
+
+def test_every_impossible_resource_is_reported(blueprint):
+    blueprint.replace("cores_per_process: 4", "nodes: 9, cores_per_process: 99, memory: 99 GB")
+    assert len(check(blueprint.replace('walltime: "00:30:00"', 'walltime: "99:00:00"'))) == 4
+
+
+def test_inputs_are_checked_where_they_are_given(blueprint, tmp_path):
+    inputs = tmp_path / "inputs.yaml"
+    inputs.write_text("epoch: 3\nepochs: many\n")
+    mistakes = Mistakes()
+    check_blueprint(blueprint.service, Inputs(inputs), mistakes)
+    found = [str(each) for each in mistakes]
+    assert any(line.startswith(f"{inputs}:1:1: unknown-input: the blueprint has no input epoch") for line in found)
+    assert any(line.startswith(f"{inputs}:2:9: wrong-type: epochs must be a whole number") for line in found)
+    assert "--input epochs: wrong-type" in check(blueprint, epochs="many")[0]
+
+
+def test_a_missing_inputs_file_and_a_missing_blueprint(blueprint, tmp_path):
+    mistakes = Mistakes()
+    check_blueprint(blueprint.service, Inputs(tmp_path / "none.yaml"), mistakes)
+    check_blueprint(tmp_path / "none", Inputs(), mistakes)
+    found = "\n".join(map(str, mistakes))
+    assert "none.yaml: file-unreadable: cannot be read: No such file or directory" in found
+    assert "file-not-found: there is no such blueprint" in found
+
+
+def test_what_only_tosca_parser_sees_has_a_place_too(blueprint):
+    blueprint.replace(
+        "type: modak.nodes.Dataset",
+        "type: modak.nodes.Dataset\n      interfaces: { Standard: { operations: { creat: x } } }",
+    )
+    found = check(blueprint)
+    assert any("tosca-parser: " in line and line.startswith("service.yaml:") for line in found), found
+
+
+def test_a_blueprints_own_types_take_part(blueprint):
+    blueprint.replace(
+        "topology_template:",
+        "node_types:\n  acme.nodes.Cluster:\n    derived_from: modak.nodes.Slurm\n    properties:\n"
+        "      rack: { type: string, default: a1 }\n\ntopology_template:",
+    ).replace("type: modak.nodes.Slurm", "type: acme.nodes.Cluster")
+    assert check(blueprint) == []
+    assert (
+        "cluster has no property racks (did you mean rack?)"
+        in check(blueprint.replace("username: alice", "racks: b2"))[0]
+    )
+
+
+def test_functions_are_resolved(blueprint):
+    blueprint.replace("username: alice", "username: { concat: [ al, ice ] }")
+    blueprint.replace(
+        "batch-size: 128",
+        'copy: { get_property: [ cluster, username ] }\n          third: { token: [ "a-b", "-", 1 ] }',
+    )
+    mistakes = Mistakes()
+    found = read_blueprint(blueprint.service, Inputs(None, (("epochs", "5"),)), mistakes)
+    mistakes.raise_if_any()
+    assert found.targets["cluster"].username == "alice"
+    assert found.requests[0].application.arguments == (("epochs", "5"), ("copy", "alice"), ("third", "b"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=40), key=st.sampled_from(["username", "walltime", "script", "framework", "name"]))
+def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key):
+    import json
+
+    lines = [
+        f"{line.partition(':')[0]}: {json.dumps(text)}" if line.strip().startswith(f"{key}:") else line
+        for line in SERVICE.splitlines()
+    ]
+    blueprint.service.write_text("\n".join(lines) + "\n")
+    mistakes = Mistakes()
+    check_blueprint(blueprint.service, Inputs(), mistakes)
+    assert all(each.location.path and each.rule for each in mistakes)

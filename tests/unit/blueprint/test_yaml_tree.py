@@ -1,0 +1,74 @@
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.yaml_tree import parse_yaml, read_yaml
+
+
+def parse(text):
+    mistakes = Mistakes()
+    return parse_yaml(text, "a.yaml", mistakes), [str(each) for each in mistakes]
+
+
+def test_values_and_keys_know_their_places():
+    tree, mistakes = parse("a: 1\nb:\n  - x\n  - {c: true}\n")
+    assert not mistakes
+    assert tree.plain() == {"a": 1, "b": ["x", {"c": True}]}
+    assert str(tree.get("b").elements[1].get("c").location) == "a.yaml:4:9"
+    assert str(tree.key_location("b")) == "a.yaml:2:1"
+
+
+def test_scalars_keep_how_they_were_written():
+    tree, _ = parse("walltime: 12:00:00\nversion: 2.10\nday: 2026-11-21\nsign: =\n")
+    assert tree.get("walltime").value == 43200
+    assert tree.get("walltime").text == "12:00:00"
+    assert tree.get("version").text == "2.10"
+    assert tree.get("day").value == "2026-11-21"
+    assert tree.get("sign").value == "="
+
+
+def test_each_kind_of_broken_yaml_has_its_place():
+    assert parse("a: [1, 2\n")[1][0].startswith("a.yaml:2:1: yaml-syntax: not YAML")
+    assert "a.yaml:1:1" in parse("\ta: 1\n")[1][0]
+    assert parse("")[1] == ["a.yaml: yaml-syntax: the file is empty"]
+    assert parse("a: 1\na: 2\n")[1] == ["a.yaml:2:1: duplicate-key: a is given twice, first in line 1"]
+    assert "merge keys" in parse("x: &x {a: 1}\ny: {<<: *x}\n")[1][0]
+    assert "!!python" in parse("a: !!python/object/apply:os.system [ls]\n")[1][0].replace("tag:yaml.org,2002:", "!!")
+    assert "a name must be plain text" in parse("? [1]\n: 2\n")[1][0]
+
+
+def test_aliases_cannot_explode_or_turn_in_circles():
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 10)}]\n" for i in range(8)
+    )
+    assert "without end" in parse(bomb)[1][0]
+    assert "without end" in parse("a: &a [*a]\n")[1][0]
+
+
+def test_unreadable_files(tmp_path):
+    mistakes = Mistakes()
+    assert read_yaml(tmp_path / "none.yaml", mistakes) is None
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xff\n")
+    assert read_yaml(tmp_path / "latin.yaml", mistakes) is None
+    assert ["No such file" in str(each) or "not UTF-8" in str(each) for each in mistakes] == [True, True]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_what_yaml_writes_is_read_back(value):
+    tree, mistakes = parse(yaml.safe_dump(value))
+    assert not mistakes
+    assert tree.plain() == value
+
+
+@given(st.text())
+def test_any_text_is_a_tree_or_a_mistake(text):
+    tree, mistakes = parse(text)
+    assert tree is not None or mistakes

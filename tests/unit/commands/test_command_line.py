@@ -1,0 +1,136 @@
+"""The modak command, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODAK = Path(sys.executable).parent / "modak"
+
+
+def modak(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [MODAK, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_lists_the_commands():
+    shown = modak("--help")
+    assert shown.returncode == 0
+    for name in ("validate", "plan", "deploy", "status", "logs", "undeploy", "testbed"):
+        assert name in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["validate", "plan", "deploy", "status", "logs", "undeploy", "testbed up", "testbed ssh"]
+)
+def test_every_command_has_help_with_an_example(name):
+    shown = modak(*name.split(), "--help")
+    assert shown.returncode == 0
+    assert "Example: modak" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["plann"], 2, "Did you mean 'plan'?"),
+        (["plan"], 2, "Missing argument"),
+        (["plan", "--jsn", "x"], 2, "No such option"),
+        (["plan", "mnist-pytorch-slrum"], 2, "did you mean mnist-pytorch-slurm?"),
+        (["plan", "mnist-pytorch-slurm", "--input", "epochs"], 2, "is not NAME=VALUE"),
+        (
+            ["plan", "mnist-pytorch-slurm", "--input", "epoch=2"],
+            3,
+            "--input epoch: unknown-input: the blueprint has no input epoch",
+        ),
+        (["plan", "mnist-pytorch-slurm", "--training", "trainig"], 2, "did you mean training?"),
+        (["plan", "mnist-pytorch-slurm", "-i", "/no/such/file"], 3, "file-unreadable"),
+        (["undeploy", "nothing"], 2, "there is no deployment nothing"),
+        (["logs", "nothing"], 2, "there is no deployment nothing"),
+        (["logs", "nothing", "--log", "err"], 2, "did you mean error?"),
+        (["status", "nothing"], 2, "there is no deployment nothing"),
+    ],
+)
+def test_mistakes_end_in_one_message(tmp_path, arguments, code, words):
+    shown = modak(*arguments, cwd=tmp_path)
+    assert words in shown.stderr
+    assert shown.stderr.startswith("error: ")
+    assert "Traceback" not in shown.stderr + shown.stdout
+    assert shown.returncode == code
+
+
+def test_a_plan_in_json(blueprint):
+    shown = modak("plan", blueprint.path, "--json")
+    plan = json.loads(shown.stdout)
+    assert {"digest", "application", "target", "image", "dataset", "job", "choices"} <= set(plan)
+    assert plan["image"]["definition"].startswith("BootStrap: localimage")
+    assert plan["job"]["script"].startswith("#!/bin/bash\n#SBATCH")
+    assert modak("plan", blueprint.service, "--json").stdout == shown.stdout
+
+
+def test_a_plan_for_people(blueprint):
+    shown = modak("plan", blueprint.path).stdout
+    for words in (
+        "pytorch-2.13-cpu",
+        "not system: every step",
+        "Definition of debian-bookworm",
+        "#SBATCH --time",
+        "train/train.py ->",
+    ):
+        assert words in shown
+    assert len(modak("plan", blueprint.path, "--brief").stdout) < len(shown) / 2
+
+
+def test_planning_changes_nothing(blueprint):
+    before = sorted(blueprint.path.rglob("*"))
+    modak("plan", blueprint.path)
+    modak("validate", blueprint.path)
+    assert sorted(blueprint.path.rglob("*")) == before
+
+
+def test_validation_in_json(blueprint):
+    assert json.loads(modak("validate", blueprint.path, "--json").stdout) == {"valid": True, "mistakes": []}
+    shown = modak("validate", blueprint.replace("numerics: same", "numerics: exact").path, "--json")
+    assert shown.returncode == 3
+    (mistake,) = json.loads(shown.stdout)["mistakes"]
+    assert (mistake["line"], mistake["column"], mistake["rule"]) == (44, 35, "not-allowed-value")
+
+
+def test_nothing_was_deployed(tmp_path):
+    assert "nothing was deployed from here" in modak("status", cwd=tmp_path).stdout
+    assert json.loads(modak("status", "--json", cwd=tmp_path).stdout) == []
+
+
+def test_the_testbed_is_down(tmp_path):
+    assert "the testbed is down" in modak("testbed", "status", cwd=tmp_path).stdout
+    assert json.loads(modak("testbed", "status", "--json", cwd=tmp_path).stdout) == {"up": False}
+    assert "modak testbed up" in modak("testbed", "ssh", cwd=tmp_path).stderr
+    assert modak("testbed", "down", cwd=tmp_path).returncode == 0
+
+
+def test_a_target_that_is_not_up(blueprint, tmp_path):
+    blueprint.replace("frontend.example", "testbed").replace("        username: alice\n", "")
+    shown = modak("deploy", blueprint.path, cwd=tmp_path, HOME=str(tmp_path))
+    assert shown.returncode == 4
+    assert "testbed is not up" in shown.stderr
+    assert "modak testbed up" in shown.stderr
+
+
+def test_an_error_of_our_own_is_kept_and_named(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import modak_ansible.project as p\np.find_blueprint = lambda text: 1 / 0\n"
+    )
+    shown = modak("plan", "x", PYTHONPATH=str(tmp_path))
+    assert "modak itself failed: ZeroDivisionError" in shown.stderr
+    assert "Traceback" not in shown.stderr
+    Path(shown.stderr.split()[-1]).unlink()

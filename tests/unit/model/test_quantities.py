@@ -1,0 +1,57 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.model.quantities import format_seconds, format_size, format_walltime, parse_size, parse_walltime
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("00:30:00", 1800), ("36:00:00", 129600), ("2-12:00:00", 216000), ("0-00:00:01", 1), ("100:00:00", 360000)],
+)
+def test_walltime_forms(text, seconds):
+    assert parse_walltime(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["30", "12:30", "1:2:3", "00:60:00", "00:00:60", "1-24:00:00", "00:00:00", "-1:00:00", "1 day, 12:00:00", "1h", "",
+     "00:30:00\n#SBATCH --wrap=x", "٠٠:٣٠:٠٠", "1:00:00:00"],
+)  # fmt: skip
+def test_other_walltimes_are_refused(text):
+    with pytest.raises(ValueError, match="wall time"):
+        parse_walltime(text)
+
+
+@given(st.integers(1, 9999 * 86400))
+def test_a_walltime_comes_back(seconds):
+    assert parse_walltime(format_walltime(seconds)) == seconds
+
+
+@given(st.text())
+def test_any_text_is_a_walltime_or_an_error(text):
+    try:
+        assert parse_walltime(text) > 0
+    except ValueError as error:
+        assert "wall time" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4 GB", 4 * 10**9), ("512 MiB", 512 * 2**20), ("1.5 kB", 1500), ("7 B", 7), ("4000 MB", 4 * 10**9)],
+)
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["4", "4 G", "GB", "-4 GB", "4 GB; rm", ""])
+def test_other_sizes_are_refused(text):
+    with pytest.raises(ValueError, match="size"):
+        parse_size(text)
+
+
+def test_quantities_for_people():
+    assert [format_size(count) for count in (7, 1500, 387_129_344, 2 * 10**12)] == ["7 B", "1.5 kB", "387 MB", "2.0 TB"]
+    assert [format_seconds(each) for each in (0.44, 42.4, 250, 3600, 7500)] == [
+        "0.4 s", "42 s", "4 min 10 s", "1 h", "2 h 5 min",
+    ]  # fmt: skip

@@ -1,0 +1,82 @@
+"""Definitions: golden files, and what every one of them must hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from golden import assert_golden
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.recipes import apptainer
+
+CATALOGUE = load_catalogue()
+BASE = CATALOGUE.bases["debian-bookworm"]
+ENTRIES = {entry.name: entry for entry in CATALOGUE.entries}
+
+
+def sections(text):
+    """The lines of each section of a definition, several sections of one name joined."""
+    found = {}
+    lines = []
+    for line in text.splitlines():
+        if re.match(r"%\w+$", line):
+            lines = found.setdefault(line, [])
+        else:
+            lines.append(line)
+    return found
+
+
+def labels(text):
+    return {line.split()[0] for line in sections(text)["%labels"] if line.strip()}
+
+
+@pytest.mark.parametrize("bootstrap", ["debootstrap", "docker"])
+def test_base(bootstrap):
+    text = apptainer.base_definition(BASE, bootstrap, "zen5")
+    assert_golden(f"definitions/base-{bootstrap}.def", text)
+    assert labels(text) == {"modak.target", "modak.licence", "modak.definition-digest", "modak.build-date"}
+    assert "/opt/venv/bin/python" in "".join(sections(text)["%test"])
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_framework(name):
+    text = apptainer.framework_definition(ENTRIES[name], "x86_64", "base0123")
+    assert_golden(f"definitions/{name}.def", text)
+    assert ENTRIES[name].probe.splitlines()[0] in "".join(sections(text)["%test"])
+    assert labels(text) == {
+        f"modak.{each}"
+        for each in (
+            "framework",
+            "version",
+            "compiler",
+            "target",
+            "definition-digest",
+            "build-date",
+            "base-digest",
+            "licence",
+        )
+    }
+
+
+def test_requirements():
+    text = apptainer.requirements_definition(["pandas>=2,<3", "rich"], "below0123")
+    assert_golden("definitions/requirements.def", text)
+    assert "'pandas>=2,<3'" in text
+
+
+def test_no_build_asks_for_more_than_it_is_given():
+    """What only the building machine knows stands in braces, and nothing else does."""
+    texts = [
+        apptainer.base_definition(BASE, "debootstrap", "x86_64"),
+        apptainer.framework_definition(ENTRIES["pytorch-2.13-cpu"], "x86_64", "base"),
+    ]
+    names = set(re.findall(r"\{\{ (\w+) \}\}", "".join(texts)))
+    assert names == {"base", "apt_mirror", "definition_digest", "build_date"}
+
+
+def test_given_images():
+    assert (
+        apptainer.pulled_definition("docker://pytorch/pytorch:2.8") == "Bootstrap: docker\nFrom: pytorch/pytorch:2.8\n"
+    )
+    assert apptainer.pulled_definition("images/a.sif") == "Bootstrap: localimage\nFrom: images/a.sif\n"

@@ -1,0 +1,176 @@
+"""Job scripts: golden files, clean in shellcheck, and deaf to whatever a blueprint says."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from golden import assert_golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.model.plan import PlannedJob
+from modak_ansible.model.target import Scheduler
+from modak_ansible.schedulers.script import ScriptParts, render_script
+
+SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+
+
+def job(scheduler, **changes):
+    values = {
+        "scheduler": Scheduler(scheduler), "name": "example", "nodes": 1, "processes_per_node": 1,
+        "cores_per_process": 4, "threads": 4, "walltime": 5400, "environment": {}, "script": "",
+    }  # fmt: skip
+    return PlannedJob(**{**values, **changes})
+
+
+PLAIN = ScriptParts(image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any")
+FULL = ScriptParts(
+    image="images/abc.sif", python="/opt/venv/bin/python", script="it's a script.py", container_runtime="singularity",
+    container_flags=("--nv",), binds=("/lustre/data:/data:ro",), modules=("singularity/4.1",), dataset="datasets/mnist-1",
+    staging_path="$TMPDIR/modak", environment=(("OMP_NUM_THREADS", "4"), ("NOTE", "a b; $(reboot) `id` \"'")),
+    arguments=(("epochs", "12"), ("n", "1"), ("data", "{dataset}/idx"), ("verbose", True), ("name", "a 'b' $HOME")),
+)  # fmt: skip
+CASES = {
+    "slurm-plain": (job("slurm"), PLAIN),
+    "slurm-full": (
+        job("slurm", nodes=2, processes_per_node=2, memory=8 * 10**9, accelerators=1, partition="gpu", account="p-1",
+            exclusive=True, walltime=129600),
+        ScriptParts(**{**FULL.__dict__, "gpu_request": "--gres=gpu:a100:1", "launcher": "srun --cpus-per-task=4"}),
+    ),
+    "torque-plain": (job("torque"), PLAIN),
+    "torque-full": (
+        job("torque", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
+            walltime=129600),
+        ScriptParts(**{**FULL.__dict__, "gpu_request": ":gpus=2", "launcher": "mpirun -np 2"}),
+    ),
+    "none-environment": (
+        job("none"),
+        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1"),
+    ),
+    "none-given-image": (
+        job("none"),
+        ScriptParts(image="~/images/my.sif", python="python3", script="train.py", container_runtime="apptainer"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_script(name, tmp_path):
+    text = render_script(*CASES[name])
+    assert_golden(f"scripts/{name}.sh", text)
+    path = tmp_path / "job.sh"
+    path.write_text(text)
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    found = subprocess.run([SHELLCHECK, str(path)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+def test_walltimes_beyond_a_day():
+    assert "#SBATCH --time=1-12:00:00\n" in render_script(job("slurm", walltime=129600), PLAIN)
+    assert "#PBS -l walltime=36:00:00\n" in render_script(job("torque", walltime=129600), PLAIN)
+
+
+@pytest.mark.parametrize("field", ["name", "partition", "account"])
+@pytest.mark.parametrize("value", ["a\n#SBATCH --uid=0", "a b", "a'b", 'a"b', "$(id)", "a;b", "a`b`", "a|b", "a>b"])
+@pytest.mark.parametrize("scheduler", ["slurm", "torque"])
+def test_directives_take_plain_words_only(scheduler, field, value):
+    with pytest.raises(ValueError, match="cannot stand in a directive"):
+        render_script(job(scheduler, **{field: value}), PLAIN)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    """A deployment whose 'image' is an environment that prints what the training would get."""
+    workspace = tmp_path_factory.mktemp("workspace")
+    (workspace / "images" / "abc.venv" / "bin").mkdir(parents=True)
+    python = workspace / "images" / "abc.venv" / "bin" / "python"
+    python.write_text('#!/bin/bash\nprintf "%s\\0" "$TEST_VALUE" "$@" > ../got\n')
+    python.chmod(0o755)
+    return workspace
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    value=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30),
+    argument=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30).filter(
+        lambda text: "{dataset}" not in text
+    ),
+)
+def test_every_text_reaches_the_training_as_it_is(stage, value, argument):
+    deployment = stage / "deployments" / "one"
+    shutil.rmtree(deployment, ignore_errors=True)
+    (deployment / "code").mkdir(parents=True)
+    parts = ScriptParts(
+        image="images/abc.venv", python="bin/python", script="train.py", environment=(("TEST_VALUE", value),),
+        arguments=(("x-y", argument),),
+    )  # fmt: skip
+    (deployment / "job.sh").write_text(render_script(job("none"), parts))
+    done = subprocess.run(["bash", str(deployment / "job.sh")], cwd=deployment, check=False)
+    got = (deployment / "got").read_bytes().decode().split("\0")[:-1]
+    assert got == [value, "train.py", "--x-y", argument]
+    assert done.returncode == 0
+    assert (deployment / "state" / "finished").read_text() == "0\n"
+    assert sorted(each.name for each in deployment.iterdir()) == [
+        "code",
+        "error.log",
+        "got",
+        "job.sh",
+        "output.log",
+        "state",
+    ]
+
+
+def run_script(deployment, code):
+    (deployment / "code").mkdir(parents=True, exist_ok=True)
+    python = deployment.parent.parent / "images" / "abc.venv" / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.write_text(f"#!/bin/bash\n{code}\n")
+    python.chmod(0o755)
+    parts = ScriptParts(image="images/abc.venv", python="bin/python", script="train.py")
+    (deployment / "job.sh").write_text(render_script(job("none", walltime=2), parts))
+    return subprocess.run(["bash", "job.sh"], cwd=deployment, capture_output=True, text=True, check=False)
+
+
+def test_the_end_is_marked_with_the_trainings_own_code(tmp_path):
+    deployment = tmp_path / "deployments" / "one"
+    done = run_script(deployment, "echo out; echo err >&2; exit 3")
+    assert done.returncode == 3
+    assert (deployment / "state" / "finished").read_text() == "3\n"
+    assert (deployment / "output.log").read_text() == "out\n"
+    assert (deployment / "error.log").read_text() == "err\n"
+
+
+def test_without_a_scheduler_the_script_keeps_the_walltime(tmp_path):
+    deployment = tmp_path / "deployments" / "one"
+    assert run_script(deployment, "sleep 30").returncode == 124
+    assert (deployment / "state" / "ended").read_text() == "timeout\n"
+
+
+def test_a_second_job_leaves_the_deployment_alone(tmp_path):
+    deployment = tmp_path / "deployments" / "one"
+    (deployment / "state").mkdir(parents=True)
+    (deployment / "state" / "claim").write_text("12345\n")
+    done = run_script(deployment, "echo trained > ../trained")
+    assert done.returncode == 75
+    assert "job 12345 has this deployment" in done.stderr
+    assert not (deployment / "trained").exists()
+
+
+def test_a_term_reaches_the_training_and_is_marked(tmp_path):
+    deployment = tmp_path / "deployments" / "one"
+    run_script(deployment, "trap 'echo told; exit 9' TERM; touch ../ready; for i in {1..100}; do sleep 0.1; done")
+    shutil.rmtree(deployment / "state")
+    (deployment / "ready").unlink()
+    process = subprocess.Popen(["bash", "job.sh"], cwd=deployment)
+    for _ in range(100):
+        if (deployment / "ready").exists():
+            break
+        subprocess.run(["sleep", "0.05"], check=True)
+    process.terminate()
+    assert process.wait(timeout=10) == 143
+    assert (deployment / "output.log").read_text() == "told\n"
+    assert (deployment / "state" / "finished").read_text() == "143\n"

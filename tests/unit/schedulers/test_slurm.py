@@ -1,0 +1,181 @@
+"""Slurm, judged by what a real one printed, with accounting and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.schedulers.base import (
+    CommandResult,
+    JobState,
+    SchedulerSilent,
+    SubmissionRefused,
+    SubmissionUncertain,
+)
+from modak_ansible.schedulers.slurm import Slurm
+
+RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "slurm.yaml").read_text())
+NO_ACCOUNTING = CommandResult(1, err="Slurm accounting storage is disabled")
+UNKNOWN = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
+
+
+def answer(case: str) -> CommandResult:
+    recorded = RECORDED[case]
+    return CommandResult(recorded["code"], recorded.get("out", ""), recorded.get("err", ""))
+
+
+def run_of(**answers: CommandResult):
+    """A run that answers each command by its name."""
+    return lambda argv: answers[argv[0]]
+
+
+def recorded(case: str, **changes: CommandResult):
+    commands = {name: answer(f"{case}-{name}") for name in ("squeue", "sacct", "scontrol")}
+    return run_of(**{**commands, **changes})
+
+
+ENDS = [
+    ("completed", "COMPLETED", 0, None, "node01"), ("failed", "FAILED", 3, None, "node02"), ("killed", "FAILED", 0, 9, "node01"),
+    ("timeout", "TIMEOUT", 0, None, "node01"), ("oom", "OUT_OF_MEMORY", 0, 125, "node02"),
+    ("cancelled-running", "CANCELLED", 0, None, "node01"), ("cancelled-pending", "CANCELLED", 0, None, ""),
+    ("nodefail", "NODE_FAIL", 1, None, "node01"), ("preempted", "PREEMPTED", 0, None, "node[01-02]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "state", "code", "signal", "nodes"), ENDS)
+def test_ends_with_accounting(case, state, code, signal, nodes):
+    for run in (recorded(case), recorded(case, squeue=UNKNOWN)):
+        record = Slurm().status(run, "1")
+        assert (str(record.state), record.exit_code, record.signal, record.nodes) == (state, code, signal, nodes)
+
+
+@pytest.mark.parametrize(("case", "state", "code", "signal", "nodes"), ENDS)
+def test_ends_without_accounting(case, state, code, signal, nodes):
+    """The controller remembers a finished job for a while."""
+    record = Slurm().status(recorded(case, sacct=NO_ACCOUNTING), "1")
+    assert str(record.state) == state
+    assert record.exit_code == code or state == "NODE_FAIL"  # sacct says 1:0 and scontrol 0:1
+    missing = CommandResult(127, err="sacct: command not found", missing=True)
+    assert str(Slurm().status(recorded(case, sacct=missing, squeue=UNKNOWN), "1").state) == state
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "reason"),
+    [("running", "RUNNING", ""), ("held", "HELD", "JobHeldUser"), ("pending", "QUEUED", "Resources")],
+)
+def test_living_jobs(case, state, reason):
+    record = Slurm().status(recorded(case), "1")
+    assert (str(record.state), record.reason, record.folder) == (state, reason, "/home/modak/work")
+
+
+def test_a_job_that_is_gone():
+    assert Slurm().status(recorded("unknown"), "99999") is None
+    assert Slurm().status(recorded("unknown", sacct=NO_ACCOUNTING), "99999") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("CANCELLED by 1000", "CANCELLED"), ("CANCELLED+", "CANCELLED"), ("OUT_OF_ME+", "OUT_OF_MEMORY"), ("BOOT_FAIL", "BOOT_FAIL"),
+        ("DEADLINE", "TIMEOUT"), ("REVOKED", "CANCELLED"), ("LAUNCH_FAILED", "FAILED"), ("NODE_FAIL", "NODE_FAIL"),
+    ],
+)  # fmt: skip
+def test_states_as_sacct_writes_them(text, state):
+    account = CommandResult(0, f"7|{text}|0:0|n1|name|/home/x\n")
+    assert str(Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7").state) == state
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [("CONFIGURING", "QUEUED"), ("COMPLETING", "ENDING"), ("SUSPENDED", "SUSPENDED"), ("REQUEUE_HOLD", "HELD"), ("STOPPED", "SUSPENDED"),
+     ("RESIZING", "RUNNING"), ("STAGE_OUT", "ENDING"), ("SPECIAL_EXIT", "HELD")],
+)  # fmt: skip
+def test_states_as_squeue_writes_them(text, state):
+    queue = CommandResult(0, f"7|{text}|None|n1|name|/home/x|with|bars\n")
+    record = Slurm().status(run_of(squeue=queue), "7")
+    assert (str(record.state), record.folder) == (state, "/home/x|with|bars")
+
+
+def test_the_accounting_may_be_late():
+    """squeue knows the end, and sacct still says that the job runs."""
+    queue = CommandResult(0, "7|FAILED|NonZeroExitCode|n1|name|/home/x\n")
+    account = CommandResult(0, "7|RUNNING|0:0|n1|name|/home/x\n")
+    assert Slurm().status(run_of(squeue=queue, sacct=account), "7").state is JobState.FAILED
+
+
+def test_a_requeued_job_counts_by_its_last_life():
+    account = CommandResult(0, "7|NODE_FAIL|1:0|n1|name|/x\n7|COMPLETED|0:0|n2|name|/x\n")
+    assert Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7").state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "result",
+    [CommandResult(124, timed_out=True, err="squeue did not answer"), CommandResult(127, err="squeue: command not found", missing=True),
+     CommandResult(1, err="slurm_load_jobs error: Unable to contact slurm controller (connect failure)")],
+)  # fmt: skip
+def test_a_silent_controller_tells_nothing(result):
+    with pytest.raises(SchedulerSilent, match="squeue"):
+        Slurm().status(run_of(squeue=result), "1")
+    with pytest.raises(SchedulerSilent):
+        Slurm().find(run_of(squeue=result), "name", "/x")
+
+
+def test_submission():
+    assert Slurm().submit(run_of(sbatch=answer("submit-ok")), "job.sh", "n") == RECORDED["submit-ok"]["out"].strip()
+    assert Slurm().submit(run_of(sbatch=CommandResult(0, "17;cluster\n")), "job.sh", "n") == "17"
+    assert Slurm().submit(run_of(sbatch=CommandResult(0, "welcome to 2026\n18\n")), "job.sh", "n") == "18"
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [("submit-partition", "invalid partition specified: nosuch"), ("submit-nodes", "More processors requested than permitted"),
+     ("submit-time", "time limit is invalid"), ("submit-noscript", "Unable to open file")],
+)  # fmt: skip
+def test_refusals(case, words):
+    with pytest.raises(SubmissionRefused, match=words) as caught:
+        Slurm().submit(run_of(sbatch=answer(case)), "job.sh", "n")
+    assert "sbatch: error:" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [CommandResult(124, timed_out=True), CommandResult(0, ""),
+     CommandResult(1, err="sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")],
+)  # fmt: skip
+def test_uncertain_submissions(result):
+    with pytest.raises(SubmissionUncertain):
+        Slurm().submit(run_of(sbatch=result), "job.sh", "n")
+
+
+def test_finding_a_job_by_name_and_folder():
+    queue = CommandResult(0, "9|RUNNING|None|n|name|/home/x/deployments/one\n10|PENDING|None||name|/elsewhere\n")
+    account = CommandResult(
+        0, "8|FAILED|1:0|n|name|/home/x/deployments/one\n9|RUNNING|0:0|n|name|/home/x/deployments/one\n"
+    )
+    assert Slurm().find(run_of(squeue=queue, sacct=account), "name", "/home/x/deployments/one") == ["8", "9"]
+    assert Slurm().find(run_of(squeue=queue, sacct=NO_ACCOUNTING), "name", "/home/x/deployments/one") == ["9"]
+    assert Slurm().find(run_of(squeue=answer("find-squeue"), sacct=NO_ACCOUNTING), "ok", "/home/modak/work")
+
+
+def test_cancelling():
+    Slurm().cancel(run_of(scancel=CommandResult(0)), "1")
+    Slurm().cancel(
+        run_of(scancel=CommandResult(1, err="scancel: error: Kill job error on job id 1: Invalid job id specified")),
+        "1",
+    )
+    with pytest.raises(SchedulerSilent, match="scancel"):
+        Slurm().cancel(run_of(scancel=CommandResult(1, err="Unable to contact slurm controller")), "1")
+
+
+@given(st.text(), st.text(), st.integers(0, 3))
+def test_any_output_is_a_record_nothing_or_silence(queue, account, code):
+    run = run_of(squeue=CommandResult(code, queue), sacct=CommandResult(0, account), scontrol=CommandResult(0, queue))
+    try:
+        record = Slurm().status(run, "7")
+    except SchedulerSilent:
+        return
+    assert record is None or record.state in JobState

@@ -1,0 +1,61 @@
+import os
+import signal
+import time
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.target.background import Activity
+
+
+def wait_until_over(activity):
+    deadline = time.monotonic() + 10
+    while activity.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return activity.status()
+
+
+def test_work_goes_on_without_its_starter(tmp_path):
+    activity = Activity(tmp_path, "work")
+    assert activity.status() == {"state": "none"}
+
+    def work(own):
+        own.note("halfway")
+        print("said something")
+        (tmp_path / "made").write_text("x")
+
+    assert activity.start(work)
+    status = wait_until_over(activity)
+    assert (status["state"], status["step"], status["line"]) == ("done", "halfway", "said something")
+    assert (tmp_path / "made").exists()
+
+
+def test_a_second_start_joins_the_first(tmp_path):
+    activity = Activity(tmp_path, "work")
+    assert activity.start(lambda own: time.sleep(0.5))
+    assert not Activity(tmp_path, "work").start(lambda own: (tmp_path / "second").touch())
+    assert activity.status()["state"] == "running"
+    wait_until_over(activity)
+    assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"), [(ModakError("no room", hint="make room"), "no room"), (ValueError("odd"), "ValueError: odd")]
+)
+def test_a_failure_is_told(tmp_path, error, message):
+    def work(own):
+        raise error
+
+    activity = Activity(tmp_path, "work")
+    activity.start(work)
+    status = wait_until_over(activity)
+    assert (status["state"], status["message"]) == ("failed", message)
+
+
+def test_a_killed_one_is_known_as_such_and_can_be_started_again(tmp_path):
+    activity = Activity(tmp_path, "work")
+    activity.start(lambda own: time.sleep(60))
+    os.kill(activity.status()["pid"], signal.SIGKILL)
+    assert wait_until_over(activity)["state"] == "killed"
+    assert activity.start(lambda own: None)
+    assert wait_until_over(activity)["state"] == "done"

@@ -1,0 +1,58 @@
+import os
+import subprocess
+import sys
+
+from modak_ansible.target.files import Lock, free_bytes, read_json, read_text, sha256_of, tail, write_json, write_whole
+
+
+def test_files_are_whole_or_as_before(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    assert read_json(path) == {"a": 1}
+    write_whole(path, b"\x00")
+    assert path.read_bytes() == b"\x00"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_damaged_files_are_nothing(tmp_path):
+    (tmp_path / "half.json").write_text('{"a": ')
+    (tmp_path / "list.json").write_text("[1]")
+    assert read_json(tmp_path / "half.json") is None
+    assert read_json(tmp_path / "list.json") is None
+    assert read_json(tmp_path / "none.json") is None
+    assert read_text(tmp_path / "none") == ""
+
+
+def test_tail_takes_the_last_lines_and_no_carriage_returns(tmp_path):
+    (tmp_path / "log").write_bytes(b"one\n\ntwo\n 10%\r 50%\r100%\n\xff\n")
+    assert tail(tmp_path / "log", 2) == ["100%", "\ufffd"]
+    assert tail(tmp_path / "none", 2) == []
+
+
+def test_space_is_known_before_a_folder_is_there(tmp_path):
+    assert free_bytes(tmp_path / "not" / "yet") > 0
+
+
+def test_digest(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "a").startswith("ba7816bf")
+
+
+def test_a_lock_is_held_by_one_and_ends_with_its_owner(tmp_path):
+    path = tmp_path / "lock"
+    mine = Lock(path)
+    assert mine.take(wait=False)
+    assert Lock(path).is_taken()
+    assert not Lock(path).take(wait=False)
+    mine.release()
+    assert not Lock(path).is_taken()
+    code = (
+        "import sys, time; from pathlib import Path; from modak_ansible.target.files import Lock;"
+        "lock = Lock(Path(sys.argv[1])); lock.take(wait=True); print('held', flush=True); time.sleep(60)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=os.environ)
+    assert owner.stdout.readline() == b"held\n"
+    assert Lock(path).is_taken()
+    owner.kill()
+    owner.wait()
+    assert not Lock(path).is_taken()

@@ -1,0 +1,223 @@
+"""Images: made once, whole or absent; a program that takes Apptainer's place writes what it was asked to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.target import image as image_module
+from modak_ansible.target.image import ImageStore, check_fakeroot, find_runtime
+from modak_ansible.target.workspace import Workspace
+
+APPTAINER = """#!/bin/bash
+# takes Apptainer's place: notes what it is asked, and makes a file where an image would be
+case "$1" in
+    --version) echo "apptainer version 1.4.5" ;;
+    pull) echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
+    build)
+        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; exit 0; }
+        image=${@: -2:1} definition=${@: -1}
+        echo "build $(grep -m 1 '^From\\|^OSVersion' "$definition")" >> "$CALLS"
+        cp "$definition" "$CALLS.$(grep -c . "$CALLS").def"
+        sleep "${PAUSE:-0}"
+        echo part > "$image"
+        [ -n "${BREAK:-}" ] && { echo "FATAL: $BREAK" >&2; exit 255; }
+        cat "$definition" > "$image" ;;
+esac
+"""
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program, text in {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n"}.items():
+        (folder / program).write_text(text)
+        (folder / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
+    monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
+    return tmp_path
+
+
+def layer(digest, definition, kind="build", **more):
+    return {"name": digest, "kind": kind, "digest": digest, "definition": definition, "path": f"images/{digest}.sif",
+            "source": "", "checksum": "", **more}  # fmt: skip
+
+
+BASE = layer("base", "Bootstrap: debootstrap\nOSVersion: bookworm\nMirrorURL: {{ apt_mirror }}\n")
+TOP = layer("top", "Bootstrap: localimage\nFrom: {{ base }}\n%labels\n d {{ definition_digest }} {{ build_date }}\n")
+OTHER = layer("other", "Bootstrap: localimage\nFrom: {{ base }}\n%post\n true\n")
+
+
+def store_of(runtime, *layers, **more):
+    image = {"digest": layers[-1]["digest"], "layers": list(layers), "container_runtime": "any", **more}
+    return ImageStore(Workspace(str(runtime / "w")), image, {"apt_mirror": "http://mirror.example/debian/"})
+
+
+def make(store):
+    store._workspace.create()
+    store.check()
+    assert store.start()
+    return wait(store)
+
+
+def wait(store):
+    deadline = time.monotonic() + 20
+    while store.activity.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return store.activity.status()
+
+
+def calls(runtime):
+    return (runtime / "calls").read_text().splitlines()
+
+
+def test_layers_are_built_from_the_base_upwards(runtime):
+    store = store_of(runtime, BASE, TOP)
+    assert [each["name"] for each in store.missing()] == ["base", "top"]
+    assert make(store)["state"] == "done"
+    assert store.missing() == []
+    base = runtime / "w" / "images" / "base.sif"
+    assert calls(runtime) == ["build OSVersion: bookworm", f"build From: {base}"]
+    assert "MirrorURL: http://mirror.example/debian/" in base.read_text()
+    top = (runtime / "w" / "images" / "top.sif").read_text()
+    assert "d top 20" in top
+    assert "{{" not in top
+    assert store.describe()["size"] == len(top)
+
+
+def test_a_base_is_shared(runtime):
+    make(store_of(runtime, BASE, TOP))
+    make(store_of(runtime, BASE, OTHER))
+    assert len(calls(runtime)) == 3
+
+
+def test_two_builds_at_once_make_one_image(runtime, monkeypatch):
+    monkeypatch.setenv("PAUSE", "0.5")
+    first, second = store_of(runtime, BASE, TOP), store_of(runtime, BASE, TOP)
+    first._workspace.create()
+    assert first.start()
+    assert not second.start()
+    assert wait(second)["state"] == "done"
+    assert len(calls(runtime)) == 2
+
+
+def test_two_images_at_once_make_one_base(runtime, monkeypatch):
+    monkeypatch.setenv("PAUSE", "0.5")
+    first, second = store_of(runtime, BASE, TOP), store_of(runtime, BASE, OTHER)
+    first._workspace.create()
+    assert first.start()
+    assert second.start()
+    assert (wait(first)["state"], wait(second)["state"]) == ("done", "done")
+    assert len(calls(runtime)) == 3
+    assert calls(runtime).count("build OSVersion: bookworm") == 1
+
+
+def test_a_killed_build_leaves_nothing_that_looks_finished(runtime, monkeypatch):
+    monkeypatch.setenv("PAUSE", "30")
+    store = store_of(runtime, BASE, TOP)
+    store._workspace.create()
+    store.start()
+    while not (runtime / "calls").exists():
+        time.sleep(0.02)
+    os.killpg(os.getpgid(store.activity.status()["pid"]), signal.SIGKILL)
+    assert wait(store)["state"] == "killed"
+    assert [each["name"] for each in store.missing()] == ["base", "top"]
+    assert not list((runtime / "w" / "images").glob("*.sif"))
+    monkeypatch.setenv("PAUSE", "0")
+    assert make(store)["state"] == "done"
+    assert not list((runtime / "w" / "images").glob(".*.part"))
+
+
+def test_a_failed_build_tells_its_reason(runtime, monkeypatch):
+    monkeypatch.setenv("BREAK", "no matching distribution for torch")
+    store = store_of(runtime, BASE, TOP)
+    status = make(store)
+    assert status["state"] == "failed"
+    assert "no matching distribution for torch" in status["message"]
+    assert "the whole log is" in status["hint"]
+    assert len(store.missing()) == 2
+
+
+def test_a_full_disk_is_called_so(runtime, monkeypatch):
+    monkeypatch.setenv("BREAK", "write: no space left on device")
+    assert make(store_of(runtime, BASE, TOP))["message"] == "the disk is full"
+
+
+def test_a_damaged_image_is_made_again(runtime):
+    store = store_of(runtime, BASE, TOP)
+    make(store)
+    (runtime / "w" / "images" / "top.sif").write_text("cut")
+    assert [each["name"] for each in store.missing()] == ["top"]
+
+
+def test_an_image_is_pulled(runtime):
+    store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
+    assert make(store)["state"] == "done"
+    assert calls(runtime) == ["pull docker://acme/torch:1"]
+
+
+def test_a_given_file_is_taken_and_checked(runtime):
+    store = store_of(runtime, layer("mine", "", kind="file", path=str(runtime / "my.sif"), checksum="0" * 64))
+    with pytest.raises(ModakError, match=r"my.sif is not there"):
+        store.check()
+    (runtime / "my.sif").write_text("x")
+    with pytest.raises(ModakError, match="has the SHA-256"):
+        store.check()
+    store = store_of(runtime, layer("mine", "", kind="file", path=str(runtime / "my.sif")))
+    store.check()
+    assert store.missing() == []
+
+
+def test_an_environment_is_whole_or_absent(runtime):
+    good = layer("env", 'mkdir -p "$1/bin"\n', kind="venv", path="images/env.venv")
+    store = store_of(runtime, good, container_runtime="none")
+    assert make(store)["state"] == "done"
+    assert store.missing() == []
+    bad = layer("bad", 'mkdir -p "$1/bin"; echo "ERROR: no wheel"; exit 1\n', kind="venv", path="images/bad.venv")
+    store = store_of(runtime, bad, container_runtime="none")
+    assert "ERROR: no wheel" in make(store)["message"]
+    assert not (runtime / "w" / "images" / "bad.venv").exists()
+
+
+def test_what_is_missing_is_told_before_the_build(runtime, monkeypatch):
+    monkeypatch.setattr(image_module, "find_program", lambda *names: None)
+    with pytest.raises(ModakError, match="neither apptainer nor singularity is on the target"):
+        find_runtime("any")
+    with pytest.raises(ModakError, match="singularity is not on the target"):
+        find_runtime("singularity")
+
+
+def test_without_debootstrap_or_mirror(runtime, monkeypatch):
+    store = store_of(runtime, BASE, TOP)
+    store._workspace.create()
+    real = image_module.find_program
+    monkeypatch.setattr(
+        image_module, "find_program", lambda *names: None if names == ("debootstrap",) else real(*names)
+    )
+    with pytest.raises(ModakError, match="debootstrap is not on the target"):
+        store.check()
+
+
+def test_no_subuid(monkeypatch):
+    monkeypatch.setattr(image_module, "_has_range", lambda *arguments: False)
+    monkeypatch.setattr(image_module, "find_program", lambda *names: None)
+    monkeypatch.setattr(os, "getuid", lambda: 1)
+    with pytest.raises(ModakError, match="has no range in /etc/subuid") as caught:
+        check_fakeroot()
+    assert "--add-subuids" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("alice:100000:65536", True), ("1000:100000:65536", True), ("bob:1:2", False), ("alice", False), ("", False)],
+)
+def test_ranges(tmp_path, line, found):
+    (tmp_path / "subuid").write_text(f"{line}\n")
+    assert image_module._has_range(tmp_path / "subuid", "alice", 1000) is found

@@ -1,0 +1,308 @@
+"""A deployment's job: submitted once whatever is killed, and judged by its own marker."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import time
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.schedulers import SCHEDULERS
+from modak_ansible.schedulers.base import (
+    JobRecord,
+    JobState,
+    Scheduler,
+    SchedulerSilent,
+    SubmissionRefused,
+    SubmissionUncertain,
+)
+from modak_ansible.target import job as job_module
+from modak_ansible.target.files import sha256_of
+from modak_ansible.target.job import Deployment
+from modak_ansible.target.workspace import Workspace
+
+
+class FakeScheduler(Scheduler):
+    """A scheduler that does what a test tells it to."""
+
+    name = "fake"
+    title = "Fake"
+
+    def __init__(self):
+        self.jobs = {}
+        self.submitted = []
+        self.trouble = None
+        self.silent = False
+
+    def submit(self, run, script, name):
+        if isinstance(self.trouble, SubmissionRefused):
+            raise self.trouble
+        job_id = str(len(self.submitted) + 1)
+        self.submitted.append(name)
+        self.jobs[job_id] = JobRecord(job_id, JobState.QUEUED, name=name)
+        if self.trouble:
+            raise self.trouble
+        return job_id
+
+    def find(self, run, name, folder):
+        if self.silent:
+            raise SchedulerSilent("hush")
+        return [job.job_id for job in self.jobs.values() if job.name == name]
+
+    def status(self, run, job_id):
+        if self.silent:
+            raise SchedulerSilent("hush")
+        return self.jobs.get(job_id)
+
+    def cancel(self, run, job_id):
+        self.jobs[job_id] = JobRecord(job_id, JobState.CANCELLED)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    scheduler = FakeScheduler()
+    monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
+    return scheduler
+
+
+@pytest.fixture
+def code(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("print('x')\n")
+    return path
+
+
+def plan_of(code):
+    file = {"path": "train.py", "sha256": sha256_of(code), "size": code.stat().st_size, "executable": False}
+    return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
+
+
+def archive_of(**files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def deployment(tmp_path, fake, code):
+    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
+    made.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    return made
+
+
+def mark(deployment, name, text):
+    (deployment.path / "state" / name).write_text(text)
+
+
+# --- staging
+
+
+def test_a_staged_deployment_is_whole_and_known_as_such(deployment, code):
+    assert deployment.is_staged(plan_of(code))
+    assert (deployment.path / "code" / "train.py").read_bytes() == code.read_bytes()
+    (deployment.path / "code" / "train.py").write_text("tampered")
+    assert not deployment.is_staged(plan_of(code))
+
+
+def test_what_differs_from_the_plan_is_not_staged(tmp_path, fake, code):
+    deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "fake", "one")
+    with pytest.raises(ModakError, match="train.py has changed since the plan was made"):
+        deployment.stage(plan_of(code), archive_of(**{"train.py": b"other"}))
+    assert list((tmp_path / "w" / "deployments").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../escaped", "/tmp/escaped", "a/../../escaped"])
+def test_an_archive_cannot_leave_its_folder(tmp_path, fake, code, name):
+    deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "fake", "one")
+    with pytest.raises(ModakError, match="no plain file below its folder"):
+        deployment.stage(plan_of(code), archive_of(**{name: b"x"}))
+    assert not list(tmp_path.rglob("escaped"))
+
+
+# --- submission
+
+
+def test_a_job_is_submitted_once(deployment, fake):
+    assert deployment.submit() == ("1", True)
+    assert deployment.submit() == ("1", False)
+    assert len(fake.submitted) == 1
+
+
+def test_killed_between_submission_and_note(deployment, fake):
+    fake.trouble = SubmissionUncertain("killed")
+    with pytest.raises(ModakError, match="whether the job was submitted is not known"):
+        deployment.submit()
+    fake.trouble = None
+    assert deployment.submit() == ("1", False)
+    assert len(fake.submitted) == 1
+
+
+def test_killed_before_submission(deployment, fake):
+    mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
+    assert deployment.submit() == ("1", True)
+
+
+def test_a_job_that_ran_and_was_forgotten_is_known_by_its_claim(deployment, fake):
+    mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
+    mark(deployment, "claim", "77\n")
+    assert deployment.submit() == ("77", False)
+    assert fake.submitted == []
+
+
+def test_with_a_silent_scheduler_nothing_is_submitted_twice(deployment, fake):
+    mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
+    fake.silent = True
+    with pytest.raises(ModakError, match="whether the job was submitted is not known"):
+        deployment.submit()
+    assert fake.submitted == []
+
+
+def test_a_refusal_is_told_and_leaves_nothing(deployment, fake):
+    fake.trouble = SubmissionRefused("no such partition")
+    with pytest.raises(ModakError, match="Fake refuses the job: no such partition"):
+        deployment.submit()
+    fake.trouble = None
+    assert deployment.submit() == ("1", True)
+
+
+def test_two_submitters_at_once(deployment, fake):
+    """Two processes race; the lock lets one submit, and the other finds what it did."""
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            job_id, now = deployment.submit()
+            (deployment.path / f"answer-{os.getpid()}").write_text(f"{job_id} {now}")
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    answers = sorted(path.read_text() for path in deployment.path.glob("answer-*"))
+    assert answers == ["1 False", "1 False", "1 False", "1 True"]
+
+
+# --- judgement
+
+ENDS = [
+    # finished marker, scheduler's record, verdict, exit code
+    ("0", JobRecord("1", JobState.COMPLETED, 0), "COMPLETED", 0),
+    ("0", None, "COMPLETED", 0),
+    ("0", JobRecord("1", JobState.TIMEOUT), "COMPLETED", 0),
+    ("3", JobRecord("1", JobState.FAILED, 3), "FAILED", 3),
+    ("3", None, "FAILED", 3),
+    ("3", JobRecord("1", JobState.COMPLETED, 0), "FAILED", 3),
+    ("143", JobRecord("1", JobState.TIMEOUT), "TIMEOUT", 143),
+    ("143", JobRecord("1", JobState.CANCELLED, None, 15), "CANCELLED", 143),
+    ("137", JobRecord("1", JobState.OUT_OF_MEMORY, 0, 125), "OUT_OF_MEMORY", 137),
+    ("", JobRecord("1", JobState.NODE_FAIL), "NODE_FAIL", None),
+    ("", JobRecord("1", JobState.PREEMPTED), "PREEMPTED", None),
+    ("", JobRecord("1", JobState.BOOT_FAIL), "BOOT_FAIL", None),
+    ("", JobRecord("1", JobState.CANCELLED), "CANCELLED", None),
+    ("", JobRecord("1", JobState.FAILED, 127), "FAILED", 127),
+    # a node that died can look like success: without the job's own marker it is none
+    ("", JobRecord("1", JobState.COMPLETED, 0), "LOST", 0),
+    ("", None, "LOST", None),
+]
+
+
+@pytest.mark.parametrize(("finished", "record", "state", "exit_code"), ENDS)
+def test_verdicts(deployment, fake, monkeypatch, finished, record, state, exit_code):
+    monkeypatch.setattr(job_module, "GRACE", 0)
+    deployment.submit()
+    if finished:
+        mark(deployment, "finished", f"{finished}\n")
+    fake.jobs = {"1": record} if record else {}
+    situation = deployment.situation()
+    assert (situation.state, situation.exit_code) == (state, exit_code)
+    assert state == "COMPLETED" or situation.explanation
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING"])
+def test_living_jobs(deployment, fake, state):
+    deployment.submit()
+    fake.jobs["1"] = JobRecord("1", JobState(state), reason="Resources")
+    assert deployment.situation().state == state
+
+
+def test_a_marker_may_come_late(deployment, fake):
+    deployment.submit()
+    fake.jobs = {}
+    assert deployment.situation().state == "ENDING"
+    mark(deployment, "finished", "0\n")
+    assert deployment.situation().state == "COMPLETED"
+
+
+def test_a_silent_scheduler_is_no_verdict(deployment, fake):
+    deployment.submit()
+    fake.silent = True
+    assert deployment.situation().state == "UNKNOWN"
+    mark(deployment, "finished", "0\n")
+    assert deployment.situation().state == "COMPLETED"
+
+
+@pytest.mark.parametrize("finished", ["", "137"])
+def test_a_job_that_was_killed_for_its_memory_and_only_its_output_says_so(deployment, fake, finished):
+    deployment.submit()
+    if finished:
+        mark(deployment, "finished", f"{finished}\n")
+    fake.jobs["1"] = JobRecord("1", JobState.FAILED, 0, 9)
+    words = "slurmstepd: error: StepId=4.batch exceeded memory limit (819200000 > 104857600), being killed\n"
+    (deployment.path / "scheduler.log").write_text(words)
+    situation = deployment.situation()
+    assert (situation.state, situation.explanation) == ("OUT_OF_MEMORY", "it used more memory than it was given")
+
+
+def test_the_end_of_the_error_output_is_told(deployment, fake):
+    deployment.submit()
+    mark(deployment, "finished", "1\n")
+    fake.jobs = {}
+    (deployment.path / "error.log").write_text("".join(f"line {number}\n" for number in range(100)))
+    assert deployment.situation().error_tail[-1] == "line 99"
+    assert len(deployment.situation().error_tail) == 15
+
+
+# --- watching and cancelling
+
+
+def test_watching_brings_whole_lines_and_comes_back_for_news(deployment, fake):
+    deployment.submit()
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
+    (deployment.path / "output.log").write_text("epoch 1\nepo")
+    answer = deployment.watch("QUEUED", 0, 5)
+    assert (answer["situation"]["state"], answer["output"], answer["offset"]) == ("RUNNING", "epoch 1\n", 8)
+    began = time.monotonic()
+    assert deployment.watch("RUNNING", 8, 0.5)["output"] == ""
+    assert 0.4 < time.monotonic() - began < 3
+
+
+def test_cancelling_and_removing(deployment, fake):
+    deployment.submit()
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
+    assert deployment.cancel()
+    assert deployment.situation().state == "CANCELLED"
+    assert not deployment.cancel()
+    assert deployment.wait_for_end(1)
+    assert deployment.remove()
+    assert not deployment.remove()
+    assert not deployment.cancel()
+
+
+def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
+    deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "none", "one")
+    plan = plan_of(code)
+    plan["job"]["script"] = "#!/bin/bash\necho begun > output.log\nsleep 30\n"
+    deployment.stage(plan, archive_of(**{"train.py": code.read_bytes()}))
+    job_id, submitted = deployment.submit()
+    assert submitted
+    assert deployment.situation().state == "RUNNING"
+    assert deployment.submit() == (job_id, False)
+    assert deployment.cancel()
+    assert deployment.wait_for_end(5)
+    assert deployment.situation().state == "CANCELLED"

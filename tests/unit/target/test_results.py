@@ -1,0 +1,53 @@
+import os
+
+import pytest
+
+from modak_ansible.target.results import list_results, missing_outputs
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    (tmp_path / "code" / "out").mkdir(parents=True)
+    for name in (
+        "job.sh",
+        "output.log",
+        "metrics.json",
+        "code/train.py",
+        "code/model.pt",
+        "code/out/a.txt",
+        "code/out/b.txt",
+    ):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def paths(found):
+    return [each["path"] for each in found]
+
+
+def test_logs_and_metrics_always_come(deployment):
+    found = list_results(deployment, [])
+    assert paths(found) == ["output.log", "metrics.json", "job.sh"]
+    assert all(len(each["sha256"]) == 64 and each["size"] for each in found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("*.pt", ["code/model.pt"]), ("out", ["code/out/a.txt", "code/out/b.txt"]), ("out/*.txt", ["code/out/a.txt", "code/out/b.txt"]),
+     ("out/a.txt", ["code/out/a.txt"]), ("none*", [])],
+)  # fmt: skip
+def test_declared_outputs(deployment, pattern, expected):
+    assert paths(list_results(deployment, [pattern]))[3:] == expected
+    assert missing_outputs(deployment, [pattern]) == ([] if expected else [pattern])
+
+
+def test_links_do_not_lead_out(deployment, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret"
+    secret.write_text("x")
+    os.symlink(secret, deployment / "code" / "out" / "link")
+    assert "code/out/link" not in paths(list_results(deployment, ["out"]))
+
+
+def test_nothing_was_deployed(tmp_path):
+    assert list_results(tmp_path / "none", ["*"]) == []
+    assert missing_outputs(tmp_path / "none", ["*"]) == ["*"]

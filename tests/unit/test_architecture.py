@@ -1,0 +1,39 @@
+"""The house keeps its rooms: who may import whom, and what runs where."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "modak_ansible"
+ON_TARGETS = [
+    PACKAGE / "errors.py",
+    *sorted((PACKAGE / "target").glob("*.py")),
+    *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name != "script.py"),
+    *sorted(PACKAGE.parent.glob("roles/*/library/*.py")),
+]
+
+
+@pytest.mark.parametrize("path", ON_TARGETS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert {each.name.split(".")[0] for each in node.names} <= sys.stdlib_module_names
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible"}
+            assert not node.module.startswith("ansible.") or node.module.startswith("ansible.module_utils.")
+
+
+def test_every_optimisation_has_its_page():
+    folder = PACKAGE / "optimisations"
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
+    assert {path.stem for path in folder.glob("*.md")} == modules
+
+
+def test_files_are_short():
+    long = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert {name: lines for name, lines in long.items() if lines > 350} == {}

@@ -1,0 +1,94 @@
+"""Entering a target: one message for each way in which that fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+
+import pytest
+
+from modak_ansible import connection as connection_module
+from modak_ansible.connection import Connection, connect
+from modak_ansible.errors import TARGET_UNREACHABLE, TargetUnreachable
+from modak_ansible.model.target import Scheduler, Target
+
+
+def target(**changes):
+    return Target(**{"name": "cluster", "scheduler": Scheduler.SLURM, "address": "127.0.0.1", **changes})
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(connection_module, "_CONNECT_SECONDS", 2)
+
+
+def test_this_machine_needs_no_connection(tmp_path):
+    local = connect(target(local=True), tmp_path, tmp_path, tmp_path)
+    local.check()
+    assert local.is_local
+    assert local.ansible_variables()["ansible_connection"] == "local"
+    assert not (tmp_path / "ssh_config").exists()
+
+
+def test_the_configuration_says_what_the_blueprint_says(tmp_path):
+    made = connect(target(username="alice", port=2222, identity_file="keys/id"), tmp_path / "state", tmp_path, tmp_path)
+    text = made.config.read_text()
+    assert "Host 127.0.0.1\n    User alice\n    Port 2222\n" in text
+    assert f'IdentityFile "{tmp_path}/keys/id"' in text
+    assert "BatchMode yes" in text
+    assert "StrictHostKeyChecking" not in text, "host keys are checked as the user's own configuration says"
+    assert f'Include "{tmp_path}/state/testbed/ssh_config"' in text
+
+
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+
+
+@needs_ssh
+def test_a_host_that_refuses(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(TargetUnreachable, match=r"127.0.0.1 refuses the connection") as caught:
+        connect(target(port=port), tmp_path, tmp_path, tmp_path).check()
+    assert "check the address and the port" in caught.value.hint
+    assert caught.value.exit_code == TARGET_UNREACHABLE
+
+
+@needs_ssh
+def test_a_host_that_does_not_answer(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        made = connect(target(port=server.getsockname()[1]), tmp_path, tmp_path, tmp_path)
+        with pytest.raises(TargetUnreachable, match="does not answer"):
+            made.check()
+
+
+SAID = [
+    ("@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "has another host key", "ssh-keygen -R front"),
+    ("No ED25519 host key is known for front and you have requested strict checking.\nHost key verification failed.",
+     "has a host key that is not known", "ssh front"),
+    ("alice@front: Permission denied (publickey).", "refuses the login", "identity_file"),
+    ("ssh: Could not resolve hostname front: Name or service not known", "is not the name of a host", "public_address"),
+    ("ssh: Could not resolve hostname testbed: Name or service not known", "is not up", "modak testbed up"),
+    ("ssh: connect to host front port 22: No route to host", "cannot be reached over the network", "network"),
+    ("kex_exchange_identification: something new", "cannot be entered: kex_exchange_identification", "try it by hand"),
+    ("", "no reason given", "try it by hand"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "words", "hint"), SAID)
+def test_what_ssh_says_is_put_in_words(tmp_path, monkeypatch, said, words, hint):
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\ncat >&2 << 'END'\n{said}\nEND\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(TargetUnreachable) as caught:
+        Connection("front", tmp_path / "ssh_config").check()
+    assert words in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_without_ssh(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetUnreachable, match="ssh is not installed"):
+        Connection("front", tmp_path / "ssh_config").check()

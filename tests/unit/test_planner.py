@@ -1,0 +1,177 @@
+"""What a plan decides, and what it says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import InvalidBlueprint
+from modak_ansible.model.plan import Plan, digest_of
+from modak_ansible.planning import plan_blueprint, planned_from_file
+
+
+def plan(blueprint, **inputs):
+    return plan_blueprint(blueprint.service, Inputs(None, tuple(inputs.items()))).plan
+
+
+def choices(made):
+    return {choice.name: choice for choice in made.choices}
+
+
+def test_a_plan_has_a_digest_over_everything(blueprint):
+    made = plan(blueprint)
+    assert made.digest == digest_of(made.model_dump(mode="json", exclude={"digest"}))
+    assert made.deployment == f"example-{made.digest[:12]}"
+    assert set(made.model_dump()) >= {"digest", "application", "target", "image", "dataset", "job", "choices"}
+
+
+def test_whatever_is_asked_for_changes_the_digest(blueprint):
+    first = plan(blueprint).digest
+    assert plan(blueprint).digest == first
+    assert plan(blueprint, epochs="3").digest != first
+    (blueprint.path / "train" / "train.py").write_text("print('another training')\n")
+    assert plan(blueprint).digest != first
+
+
+def test_where_the_blueprint_lies_does_not_change_the_digest(blueprint, tmp_path):
+    first = plan(blueprint).digest
+    moved = blueprint.path.rename(tmp_path / "moved")
+    assert plan_blueprint(moved / "service.yaml", Inputs()).plan.digest == first
+
+
+def test_a_saved_plan_is_read_back_and_checked(blueprint, tmp_path):
+    planned = plan_blueprint(blueprint.service, Inputs())
+    folder = planned.save(tmp_path / "deployments", tmp_path)
+    assert planned_from_file(folder / "plan.json").plan == planned.plan
+    text = (folder / "plan.json").read_text()
+    (folder / "plan.json").write_text(text.replace('"walltime": 1800', '"walltime": 1801'))
+    with pytest.raises(Exception, match="was changed after it was planned"):
+        planned_from_file(folder / "plan.json")
+    (folder / "plan.json").write_text(text[:100])
+    with pytest.raises(Exception, match="is not a plan"):
+        planned_from_file(folder / "plan.json")
+
+
+def test_what_is_decided(blueprint):
+    made = choices(plan(blueprint))
+    assert made["image"].value == "pytorch-2.13-cpu"
+    assert made["threads"].value == "4"
+    assert made["allocator"].value == "tcmalloc"
+    assert made["wait_policy"].value == "passive"
+    assert made["staging"].value == "node-local"
+    assert all(choice.reason for choice in made.values())
+
+
+def test_the_environment_holds_what_was_decided(blueprint):
+    assert plan(blueprint).job.environment == {
+        "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE", "LD_PRELOAD": "libtcmalloc_minimal.so.4",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "value"),
+    [
+        ("numerics: same", "allocator: system", "allocator", "system"),
+        ("numerics: same", "wait_policy: active", "wait_policy", "active"),
+        ("numerics: same", "threads: 2", "threads", "2"),
+        ("numerics: same", "staging: shared", "staging", "shared"),
+        ("cores_per_process: 4", "exclusive: true", "wait_policy", "stock"),
+        ("cores_per_process: 4", "cores_per_process: 1", "wait_policy", "stock"),
+        ("cores_per_process: 4", "cores_per_process: 8", "wait_policy", "stock"),
+        ("cores_per_process: 4", "nodes: 2", "staging", "shared"),
+        ("cores_per_process: 4", "processes_per_node: 4", "threads", "2"),
+        ("scratch: { properties: { path: /scratch } }", "scratch: { properties: { path: /lustre, sharing: shared } }",
+         "staging", "shared"),
+        ("framework: pytorch", "framework: tensorflow", "allocator", "system"),
+        ("framework: pytorch", "framework: tensorflow", "image", "tensorflow-2.21-cpu"),
+        ("framework: pytorch", 'framework: pytorch\n        version: "2"', "image", "pytorch-2.13-cpu"),
+        ("framework: pytorch", 'framework: pytorch\n        version: ">=2.10,<3"', "image", "pytorch-2.13-cpu"),
+        ("username: alice", "container_runtime: none", "allocator", "system"),
+    ],
+)  # fmt: skip
+def test_requests_are_followed(blueprint, old, new, name, value):
+    assert choices(plan(blueprint.replace(old, new)))[name].value == value
+
+
+def test_a_request_that_cannot_be_met_is_refused(blueprint):
+    blueprint.replace("numerics: same", "staging: node-local").replace(
+        "scratch: { properties: { path: /scratch } }", ""
+    )
+    with pytest.raises(InvalidBlueprint, match="cluster has no node-local scratch"):
+        plan(blueprint)
+
+
+def test_a_given_image_is_used(blueprint):
+    blueprint.replace(
+        "    training:\n",
+        "    mine:\n      type: modak.nodes.Image\n      properties: { source: 'docker://acme/torch:1', python: python3.12 }\n"
+        "      requirements:\n        - host: cluster\n\n    training:\n",
+    ).replace("        - dataset: digits\n", "        - dataset: digits\n        - image: mine\n")
+    made = plan(blueprint)
+    assert [layer.kind for layer in made.image.layers] == ["pull"]
+    assert made.image.python == "python3.12"
+    assert made.image.definition == "Bootstrap: docker\nFrom: acme/torch:1\n"
+    assert choices(made)["allocator"].value == "system"
+
+
+def test_more_requirements_are_a_layer_on_top(blueprint):
+    plain = plan(blueprint)
+    more = plan(blueprint.replace("framework: pytorch", "framework: pytorch\n        requirements_txt: [ 'rich>=13' ]"))
+    assert [layer.digest for layer in more.image.layers[:2]] == [layer.digest for layer in plain.image.layers]
+    assert "rich>=13" in more.image.layers[2].definition
+
+
+def test_two_processes_are_started_by_the_launcher(blueprint):
+    script = plan(blueprint.replace("cores_per_process: 4", "cores_per_process: 4, nodes: 2")).job.script
+    assert 'srun --cpus-per-task=4 "${command[@]}" &' in script
+
+
+def test_torque_needs_to_be_told_its_launcher(blueprint):
+    blueprint.replace("modak.nodes.Slurm", "modak.nodes.Torque").replace("cores_per_process: 4", "nodes: 2")
+    with pytest.raises(InvalidBlueprint, match="2 processes need a launcher"):
+        plan(blueprint)
+    blueprint.replace("scratch: {", "site: { properties: { launcher: mpirun } }\n        scratch: {")
+    assert 'mpirun "${command[@]}" &' in plan(blueprint).job.script
+
+
+def test_a_single_machine_has_one_node(blueprint):
+    blueprint.replace("modak.nodes.Slurm", "modak.nodes.Host").replace("cores_per_process: 4", "nodes: 2")
+    blueprint.replace("        partitions:\n", "").replace(
+        '          - { name: batch, nodes: 4, cores: 8, memory: 16 GB, walltime: "12:00:00" }\n', ""
+    ).replace('          - { name: long, nodes: 2, cores: 8, memory: 16 GB, walltime: "7-00:00:00" }\n', "")
+    with pytest.raises(InvalidBlueprint, match="is a single machine, and 2 nodes are asked for"):
+        plan(blueprint)
+
+
+def test_local_data_is_known_by_its_content(blueprint):
+    folder = blueprint.path / "data"
+    folder.mkdir()
+    (folder / "t10k-images-idx3-ubyte.gz").write_bytes(b"not the published one")
+    blueprint.replace("source: [ digits ]", "source: [ data, digits ]")
+    with pytest.raises(InvalidBlueprint, match="is not the published file of mnist"):
+        plan(blueprint)
+    made = plan(blueprint.replace("name: mnist", "name: mine"))
+    assert [source.kind for source in made.dataset.sources] == ["folder"]
+    assert made.dataset.size == len(b"not the published one")
+
+
+def test_published_data_has_addresses_and_checksums(blueprint):
+    made = plan(blueprint.replace("source: [ digits ]", "source: [ published, digits ]"))
+    assert [source.kind for source in made.dataset.sources] == ["url", "url", "digits"]
+    assert all(file.sha256 and file.size for file in made.dataset.sources[0].files)
+
+
+def test_the_schema_in_the_repository_is_the_models(root):
+    import json
+
+    schema = json.loads((root / "modak_ansible" / "model" / "plan.schema.json").read_text())
+    assert schema == Plan.model_json_schema(mode="serialization"), "write it anew: see the README of tests"
+
+
+def test_a_plan_fits_its_schema(blueprint, root):
+    import json
+
+    import jsonschema
+
+    schema = json.loads((root / "modak_ansible" / "model" / "plan.schema.json").read_text())
+    jsonschema.validate(json.loads(plan(blueprint).model_dump_json()), schema)
