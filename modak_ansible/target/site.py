@@ -161,18 +161,20 @@ def apt_options(bundle: str) -> tuple[list[str], list[str]]:
 
 def debian_mirror() -> str:
     """The mirror that apt takes Debian itself from, whichever way its sources are written; empty without one."""
-    fields = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)"
-    known, likely = [], []
+    # A default release that apt has no list of, as on a machine that fetched none yet, would stop it.
+    apt = ("apt-get", "-o", "APT::Default-Release=")
+    fields = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)"
+    mirrors = []
+    for line in _output(*apt, "indextargets", "--format", fields, "Created-By: Packages").splitlines():
+        *origin, url = line.split("|")
+        if origin == ["Debian", "Debian", "main"]:
+            mirrors.append(url)
     release = dict(re.findall(r'^(\w+)="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE))
-    for line in _output("apt-get", "indextargets", "--format", fields, "Created-By: Packages").splitlines():
-        origin, label, component, suite, url = line.split("|")
-        if component != "main":
-            continue
-        if (origin, label) == ("Debian", "Debian"):
-            known.append(url)
-        elif release.get("ID") == "debian" and suite == release.get("VERSION_CODENAME"):
-            likely.append(url)  # the index was never fetched, so apt does not know the origin yet
-    return next(filter(None, map(_plain_address, known + likely)), "")
+    if not mirrors and release.get("ID") == "debian":
+        # No list was fetched: then the addresses that an update would ask are all that apt knows.
+        index = f"/dists/{re.escape(release.get('VERSION_CODENAME', ''))}/main/binary-[^/]+/Packages"
+        mirrors = re.findall(f"^'(.+){index}", _output(*apt, "--print-uris", "update"), re.MULTILINE)
+    return next(filter(None, map(_plain_address, mirrors)), "")
 
 
 def _plain_address(url: str) -> str:

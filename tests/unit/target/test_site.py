@@ -31,7 +31,11 @@ def machine(tmp_path, monkeypatch):
 
     made = Machine()
     made.printed, made.environment = {}, dict(Machine.environment)
-    monkeypatch.setattr(site, "_output", lambda *command: made.printed.get(command[0], ""))
+    monkeypatch.setattr(
+        site,
+        "_output",
+        lambda *command: "".join(text for words, text in made.printed.items() if {*words.split()} <= {*command}),
+    )
     monkeypatch.setattr(site, "_read", lambda path: made.release)
     monkeypatch.setattr(site, "_BUNDLES", ())
     monkeypatch.setattr(site, "_pip_files", lambda environment: [path for path in made.files if path.exists()])
@@ -46,21 +50,33 @@ def test_a_machine_that_says_nothing(machine):
 @pytest.mark.parametrize(
     "lines",
     [
-        "Debian|Debian-Security|main|bookworm|http://no/debian-security/\nDebian|Debian|main|bookworm|http://mirror/debian/\n",
-        "|||bookworm|http://no/x/\n||main|bookworm|http://mirror/debian/\n",  # never fetched
-        "Acme|Acme|main|stable|http://no/acme/\nDebian|Debian|contrib|x|http://no/\nDebian|Debian|main|x|http://mirror/debian/\n",
-        "Debian|Debian|main|x|cdrom://no/\nDebian|Debian|main|x|http://mirror/debian/\n",
+        "Debian|Debian-Security|main|http://no/debian-security/\nDebian|Debian|main|http://mirror/debian/\n",
+        "Acme|Acme|main|http://no/acme/\nDebian|Debian|contrib|http://no/\nDebian|Debian|main|http://mirror/debian/\n",
+        "Debian|Debian|main|cdrom://no/\nDebian|Debian|main|http://mirror/debian/\n",
     ],
 )
 def test_debian_mirror(machine, lines):
-    machine.printed["apt-get"] = lines
+    machine.printed["apt-get indextargets"] = lines
     assert machine.read().apt_mirror == "http://mirror/debian"
     assert machine.read(apt_mirror="http://mine/debian").apt_mirror == "http://mine/debian"
 
 
+def test_debian_mirror_without_package_lists(machine):
+    """As an image or a minimal machine is, where apt has not fetched anything yet."""
+    machine.printed["apt-get --print-uris"] = (
+        "'http://no/acme/dists/bookworm/InRelease' no_acme_dists_bookworm_InRelease 0 \n"
+        "'http://no/acme/dists/bookworm/stable/binary-amd64/Packages.xz' no_acme 0 \n"
+        "'http://no/other/dists/sid/main/binary-amd64/Packages.xz' no_other 0 \n"
+        "'http://mirror/debian/dists/bookworm/main/binary-amd64/Packages.xz' mirror_debian_dists_bookworm 0 \n"
+    )
+    assert machine.read().apt_mirror == "http://mirror/debian"
+    machine.release = "ID=ubuntu\nVERSION_CODENAME=bookworm\n"
+    assert machine.read().apt_mirror is None
+
+
 def test_another_distributions_mirror_is_none_of_debian(machine):
     machine.release = "ID=ubuntu\nVERSION_CODENAME=noble\n"
-    machine.printed["apt-get"] = "Ubuntu|Ubuntu|main|noble|http://ubuntu/ubuntu/\n"
+    machine.printed["apt-get indextargets"] = "Ubuntu|Ubuntu|main|http://ubuntu/ubuntu/\n"
     assert machine.read().apt_mirror is None
 
 
