@@ -3,8 +3,6 @@
 It runs inside the container of the training, beside the scripts, and needs Python and numpy only.
 """
 
-# ruff: noqa: T201 - a script's progress is what it prints
-
 from __future__ import annotations
 
 import argparse

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.connection import connect
+from modak_ansible.connection import Connection, connect
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Target
 from modak_ansible.project import STATE_FOLDER
@@ -52,12 +52,13 @@ class StageAction(ActionBase):  # type: ignore[misc]
             target = Target(**plan["target"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
+        connection = connect(target, self._state(plan_file), blueprint_folder, plan_file.parent)
         return Stage(
             plan=plan,
             folder=plan_file.parent,
             blueprint_folder=blueprint_folder,
-            connection=connect(target, self._state(plan_file), blueprint_folder, plan_file.parent),
-            call=self._caller(task_vars),
+            connection=connection,
+            call=self._caller(connection, task_vars),
             say=self._say,
             check=bool(self._task.check_mode),
         )
@@ -70,8 +71,14 @@ class StageAction(ActionBase):  # type: ignore[misc]
     def _say(self, text: str) -> None:
         Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())
 
-    def _caller(self, task_vars: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+    def _caller(self, connection: Connection, task_vars: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+        entered = False
+
         def call(name: str, **arguments: Any) -> dict[str, Any]:
+            nonlocal entered
+            if not entered:
+                connection.check()  # patience is for a target that answered before
+                entered = True
             answer = self._patiently(lambda: self._execute_module(name, module_args=arguments, task_vars=task_vars))
             if answer.get("failed"):
                 raise _module_error(name, answer)

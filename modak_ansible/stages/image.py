@@ -8,6 +8,7 @@ from typing import Any
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.target.site import package_sources
 
 
 def ensure_image(stage: Stage) -> Outcome:
@@ -19,7 +20,7 @@ def ensure_image(stage: Stage) -> Outcome:
     arguments = {
         "workspace": stage.plan["target"]["workspace"],
         "image": stage.plan["image"],
-        "site": stage.plan["target"]["site"],
+        "site": {**stage.plan["target"]["site"], "otherwise": package_sources()},
     }
     answer = stage.call("modak_image", **arguments, action="look" if stage.check else "start")
     if not answer["missing"]:

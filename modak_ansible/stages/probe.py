@@ -13,7 +13,6 @@ def probe_target(stage: Stage) -> Outcome:
         TargetUnreachable: it cannot be entered.
         ModakError: the scheduler is missing, or the disk is full.
     """
-    stage.connection.check()
     plan = stage.plan
     facts = stage.call(
         "modak_probe",

@@ -25,6 +25,7 @@ _PIP_SETTING = re.compile(
     "(extra-)?index-url|no-index|find-links|trusted-host|cert|proxy|(default-)?timeout|retries"
     "|prefer-binary|only-binary|no-binary|pre|disable-pip-version-check"
 )
+_PIP_SOURCES = ("index-url", "extra-index-url", "find-links")
 _APT_OPTION = re.compile(
     r'^Acquire::(?:Check-Valid-Until|Check-Date|Retries|ForceIPv[46]|https?(?:::[^ ]+)?) "(?P<value>.+)";$'
 )
@@ -58,10 +59,13 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     """The settings of this machine; what a blueprint gives for the site goes before what the machine says.
 
     Args:
-        given: the site settings of a plan.
+        given: the site settings of a plan; ``otherwise`` holds what serves where the machine says nothing.
         environment: of the user who asks.
     """
+    otherwise = given.get("otherwise") or {}
     pip = pip_settings(environment)
+    if not any(name in pip for name in _PIP_SOURCES):
+        pip.update(otherwise.get("pip") or {})
     if given.get("pip_index_url"):
         pip["index-url"] = given["pip_index_url"]
     for name, key in (("extra-index-url", "pip_extra_index_urls"), ("find-links", "pip_find_links")):
@@ -70,7 +74,24 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     bundles = (
         [given["certificate_bundle"]] if given.get("certificate_bundle") else certificate_bundles(environment, pip)
     )
-    return Site(bundles, pip, proxies(environment), given.get("apt_mirror") or debian_mirror() or None)
+    mirror = given.get("apt_mirror") or debian_mirror() or otherwise.get("apt_mirror")
+    return Site(bundles, pip, proxies(environment), mirror or None)
+
+
+def package_sources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold."""
+    pip = pip_settings(environment)
+    addresses = {name: " ".join(filter(_is_public, pip.get(name, "").split())) for name in _PIP_SOURCES}
+    return {"apt_mirror": debian_mirror(), "pip": {name: value for name, value in addresses.items() if value}}
+
+
+def _is_public(location: str) -> bool:
+    """Whether a location is an address of the network: no file, no loopback, no user's password."""
+    parts = urlsplit(location)
+    host = parts.hostname or ""
+    return (
+        parts.scheme in ("http", "https") and "@" not in parts.netloc and not re.match(r"localhost$|127\.|::1$", host)
+    )
 
 
 def pip_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,10 +1,5 @@
-"""The MNIST-CNN really trains, in each framework that an interpreter here can import.
+"""The MNIST-CNN really trains in each framework, in the environments that the local blueprint makes."""
 
-MODAK_TEST_PYTORCH_PYTHON and MODAK_TEST_TENSORFLOW_PYTHON name the interpreters; MODAK_MNIST names a folder with
-MNIST's own files, or the half of them that is tested on.
-"""
-
-import functools
 import json
 import os
 import signal
@@ -14,42 +9,37 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from cluster import ROOT
 
 from modak_ansible.datasets import digits
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 FOLDER = BENCHMARKS / "mnist_cnn"
 SCHEMA = json.loads((BENCHMARKS / "metrics.schema.json").read_text())
 
 
-@functools.cache
-def can_import(interpreter: str, package: str) -> bool:
-    return subprocess.run([interpreter, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
-
-
 @dataclass(frozen=True)
 class Framework:
+    """A framework, the interpreter that can import it, and the script that trains with it."""
+
     name: str
-    variable: str
-    package: str
+    interpreter: str
     script: str
 
-    def interpreter(self) -> str:
-        interpreter = os.environ.get(self.variable)
-        if not interpreter:
-            pytest.skip(f"{self.variable} names no interpreter to train with {self.name}")
-        if not can_import(interpreter, self.package):
-            pytest.skip(f"{interpreter} ({self.variable}) cannot import {self.package}")
-        return interpreter
+
+@pytest.fixture
+def pytorch(pytorch_python: str) -> Framework:
+    return Framework("PyTorch", pytorch_python, "pytorch.py")
 
 
-PYTORCH = Framework("PyTorch", "MODAK_TEST_PYTORCH_PYTHON", "torch", "pytorch.py")
-TENSORFLOW = Framework("TensorFlow", "MODAK_TEST_TENSORFLOW_PYTHON", "tensorflow", "tensorflow_keras.py")
+@pytest.fixture
+def tensorflow(tensorflow_python: str) -> Framework:
+    return Framework("TensorFlow", tensorflow_python, "tensorflow_keras.py")
 
 
-@pytest.fixture(params=[PYTORCH, TENSORFLOW], ids=lambda framework: framework.name)
+@pytest.fixture(params=["pytorch", "tensorflow"])
 def framework(request: pytest.FixtureRequest) -> Framework:
-    return request.param
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +51,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(framework: Framework, *arguments: object) -> list[str]:
-    return [framework.interpreter(), framework.script, *map(str, arguments)]
+    return [framework.interpreter, framework.script, *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:
@@ -105,17 +95,20 @@ def test_drawn_digits_are_learnt(framework: Framework, drawn: Path, tmp_path: Pa
     assert best_accuracy(metrics) > 0.95
 
 
-def test_mnist_is_learnt(framework: Framework, tmp_path: Path) -> None:
-    folder = os.environ.get("MODAK_MNIST")
-    if not folder:
-        pytest.skip("MODAK_MNIST names no folder with MNIST's files")
-    metrics = train(framework, Path(folder), tmp_path / "metrics.json", "--epochs", 8)
+def test_mnist_is_learnt(framework: Framework, mnist: Path, tmp_path: Path) -> None:
+    metrics = train(framework, mnist, tmp_path / "metrics.json", "--epochs", 8)
     assert best_accuracy(metrics) > 0.97
 
 
 @pytest.mark.parametrize(("learning_rate", "steps", "tolerance"), [(0.1, 5, 1e-5), (1.0, 3, 1e-4)])
 def test_both_frameworks_begin_alike(
-    drawn: Path, tmp_path: Path, learning_rate: float, steps: int, tolerance: float
+    pytorch: Framework,
+    tensorflow: Framework,
+    drawn: Path,
+    tmp_path: Path,
+    learning_rate: float,
+    steps: int,
+    tolerance: float,
 ) -> None:
     """The first losses agree: it is one network, one start, one order, one optimiser.
 
@@ -123,10 +116,10 @@ def test_both_frameworks_begin_alike(
     frameworks agree to nine digits there too), so all five are compared at a smaller one.
     """
     arguments = ("--epochs", 1, "--limit", 640, "--dropout", 0, "--learning-rate", learning_rate)
-    pytorch = train(PYTORCH, drawn, tmp_path / "pytorch.json", *arguments)
-    tensorflow = train(TENSORFLOW, drawn, tmp_path / "tensorflow.json", *arguments)
-    assert len(pytorch["first_losses"]) == len(tensorflow["first_losses"]) == 5
-    assert pytorch["first_losses"][:steps] == pytest.approx(tensorflow["first_losses"][:steps], rel=tolerance)
+    ours = train(pytorch, drawn, tmp_path / "pytorch.json", *arguments)["first_losses"]
+    theirs = train(tensorflow, drawn, tmp_path / "tensorflow.json", *arguments)["first_losses"]
+    assert len(ours) == len(theirs) == 5
+    assert ours[:steps] == pytest.approx(theirs[:steps], rel=tolerance)
 
 
 def test_threads_are_those_of_the_environment(

@@ -19,7 +19,7 @@ description: >-
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
   image: {type: dict, required: true, description: The image of a plan.}
-  site: {type: dict, required: true, description: The site settings of the plan's target.}
+  site: {type: dict, required: true, description: The plan's site settings, and what serves otherwise.}
   action:
     type: str
     required: true

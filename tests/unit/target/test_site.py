@@ -80,6 +80,27 @@ def test_another_distributions_mirror_is_none_of_debian(machine):
     assert machine.read().apt_mirror is None
 
 
+def test_the_controllers_sources_serve_where_the_machine_names_none(machine):
+    otherwise = {"apt_mirror": "http://far/debian", "pip": {"index-url": "https://far/simple"}}
+    found = machine.read(otherwise=otherwise)
+    assert (found.apt_mirror, found.pip) == ("http://far/debian", {"index-url": "https://far/simple"})
+    machine.write("system.conf", "[global]\nextra-index-url = https://near/simple\n")
+    machine.printed["apt-get indextargets"] = "Debian|Debian|main|http://near/debian/\n"
+    found = machine.read(otherwise=otherwise)
+    assert (found.apt_mirror, found.pip) == ("http://near/debian", {"extra-index-url": "https://near/simple"})
+
+
+def test_only_addresses_of_the_network_are_handed_on(machine):
+    machine.environment["PIP_INDEX_URL"] = "https://far/simple"
+    machine.environment["PIP_EXTRA_INDEX_URL"] = "http://localhost:3141/simple https://me:secret@far/simple"
+    machine.environment["PIP_FIND_LINKS"] = "/wheels https://far/wheels"
+    machine.environment["PIP_TIMEOUT"] = "60"
+    assert site.package_sources(machine.environment) == {
+        "apt_mirror": "",
+        "pip": {"index-url": "https://far/simple", "find-links": "https://far/wheels"},
+    }
+
+
 def test_apt_options(machine):
     machine.printed["apt-config"] = (
         'Acquire::http::Proxy "http://p:1";\nAcquire::Languages "none";\nAcquire::https::CaInfo "/etc/own.crt";\n'
