@@ -24,7 +24,7 @@ class WaitPolicy(Optimisation):
             return Choice(name=self.name, value="stock", reason=reason, rejected=rejected)
         draft.environment["OMP_WAIT_POLICY"] = "PASSIVE"
         reason = "others may use the node, and a spinning thread keeps a core from the one it waits for"
-        rejected = (Rejected(value="stock", reason="one busy neighbour slows spinning threads several times over"),)
+        rejected = (Rejected(value="stock", reason="one busy neighbour doubled the time of spinning threads"),)
         return Choice(
             name=self.name, value="passive", reason=reason, evidence="optimisations/wait_policy.md", rejected=rejected
         )
