@@ -36,15 +36,15 @@ def ensure_dataset(stage: Stage) -> Outcome:
             known = _bring(stage, source)
         except ModakError as error:
             name = source["location"] or source["kind"]
+            refusal = error.message if name in error.message else f"{name}: {error.message}"
             if source is dataset["sources"][-1]:
                 if not refusals:
                     raise
-                refusals.append(f"{name}: {error.message}")
                 raise ModakError(
-                    f"no source has the dataset {dataset['name']}: {'; '.join(refusals)}", hint=error.hint
+                    f"no source has the dataset {dataset['name']}: {'; '.join([*refusals, refusal])}", hint=error.hint
                 ) from error
-            refusals.append(f"{name}: {error.message}")
-            stage.say(f"{name}: {error.message}")
+            refusals.append(refusal)
+            stage.say(refusal)
         else:
             return Outcome(True, _message(known), {"dataset": known, "refusals": refusals})
     raise ModakError(f"the dataset {dataset['name']} has no source")

@@ -144,6 +144,7 @@ def fetch(address: str, path: Path, activity: Activity | None = None) -> None:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise ModakError(f"the disk is full at {path.parent}", hint="make room there") from error
             reason = getattr(error, "reason", None) or error
+            reason = getattr(reason, "strerror", None) or reason
             refused = isinstance(error, urllib.error.URLError)
             if refused or attempt == _ATTEMPTS:
                 raise ModakError(f"{address}: {reason}") from error
