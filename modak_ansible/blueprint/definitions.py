@@ -12,6 +12,7 @@ from typing import Any
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.yaml_tree import Item, item_from, parse_yaml, read_yaml
 from modak_ansible.errors import Location, nearest
+from modak_ansible.project import shipped
 
 VERSION = "tosca_simple_yaml_1_3"
 _KINDS = ("node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types")
@@ -137,7 +138,7 @@ def _load_imports(
         seen.add(path)
         if not path.is_file():
             beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
-            hint = nearest(place.text, beside) or "link the types: ln -s .../tosca/types types"
+            hint = nearest(place.text, beside) or f"link the types: ln -s {shipped('tosca') / 'types'} types"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue
         tree = read_yaml(path, mistakes)

@@ -160,4 +160,4 @@ def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
 
 def _all_of(value: Any, limit: list[Any]) -> str:
     hint = nearest(str(value), map(str, limit))
-    return f" (valid: {', '.join(map(str, limit))})" if hint.startswith("did you mean") else ""
+    return f" Valid: {', '.join(map(str, limit))}" if hint.startswith("did you mean") else ""
