@@ -53,6 +53,7 @@ def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path)
     for file in files:
         arrived = part / file["path"]
         if not _is_here(arrived, file):
+            arrived.unlink(missing_ok=True)  # rsync would go on from it for ever
             raise ModakError(
                 f"{file['path']} did not arrive as it left the target", hint="deploy again to fetch it anew"
             )
@@ -61,20 +62,25 @@ def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path)
 
 
 def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a summary says of a training; None for a script that writes no metrics.json of our form."""
-    epochs = (metrics or {}).get("epochs")
-    if not metrics or not isinstance(epochs, list) or not epochs:
+    """What a summary says of a training; None for a script whose metrics.json has no epochs of our form."""
+    listed = (metrics or {}).get("epochs")
+    epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if not metrics or not epochs:
         return None
     last = epochs[-1]
-    seconds = [each.get("seconds") for each in epochs if isinstance(each.get("seconds"), int | float)]
+    seconds = sorted(each["seconds"] for each in epochs if _number(each.get("seconds")) is not None)
     return {
         "epochs": len(epochs),
-        "epochs_requested": metrics.get("epochs_requested"),
-        "accuracy": last.get("test_accuracy"),
-        "loss": last.get("training_loss"),
-        "epoch_seconds": sorted(seconds)[len(seconds) // 2] if seconds else None,
-        "images_per_second": last.get("images_per_second"),
+        "epochs_requested": _number(metrics.get("epochs_requested")),
+        "accuracy": _number(last.get("test_accuracy")),
+        "loss": _number(last.get("training_loss")),
+        "epoch_seconds": seconds[len(seconds) // 2] if seconds else None,
+        "images_per_second": _number(last.get("images_per_second")),
     }
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def report(stage: Stage) -> Outcome:
@@ -102,7 +108,7 @@ def report(stage: Stage) -> Outcome:
 
 def _accuracy(metrics: dict[str, Any] | None) -> str:
     accuracy = (metrics or {}).get("accuracy")
-    return f"{accuracy:.4f}" if isinstance(accuracy, float) else ""
+    return "" if accuracy is None else f"{accuracy:.4f}"
 
 
 def _failure(situation: dict[str, Any], state: dict[str, Any]) -> str:
@@ -137,8 +143,9 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
         )
     if metrics:
         accuracy = metrics.get("accuracy")
-        words = f"{metrics['epochs']} of {metrics['epochs_requested']} epochs"
-        words += f", accuracy {accuracy:.2%}" if isinstance(accuracy, float) else ""
+        requested = metrics["epochs_requested"]
+        words = f"{metrics['epochs']} of {requested} epochs" if requested else f"{metrics['epochs']} epochs"
+        words += "" if accuracy is None else f", accuracy {accuracy:.2%}"
         words += f", {metrics['epoch_seconds']:.1f} s an epoch" if metrics.get("epoch_seconds") else ""
         lines.append(("training", words))
     return lines

@@ -82,5 +82,5 @@ def _transfer_error(code: int, errors: str) -> ModakError:
     if "command not found" in errors:
         return ModakError("rsync is not on the target", hint="install rsync there")
     lines = [line for line in errors.splitlines() if line.strip()]
-    said = lines[0] if lines else f"code {code}"
+    said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
     return ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")

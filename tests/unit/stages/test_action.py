@@ -1,0 +1,88 @@
+"""Patience is for a target that answered before; one that cannot be entered is an error at once."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+
+from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.stages import action
+
+
+class Connection:
+    def __init__(self, problem=None):
+        self.problem = problem
+        self.checks = self.resets = 0
+
+    def check(self):
+        self.checks += 1
+        if self.problem:
+            raise self.problem
+
+    def reset(self):
+        self.resets += 1
+
+
+class Action(action.StageAction):
+    """An action whose module is a list of answers; an exception among them is raised."""
+
+    stage_name = "job"
+
+    def __init__(self, *answers):
+        self._connection = Connection()
+        self.answers = list(answers)
+        self.said = []
+
+    def _execute_module(self, name, module_args, task_vars):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _say(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    slept = []
+    monkeypatch.setattr(action.time, "sleep", slept.append)
+    return slept
+
+
+def test_a_connection_that_breaks_is_made_again(pauses):
+    broken = AnsibleConnectionFailure("broken")
+    made = Action({"x": 1}, broken, broken, {"x": 2})
+    connection = Connection()
+    call = made._caller(connection, {})
+    assert [call("m"), call("m")] == [{"x": 1}, {"x": 2}]
+    assert (pauses, made._connection.resets, connection.checks) == ([1, 2], 2, 1)
+    assert made.said == ["the connection broke; trying again in 1 s", "the connection broke; trying again in 2 s"]
+
+
+def test_a_target_that_stays_away_is_given_up(pauses):
+    made = Action(*[AnsibleConnectionFailure("gone")] * 8)
+    with pytest.raises(TargetUnreachable, match="does not answer any more: gone"):
+        made._caller(Connection(), {})("m")
+    assert sum(pauses) == 128
+
+
+def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
+    made = Action({"x": 1})
+    with pytest.raises(TargetUnreachable, match="refused"):
+        made._caller(Connection(TargetUnreachable("refused")), {})("m")
+    assert (pauses, made.answers) == ([], [{"x": 1}])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"failed": True, "msg": "no subuid", "hint": "ask"}, "no subuid\n  ask"),
+        ({"failed": True, "module_stderr": "Traceback\nSyntaxError: bad\n"}, "m broke on the target: SyntaxError: bad"),
+        ({"failed": True, "msg": "MODULE FAILURE", "module_stdout": ""}, "the target needs Python 3.8 or later"),
+    ],
+)
+def test_a_module_that_fails_is_one_message(answer, words):
+    with pytest.raises(ModakError) as caught:
+        Action(answer)._caller(Connection(), {})("m")
+    assert words in str(caught.value)

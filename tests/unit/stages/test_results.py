@@ -1,0 +1,100 @@
+"""Results arrive whole or not at all, and whatever a script writes as its metrics breaks nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.stages.results import fetch_results, report, summary_lines
+
+
+def listing(folder):
+    files = [
+        {
+            "path": str(path.relative_to(folder)),
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    return {"files": files, "folder": str(folder), "missing": []}
+
+
+@pytest.fixture
+def remote(tmp_path):
+    folder = tmp_path / "remote"
+    (folder / "models").mkdir(parents=True)
+    (folder / "output.log").write_text("trained\n")
+    (folder / "models" / "a b;$(id).pt").write_bytes(b"weights")
+    return folder
+
+
+def test_what_is_here_is_not_fetched_again(make_stage, remote):
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    assert fetch_results(stage).changed
+    results = stage.folder / "results"
+    assert (results / "models" / "a b;$(id).pt").read_bytes() == b"weights"
+    assert {file["path"] for file in json.loads((results / "manifest.json").read_text())["files"]} == {
+        "output.log", "models/a b;$(id).pt"
+    }  # fmt: skip
+    assert not fetch_results(stage).changed
+    (results / "output.log").write_text("damaged\n")
+    assert fetch_results(stage).changed
+    assert (results / "output.log").read_text() == "trained\n"
+
+
+def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, remote):
+    listed = listing(remote)
+    stage, _ = make_stage(lambda name, **arguments: listed)
+    (remote / "output.log").write_text("TRAINED\n")
+    with pytest.raises(ModakError, match=r"output\.log did not arrive as it left"):
+        fetch_results(stage)
+    assert not (stage.folder / "results" / "output.log").exists()
+    (remote / "output.log").write_text("trained\n")
+    assert fetch_results(stage).changed
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["seconds", "test_accuracy", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(metrics=JSON | st.fixed_dictionaries({"epochs": JSON, "epochs_requested": JSON}))
+def test_any_metrics_of_a_users_script(make_stage, remote, metrics):
+    (remote / "metrics.json").write_text(json.dumps(metrics))
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    fetch_results(stage)
+    situation = {"job_id": "7", "state": "COMPLETED", "exit_code": 0, "explanation": "", "nodes": "n1"}
+    stage.record.update(job=situation)
+    assert report(stage).data["facts"]["job_state"] == "COMPLETED"
+    assert all(isinstance(text, str) for line in summary_lines(stage.plan, stage.record.read()) for text in line)
+
+
+def test_the_summary_names_epochs_and_accuracy(make_stage, remote):
+    epochs = [{"seconds": 2.0, "test_accuracy": 0.5}, {"seconds": 4.0, "test_accuracy": 1}]
+    (remote / "metrics.json").write_text(json.dumps({"epochs": epochs}))
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    fetch_results(stage)
+    lines = dict(summary_lines(stage.plan, stage.record.read()))
+    assert lines["training"] == "2 epochs, accuracy 100.00%, 4.0 s an epoch"
+
+
+def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_stage):
+    stage, _ = make_stage(None)
+    stage.record.update(
+        job={"job_id": "7", "state": "FAILED", "exit_code": 3, "explanation": "", "nodes": "", "error_tail": ["oh"]},
+        results="/r",
+    )
+    with pytest.raises(JobFailed, match=r"job 7 ended as FAILED, exit code 3: no reason given\n  \| oh"):
+        report(stage)

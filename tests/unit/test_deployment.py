@@ -1,0 +1,68 @@
+"""What is made of Ansible's events: progress for the listener, and one message out of any failure."""
+
+from __future__ import annotations
+
+from modak_ansible.deployment import _Watcher
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE
+
+
+class Listener:
+    def __init__(self):
+        self.heard = []
+
+    def progress(self, stage, text):
+        self.heard.append((stage, text))
+
+    def task(self, name):
+        self.heard.append(name)
+
+    def finished(self, action, result):
+        self.heard.append((action, result["msg"]))
+
+
+def event(kind, stdout="", **data):
+    return {"event": kind, "stdout": stdout, "event_data": data}
+
+
+def test_progress_tasks_and_results():
+    listener = Listener()
+    watcher = _Watcher(listener)
+    watcher.event(event("playbook_on_task_start", task="Run the job"))
+    watcher.event(event("verbose", "\x1b[0;34mmodak job | epoch 1/2 | loss 0.5\x1b[0m\r\nsomething else"))
+    watcher.event(event("runner_on_ok", task_action="modak_job", res={"msg": "done", "changed": True}))
+    watcher.event(event("runner_on_ok", task_action="ansible.builtin.meta", res={}))
+    watcher.event(event("playbook_on_stats", changed={"modak": 2, "localhost": 1}))
+    assert listener.heard == ["Run the job", ("job", "epoch 1/2 | loss 0.5"), ("modak_job", "done")]
+    assert watcher.results == {"modak_job": {"msg": "done", "changed": True}}
+    assert watcher.changed == 3
+
+
+def test_the_first_failure_counts_with_its_exit_code():
+    watcher = _Watcher(None)
+    watcher.event(
+        event("runner_on_failed", task="Run", task_action="modak_job", res={"msg": "the job", "exit_code": 5})
+    )
+    watcher.event(event("runner_on_failed", task="Then", task_action="modak_report", res={"msg": "another"}))
+    error = watcher.error()
+    assert (error.message, error.exit_code) == ("the job", 5)
+
+
+def test_a_task_that_is_not_ours_is_named():
+    watcher = _Watcher(None)
+    watcher.event(
+        event("runner_on_failed", task="Make a folder", task_action="ansible.builtin.file", res={"msg": "no"})
+    )
+    assert (watcher.error().message, watcher.error().exit_code) == ("Make a folder: no", FAILED)
+
+
+def test_an_ignored_failure_is_none():
+    watcher = _Watcher(None)
+    watcher.event(event("runner_on_failed", task="Try", ignore_errors=True, res={"msg": "no"}))
+    watcher.event(event("runner_on_unreachable", task="Go", task_action="modak_probe", res={"msg": "far"}))
+    assert (watcher.error().message, watcher.error().exit_code) == ("far", TARGET_UNREACHABLE)
+
+
+def test_a_playbook_that_does_not_start_shows_what_was_said():
+    watcher = _Watcher(None)
+    watcher.event(event("verbose", "ERROR! the playbook could not be found"))
+    assert "the playbook could not be found" in watcher.error().message
