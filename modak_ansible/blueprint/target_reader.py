@@ -56,14 +56,12 @@ class _TargetReader:
             return None
         local = kind == "modak.nodes.Local"
         address = "localhost" if local else self._address()
-        if address is None:
-            return None
         self._check(self._node.properties.get("workspace"), rules.path_problem)
-        return Target(
+        target = Target(
             name=self._node.name,
             scheduler=_SCHEDULERS[kind],
             local=local,
-            address=address,
+            address=address or "",
             username=self._text("username", rules.user_problem),
             port=self._value("port") or None,
             identity_file=self._identity_file(),
@@ -77,6 +75,7 @@ class _TargetReader:
             scratch=self._storage("scratch", "node-local"),
             site=self._site(),
         )
+        return target if address else None
 
     def _value(self, name: str) -> Any:
         item = self._node.properties.get(name)
@@ -94,6 +93,8 @@ class _TargetReader:
 
     def _address(self) -> str | None:
         item = self._node.attributes.get("public_address")
+        if item is None and self._node.item.get("attributes", "public_address"):
+            return None  # its value was refused where it was read
         if item is None or not item.value:
             place = item.location if item else self._node.item.location
             hint = "attributes: { public_address: the front end }"

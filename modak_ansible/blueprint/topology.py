@@ -280,6 +280,8 @@ class _Reader:
             return
         wanted = definition.get("node")
         kind = self._templates[name].get("type")
+        if kind and str(kind.value) not in self._definitions.types["node_types"]:
+            return  # reported where the node is read
         if wanted and kind and not self._definitions.is_derived("node_types", str(kind.value), str(wanted.value)):
             fitting = [
                 each

@@ -58,14 +58,16 @@ def _facts(plan: Any) -> list[tuple[str, str]]:
     from modak_ansible.model.quantities import format_size, format_walltime
 
     job, dataset = plan.job, plan.dataset
-    cores = f" x {job.cores_per_process} cores" if job.cores_per_process else ""
-    runs = f"{job.nodes} nodes x {job.processes_per_node} processes{cores}, at most {format_walltime(job.walltime)}"
+    counts = [(job.nodes, "node"), (job.processes_per_node, "process"), (job.cores_per_process, "core")]
+    shape = " x ".join(_counted(number, noun) for number, noun in counts if number)
+    runs = f"{shape}, at most {format_walltime(job.walltime)}"
     facts = [
-        ("image", f"{plan.image.entry}, {plan.image.digest[:12]}, {_ways(plan.image.layers)}"),
+        ("image", f"{plan.image.digest[:12]}: {_ways(plan.image.layers)}"),
         ("runs as", runs + (f", partition {job.partition}" if job.partition else "")),
         (
             "script",
-            f"{plan.application.script} with {len(plan.application.files)} files from {plan.application.folder or '.'}",
+            f"{plan.application.script}, {_counted(len(plan.application.files), 'file')} "
+            f"from {plan.application.folder or '.'}",
         ),
     ]
     if dataset:
@@ -73,6 +75,11 @@ def _facts(plan: Any) -> list[tuple[str, str]]:
         tried = ", else ".join(source.location or source.label for source in dataset.sources)
         facts.insert(1, ("data", f"{dataset.name}{size}, from {tried}"))
     return facts
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def _ways(layers: Any) -> str:

@@ -6,6 +6,7 @@ import archspec.cpu
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.errors import nearest
 from modak_ansible.model.plan import Choice, Rejected
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation
 
@@ -72,9 +73,9 @@ def _nothing_fits(draft: Draft, rejected: list[Rejected]) -> CannotPlan:
         return CannotPlan("framework", f"the catalogue has no {application.framework}", f"it has {', '.join(known)}")
     architecture = draft.request.target.processor.architecture
     if architecture not in archspec.cpu.TARGETS:
-        return CannotPlan(
-            "host", f"{architecture} is not a processor that archspec knows", "see archspec cpu on the target"
-        )
+        hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
+        return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
     about = "version" if all("is not" in each.reason and "version" in each.reason for each in rejected) else "framework"
     reasons = "; ".join(f"{each.value}: {each.reason}" for each in rejected)
-    return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", "see modak catalogue")
+    hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
+    return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

@@ -128,6 +128,26 @@ def test_every_mistake_is_reported_at_once(blueprint):
     assert {"unknown-property", "missing-property", "unknown-type", "walltime", "not-allowed-value"} <= rules
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("type: modak.nodes.Slurm", "type: modak.nodes.Slrum"),  # and not that the requirements lead to the wrong type
+        ("public_address: frontend.example", "public_address: [ a ]"),  # and not that there is none
+        ("architecture: skylake_avx512", "architecture: skylake_avx521"),
+    ],
+)
+def test_one_mistake_is_reported_once(blueprint, old, new):
+    found = check(blueprint.replace(old, new))
+    assert len(found) == 1, "\n".join(found)
+
+
+def test_all_that_is_wrong_of_a_target_is_reported(blueprint):
+    blueprint.replace("frontend.example", "a b").replace("username: alice", 'username: "x;rm"')
+    found = check(blueprint)
+    assert "a b is not a host's name or address" in found[0]
+    assert "x;rm is not a user's name" in found[1]
+
+
 def test_a_blueprint_with_a_mistake_is_not_planned(blueprint):
     with pytest.raises(InvalidBlueprint) as caught:
         plan_blueprint(blueprint.replace("numerics: same", "numerics: exact").service, Inputs())
