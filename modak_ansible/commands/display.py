@@ -26,7 +26,8 @@ STAGES = {
 class StageDisplay:
     """Shows the stages of a deployment: a listener for playbooks.
 
-    On a terminal the current step stands in one line that moves; elsewhere every step is a line of its own.
+    On a terminal the current step stands in one line that moves, and what the job says stays above it; elsewhere every
+    step is a line of its own.
     """
 
     def __init__(self, console: Console) -> None:
@@ -50,7 +51,7 @@ class StageDisplay:
             self._status.update(Text(name))
 
     def progress(self, stage: str, text: str) -> None:
-        if self._status is None or text.startswith("epoch "):
+        if self._status is None or stage == "job":
             self._console.print(Text(f"  {stage:<8} {text}", style="dim" if self._status else ""), soft_wrap=True)
         else:
             self._status.update(Text(f"{stage}: {text}"))

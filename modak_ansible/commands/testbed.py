@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from modak_ansible.commands.options import Json
+
+_LONG_SECONDS = 4
 
 app = typer.Typer(
     name="testbed", help="A real Slurm cluster in a box on this machine.", no_args_is_help=True, rich_markup_mode=None,
@@ -129,10 +132,12 @@ def _show(as_json: bool) -> None:
 
 
 class _TaskDisplay:
-    """Shows which step of the testbed is being done."""
+    """Shows which step of the testbed is being done; where no line can move, only those that take a while."""
 
     def __init__(self, console: Any) -> None:
+        self._console = console
         self._status = console.status("testbed") if console.is_terminal else None
+        self._patience: threading.Timer | None = None
 
     def __enter__(self) -> _TaskDisplay:
         if self._status:
@@ -142,13 +147,22 @@ class _TaskDisplay:
     def __exit__(self, *error: object) -> None:
         if self._status:
             self._status.stop()
+        if self._patience:
+            self._patience.cancel()
 
     def progress(self, stage: str, text: str) -> None:
         self.task(f"{stage}: {text}")
 
     def task(self, name: str) -> None:
-        if self._status and name:
-            self._status.update(f"testbed: {name.rsplit(' : ', maxsplit=1)[-1]}")
+        text = f"testbed: {name.rsplit(' : ', maxsplit=1)[-1]}"
+        if self._status:
+            self._status.update(text)
+            return
+        if self._patience:
+            self._patience.cancel()
+        self._patience = threading.Timer(_LONG_SECONDS, self._console.print, [text])
+        self._patience.daemon = True
+        self._patience.start()
 
     def finished(self, action: str, result: dict[str, Any]) -> None:
         """The end of a step is the beginning of the next."""
