@@ -71,7 +71,7 @@ unit: $(READY)
 	.venv/bin/pytest -q tests/unit
 
 integration: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -v tests/integration
+	.venv/bin/pytest -v --durations=15 tests/integration
 
 clean:
 	-.venv/bin/modak testbed down --purge

@@ -134,27 +134,27 @@ _REASONS = (
 )
 
 
-def connect(target: Target, state: Path, blueprint_folder: Path, folder: Path) -> Connection:
+def connect(target: Target, testbed: Path, blueprint_folder: Path, folder: Path) -> Connection:
     """The way to a target; writes the SSH configuration for it.
 
     Args:
         target: where to.
-        state: the project's state folder, which knows the testbed.
+        testbed: the testbed's folder.
         blueprint_folder: where a relative identity file is looked for.
         folder: where the configuration is written.
     """
     if target.local:
         return Connection("")
     path = folder / "ssh_config"
-    text = _configuration(target, state, blueprint_folder)
+    text = _configuration(target, testbed, blueprint_folder)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
-    return Connection(target.address, path, _knows_testbed(state))
+    return Connection(target.address, path, _knows_testbed(testbed))
 
 
-def _knows_testbed(state: Path) -> bool:
+def _knows_testbed(testbed: Path) -> bool:
     own = Path("~/.ssh/config").expanduser()
-    return (state / "testbed" / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
+    return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
 
 
 def _last_line(text: str) -> str:
@@ -162,7 +162,7 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-def _configuration(target: Target, state: Path, blueprint_folder: Path) -> str:
+def _configuration(target: Target, testbed: Path, blueprint_folder: Path) -> str:
     lines = [f"Host {target.address}"]
     if target.username:
         lines.append(f"    User {target.username}")
@@ -180,7 +180,7 @@ def _configuration(target: Target, state: Path, blueprint_folder: Path) -> str:
         "    ControlMaster auto",
         "    ControlPersist 60",
     ]
-    includes = [state / "testbed" / "ssh_config", Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    includes = [testbed / "ssh_config", Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
     lines += [f'Include "{path}"' for path in includes]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
     own = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -12,26 +12,37 @@ from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.plan import Plan, digest_of
 from modak_ansible.planner import CannotPlan, make_plan
+from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import write_json
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, and the blueprint whose files it deploys."""
+    """A plan, and where it comes from.
+
+    Attributes:
+        plan: what is to be done.
+        blueprint: the service template whose files it deploys.
+        state: the state folder of the project that it is deployed from.
+        testbed: the folder of the testbed that the target may be.
+    """
 
     plan: Plan
     blueprint: Path
+    state: Path
+    testbed: Path
 
-    def save(self, deployments: Path, state: Path) -> Path:
-        """Writes the plan into its deployment's folder, and gives the folder."""
-        folder = deployments / self.plan.deployment
+    def save(self, deployments: Path | None = None) -> Path:
+        """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder."""
+        folder = (deployments or self.state / "deployments") / self.plan.deployment
         folder.mkdir(parents=True, exist_ok=True)
-        ignore = state / ".gitignore"
-        if deployments.parent == state and not ignore.exists():
+        ignore = self.state / ".gitignore"
+        if deployments is None and not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
+        origin = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
         write_json(folder / "plan.json", self.plan.model_dump(mode="json"))
-        write_json(folder / "origin.json", {"blueprint": str(self.blueprint.absolute()), "state": str(state)})
+        write_json(folder / "origin.json", {name: str(path) for name, path in origin.items()})
         return folder
 
 
@@ -49,7 +60,8 @@ def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None) -> P
     mistakes = Mistakes()
     plans = check_blueprint(path, inputs, mistakes)
     mistakes.raise_if_any()
-    return Planned(_chosen(path, plans, training), path)
+    state = blueprint_state(path)
+    return Planned(_chosen(path, plans, training), path, state, known_testbed(state))
 
 
 def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
@@ -94,12 +106,22 @@ def planned_from_file(path: Path) -> Planned:
     """
     try:
         plan = Plan(**json.loads(path.read_text(encoding="utf-8")))
-        origin = json.loads((path.parent / "origin.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError) as error:
+        origin = read_origin(path)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
-    return Planned(plan, Path(origin["blueprint"]))
+    return Planned(plan, **origin)
+
+
+def read_origin(plan_file: Path) -> dict[str, Path]:
+    """Where a saved plan comes from: ``blueprint``, ``state`` and ``testbed``, as Planned has them.
+
+    Raises:
+        OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
+    """
+    origin = json.loads((plan_file.parent / "origin.json").read_text(encoding="utf-8"))
+    return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
 def _plan_or_note(blueprint: Blueprint, training: str, mistakes: Mistakes) -> Plan | None:

@@ -38,6 +38,19 @@ def state_folder(start: Path) -> Path:
     return project_root(start) / STATE_FOLDER
 
 
+def blueprint_state(blueprint: Path) -> Path:
+    """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys a shipped one."""
+    folder = blueprint.resolve().parent
+    is_shipped = folder.is_relative_to(shipped("tosca").resolve())
+    return state_folder(Path.cwd() if is_shipped else folder)
+
+
+def known_testbed(state: Path) -> Path:
+    """The folder of the testbed that a deployment may mean: its project's, or else that of the current folder."""
+    candidates = (state / "testbed", state_folder(Path.cwd()) / "testbed")
+    return next((each for each in candidates if each.exists()), candidates[0])
+
+
 def find_blueprint(text: str) -> Path:
     """The service template that a user means: a file, a folder that holds one, or the name of one that ships.
 

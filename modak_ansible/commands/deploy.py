@@ -31,13 +31,12 @@ def command(
     from modak_ansible.commands.display import StageDisplay, print_pairs
     from modak_ansible.deployment import run_playbook
     from modak_ansible.planning import plan_blueprint
-    from modak_ansible.project import find_blueprint, state_folder
+    from modak_ansible.project import find_blueprint
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
     planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value), training)
-    state = state_folder(planned.blueprint.parent)
-    folder = planned.save(state / "deployments", state)
+    folder = planned.save()
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}")
     variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}

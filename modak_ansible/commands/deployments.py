@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError
-from modak_ansible.project import find_blueprint, state_folder
+from modak_ansible.project import blueprint_state, find_blueprint, state_folder
 from modak_ansible.target.files import read_json
 
 
@@ -59,7 +59,7 @@ def find_deployment(text: str) -> Path:
     except ModakError:
         hint = nearest(text, [each.folder.name for each in known]) or "modak status lists them"
         raise UsageError(f"there is no deployment {text}", hint=hint) from None
-    of_blueprint = [each for each in known_deployments(state_folder(blueprint.parent)) if _is_of(each, blueprint)]
+    of_blueprint = [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
     if not of_blueprint:
         raise UsageError(f"{text} was not deployed from here", hint="modak status lists what was")
     return of_blueprint[-1].folder

@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from modak_ansible.connection import Connection, connect
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Target
-from modak_ansible.project import STATE_FOLDER
+from modak_ansible.planning import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.opera import is_run_by_opera
 
@@ -48,11 +48,12 @@ class StageAction(ActionBase):  # type: ignore[misc]
         plan_file = Path(self._task.args.get("plan_file") or "")
         try:
             plan = json.loads(plan_file.read_text(encoding="utf-8"))
-            blueprint_folder = Path(json.loads((plan_file.parent / "origin.json").read_text())["blueprint"]).parent
+            origin = read_origin(plan_file)
             target = Target(**plan["target"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
-        connection = connect(target, self._state(plan_file), blueprint_folder, plan_file.parent)
+        blueprint_folder = origin["blueprint"].parent
+        connection = connect(target, origin["testbed"], blueprint_folder, plan_file.parent)
         return Stage(
             plan=plan,
             folder=plan_file.parent,
@@ -62,11 +63,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
             say=self._say,
             check=bool(self._task.check_mode),
         )
-
-    @staticmethod
-    def _state(plan_file: Path) -> Path:
-        origin = json.loads((plan_file.parent / "origin.json").read_text())
-        return Path(origin.get("state") or plan_file.parent / STATE_FOLDER)
 
     def _say(self, text: str) -> None:
         Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())

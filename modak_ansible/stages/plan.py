@@ -14,7 +14,7 @@ from modak_ansible.blueprint.training_reader import inputs_as_text
 from modak_ansible.connection import connect
 from modak_ansible.errors import ModakError
 from modak_ansible.planning import Planned, plan_blueprint, plan_node, planned_from_file
-from modak_ansible.project import find_blueprint, state_folder
+from modak_ansible.project import find_blueprint
 from modak_ansible.stages.opera import find_opera_deployment
 
 
@@ -30,10 +30,8 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         planned = _plan(arguments)
         if planned is None:
             return {"plan_file": "", "changed": False}
-        state = state_folder(planned.blueprint.parent)
-        folder = Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else state / "deployments"
-        folder = planned.save(folder, state)
-        connection = connect(planned.plan.target, state, planned.blueprint.parent, folder)
+        folder = planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
+        connection = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, folder)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from error
     return {

@@ -25,7 +25,7 @@ def own_home(tmp_path, monkeypatch):
 
 
 def test_this_machine_needs_no_connection(tmp_path):
-    local = connect(target(local=True), tmp_path, tmp_path, tmp_path)
+    local = connect(target(local=True), tmp_path / "testbed", tmp_path, tmp_path)
     local.check()
     assert local.is_local
     assert local.ansible_variables()["ansible_connection"] == "local"
@@ -33,13 +33,15 @@ def test_this_machine_needs_no_connection(tmp_path):
 
 
 def test_the_configuration_says_what_the_blueprint_says(tmp_path):
-    made = connect(target(username="alice", port=2222, identity_file="keys/id"), tmp_path / "state", tmp_path, tmp_path)
+    made = connect(
+        target(username="alice", port=2222, identity_file="keys/id"), tmp_path / "testbed", tmp_path, tmp_path
+    )
     text = made.config.read_text()
     assert "Host 127.0.0.1\n    User alice\n    Port 2222\n" in text
     assert f'IdentityFile "{tmp_path}/keys/id"' in text
     assert "BatchMode yes" in text
     assert "StrictHostKeyChecking" not in text, "host keys are checked as the user's own configuration says"
-    assert f'Include "{tmp_path}/state/testbed/ssh_config"' in text
+    assert f'Include "{tmp_path}/testbed/ssh_config"' in text
 
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
@@ -50,7 +52,7 @@ def test_a_host_that_refuses(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(TargetUnreachable, match=r"127.0.0.1 refuses the connection") as caught:
-        connect(target(port=port), tmp_path, tmp_path, tmp_path).check()
+        connect(target(port=port), tmp_path / "testbed", tmp_path, tmp_path).check()
     assert "check the address and the port" in caught.value.hint
     assert caught.value.exit_code == TARGET_UNREACHABLE
 
@@ -58,7 +60,7 @@ def test_a_host_that_refuses(tmp_path):
 @needs_ssh
 def test_a_host_that_does_not_answer(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        made = connect(target(port=server.getsockname()[1]), tmp_path, tmp_path, tmp_path)
+        made = connect(target(port=server.getsockname()[1]), tmp_path / "testbed", tmp_path, tmp_path)
         with pytest.raises(TargetUnreachable, match="does not answer"):
             made.check()
 

@@ -41,7 +41,7 @@ def test_where_the_blueprint_lies_does_not_change_the_digest(blueprint, tmp_path
 
 def test_a_saved_plan_is_read_back_and_checked(blueprint, tmp_path):
     planned = plan_blueprint(blueprint.service, Inputs())
-    folder = planned.save(tmp_path / "deployments", tmp_path)
+    folder = planned.save(tmp_path / "deployments")
     assert planned_from_file(folder / "plan.json").plan == planned.plan
     text = (folder / "plan.json").read_text()
     (folder / "plan.json").write_text(text.replace('"walltime": 1800', '"walltime": 1801'))

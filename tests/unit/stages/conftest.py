@@ -14,7 +14,7 @@ from modak_ansible.stages.base import Stage
 def make_stage(blueprint, tmp_path):
     def make(call, **more):
         planned = plan_blueprint(blueprint.service, Inputs())
-        folder = planned.save(tmp_path / "deployments", tmp_path)
+        folder = planned.save(tmp_path / "deployments")
         said = []
         made = Stage(
             plan=planned.plan.model_dump(mode="json"), folder=folder, blueprint_folder=blueprint.path,

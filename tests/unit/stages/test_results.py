@@ -60,6 +60,14 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     assert fetch_results(stage).changed
 
 
+@pytest.fixture
+def ended(make_stage, remote):
+    """A stage whose job has ended well."""
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage.record.update(job={"job_id": "7", "state": "COMPLETED", "exit_code": 0, "explanation": "", "nodes": "n1"})
+    return stage
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: (
@@ -69,16 +77,13 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metrics=JSON | st.fixed_dictionaries({"epochs": JSON, "epochs_requested": JSON}))
-def test_any_metrics_of_a_users_script(make_stage, remote, metrics):
+def test_any_metrics_of_a_users_script(ended, remote, metrics):
     (remote / "metrics.json").write_text(json.dumps(metrics))
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
-    fetch_results(stage)
-    situation = {"job_id": "7", "state": "COMPLETED", "exit_code": 0, "explanation": "", "nodes": "n1"}
-    stage.record.update(job=situation)
-    assert report(stage).data["facts"]["job_state"] == "COMPLETED"
-    assert all(isinstance(text, str) for line in summary_lines(stage.plan, stage.record.read()) for text in line)
+    fetch_results(ended)
+    assert report(ended).data["facts"]["job_state"] == "COMPLETED"
+    assert all(isinstance(text, str) for line in summary_lines(ended.plan, ended.record.read()) for text in line)
 
 
 def test_the_summary_names_epochs_and_accuracy(make_stage, remote):

@@ -1,0 +1,32 @@
+"""Builds the wheel: what a checkout has beside the package goes in as modak_ansible/share, links as what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SHARED = ("ansible.cfg", "benchmarks", "playbooks", "roles", "tosca")
+
+
+class CustomBuildHook(BuildHookInterface):
+    """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
+
+    The roles that a blueprint links are for opera, which works in a checkout, and would be there four times over.
+    """
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        root = Path(self.root)
+        for name in SHARED:
+            for file in _files(root / name):
+                build_data["force_include"][str(file)] = f"modak_ansible/share/{file.relative_to(root)}"
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        left_out = path.name == "__pycache__" or path.match("blueprints/*/roles")
+        return [] if left_out else [file for each in sorted(path.iterdir()) for file in _files(each)]
+    return [path]

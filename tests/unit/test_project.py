@@ -1,0 +1,50 @@
+"""Where a deployment's state is kept, and which testbed it means."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.errors import UsageError
+from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, project_root
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_project_is_the_nearest_folder_with_a_mark(tmp_path):
+    inner = tmp_path / "project" / "mine"
+    inner.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
+    assert project_root(inner) == tmp_path / "project"
+    (inner / ".modak").mkdir()
+    assert project_root(inner) == inner
+
+
+def test_a_shipped_blueprint_is_deployed_from_where_the_user_is(elsewhere):
+    blueprint = find_blueprint("mnist-pytorch-slurm")
+    assert blueprint.name == "service.yaml"
+    assert blueprint_state(blueprint) == elsewhere / ".modak"
+
+
+def test_a_users_blueprint_keeps_its_state_beside_it(elsewhere, blueprint):
+    assert blueprint_state(blueprint.service) == blueprint.path / ".modak"
+
+
+def test_the_testbed_is_the_projects_or_the_one_at_hand(elsewhere, tmp_path):
+    state = tmp_path / "project" / ".modak"
+    assert known_testbed(state) == state / "testbed"
+    (elsewhere / ".modak" / "testbed").mkdir(parents=True)
+    assert known_testbed(state) == elsewhere / ".modak" / "testbed"
+    (state / "testbed").mkdir(parents=True)
+    assert known_testbed(state) == state / "testbed"
+
+
+def test_a_blueprint_that_is_not_there(elsewhere):
+    with pytest.raises(UsageError) as caught:
+        find_blueprint("mnist-pytorch-slrum")
+    assert caught.value.hint == "did you mean mnist-pytorch-slurm?"
