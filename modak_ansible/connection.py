@@ -42,7 +42,12 @@ class Connection:
     def ansible_variables(self) -> dict[str, Any]:
         """What Ansible's inventory says of the target."""
         if self.is_local:
-            return {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+            return {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                # Ansible looks for the home folder in the list of users, where a container's user may have none
+                "ansible_remote_tmp": str(control_folder() / "ansible"),
+            }
         return {
             "ansible_host": self.address,
             "ansible_connection": "ssh",

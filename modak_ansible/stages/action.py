@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +87,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
         for pause in _PAUSES:
             try:
                 return attempt()
-            except AnsibleConnectionFailure:
+            except AnsibleConnectionFailure as error:
+                _raise_if_home_is_closed(error)
                 self._say(f"the connection broke; trying again in {pause} s")
                 time.sleep(pause)
                 self._connection.reset()
@@ -95,6 +97,16 @@ class StageAction(ActionBase):  # type: ignore[misc]
         except AnsibleConnectionFailure as error:
             hint = "what runs on the target goes on; deploy again to follow it"
             raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
+
+
+def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:
+    """Ansible says that the connection failed, too, where it cannot write on the target."""
+    if "Failed to create temporary directory" in str(error):
+        folder = re.search(r"mkdir -p \"` echo (\S+) `\"", str(error))
+        raise ModakError(
+            f"{folder.group(1) if folder else 'the home folder'} cannot be made on the target",
+            hint="the home folder there must exist and have room: look at its permissions and the quota",
+        ) from error
 
 
 def _module_error(name: str, answer: dict[str, Any]) -> ModakError:

@@ -67,6 +67,16 @@ def test_a_target_that_stays_away_is_given_up(pauses):
     assert sum(pauses) == 128
 
 
+def test_a_home_that_cannot_be_written_is_no_broken_connection(pauses):
+    said = (
+        'Failed to create temporary directory. Failed command was: ( umask 77 && mkdir -p "` echo /home/a/.ansible `"&&'
+    )
+    made = Action(AnsibleConnectionFailure(said))
+    with pytest.raises(ModakError, match=r"/home/a/\.ansible cannot be made on the target"):
+        made._caller(Connection(), {})("m")
+    assert pauses == []
+
+
 def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
     made = Action({"x": 1})
     with pytest.raises(TargetUnreachable, match="refused"):
