@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 from cluster import ROOT, SCRIPTS, modak, run
@@ -146,19 +145,16 @@ def test_opera_packages_and_validates_the_shipped_blueprints(tmp_path):
         assert "Done." in done.stdout, done.stdout
 
 
-def test_the_torque_blueprint(project):
-    """Torque's commands, in front of Slurm."""
-    shutil.rmtree(project.path / "train")
-    inputs = ["--input", "mnist=[digits]", "--input", "epochs=1", "--json"]
-    done = modak("deploy", "mnist-pytorch-torque", *inputs)
+@pytest.mark.parametrize("name", ["mnist-pytorch-slurm", "mnist-pytorch-torque", "mnist-tensorflow-slurm"])
+def test_the_shipped_blueprints_train(testbed, tmp_path, name):
+    """Torque's commands stand in front of Slurm here."""
+    (tmp_path / ".modak").mkdir()
+    (tmp_path / ".modak" / "testbed").symlink_to(testbed.folder)
+    inputs = ["--input", "mnist=[digits]", "--input", "epochs=2", "--json"]
+    done = modak("deploy", name, *inputs, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["job"]["state"] == "COMPLETED"
-    assert answer["metrics"]["epochs"] == 1
-
-
-def test_the_tensorflow_blueprint(testbed):
-    inputs = ["--input", "mnist=[digits]", "--input", "epochs=2", "--json"]
-    done = modak("deploy", "mnist-tensorflow-slurm", *inputs)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["metrics"]["accuracy"] > 0.9
+    assert answer["metrics"]["epochs"] == 2
+    assert answer["metrics"]["accuracy"] > 0.9
+    assert modak("undeploy", name, cwd=tmp_path).returncode == 0
