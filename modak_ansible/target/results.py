@@ -21,12 +21,7 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
         ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path.
     """
     found = [deployment / name for name in (*LOGS, "metrics.json", SCRIPT) if (deployment / name).is_file()]
-    code = deployment / "code"
-    for path in sorted(code.rglob("*")) if outputs else ():
-        relative = path.relative_to(code).as_posix()
-        inside = path.resolve().is_relative_to(code.resolve()) if hasattr(path, "is_relative_to") else True
-        if path.is_file() and inside and any(_fits(relative, pattern) for pattern in outputs):
-            found.append(path)
+    found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
     return [
         {"path": path.relative_to(deployment).as_posix(), "size": path.stat().st_size, "sha256": sha256_of(path)}
         for path in found
@@ -35,9 +30,16 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
 
 def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:
     """The declared patterns that no file fits."""
-    code = deployment / "code"
-    names = [path.relative_to(code).as_posix() for path in code.rglob("*") if path.is_file()] if code.is_dir() else []
+    names = [relative for relative, _ in _written(deployment)] if outputs else []
     return [pattern for pattern in outputs if not any(_fits(name, pattern) for name in names)]
+
+
+def _written(deployment: Path) -> list[tuple[str, Path]]:
+    """The files below the folder of the user's code, by their relative paths; links that lead out of it are none."""
+    code = deployment / "code"
+    top = code.resolve()
+    files = [path for path in sorted(code.rglob("*")) if path.is_file() and top in path.resolve().parents]
+    return [(path.relative_to(code).as_posix(), path) for path in files]
 
 
 def _fits(relative: str, pattern: str) -> bool:
