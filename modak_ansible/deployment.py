@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError
-from modak_ansible.project import shipped
+from modak_ansible.project import OWNER, shipped
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,11 +69,15 @@ def run_playbook(
     Raises:
         PlaybookError: a task failed; its message is the task's.
         KeyboardInterrupt: the user, or a signal, ended it.
+        BrokenPipeError: nobody reads any more what the listener writes.
     """
     import ansible_runner  # noqa: PLC0415 - slow to import for commands that run no playbook
+    from ansible_runner.utils import signal_handler  # noqa: PLC0415
 
     watcher = _Watcher(listener)
-    with tempfile.TemporaryDirectory(prefix="modak-run-") as private:
+    is_ended = signal_handler()
+    _end_with_the_terminal()
+    with tempfile.TemporaryDirectory(prefix="modak-run-") as private, _no_leftovers(private):
         outcome = ansible_runner.run(
             private_data_dir=private,
             project_dir=str(shipped("playbooks")),
@@ -81,13 +89,34 @@ def run_playbook(
             cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},
             event_handler=watcher.event,
+            cancel_callback=lambda: watcher.is_unheard or bool(is_ended and is_ended()),
             quiet=True,
         )
+    if watcher.is_unheard:
+        raise BrokenPipeError
     if outcome.status == "canceled":
         raise KeyboardInterrupt
     if outcome.status != "successful":
         raise watcher.error()
     return PlaybookRun(watcher.changed, watcher.results)
+
+
+def _end_with_the_terminal() -> None:
+    """A terminal that is closed ends what ran in it, unless that was started with nohup."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@contextmanager
+def _no_leftovers(private: str) -> Iterator[None]:
+    """Ends Ansible's workers, which have sessions of their own and outlive an ansible-playbook that is interrupted."""
+    try:
+        yield
+    finally:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if int(path.parent.name) != os.getpid() and f"{private}/".encode() in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 class _Watcher:
@@ -99,8 +128,16 @@ class _Watcher:
         self._unparsed: list[str] = []
         self.results: dict[str, dict[str, Any]] = {}
         self.changed = 0
+        self.is_unheard = False
 
     def event(self, event: dict[str, Any]) -> bool:
+        try:
+            self._take(event)
+        except BrokenPipeError:
+            self.is_unheard = True
+        return False
+
+    def _take(self, event: dict[str, Any]) -> None:
         kind, data = event.get("event", ""), event.get("event_data", {})
         if kind == "verbose":
             self._line(event.get("stdout", ""))
@@ -114,7 +151,6 @@ class _Watcher:
             self._failed(data, FAILED)
         elif kind == "runner_on_unreachable":
             self._failed(data, TARGET_UNREACHABLE)
-        return False
 
     def error(self) -> PlaybookError:
         if self._failure:
@@ -157,4 +193,5 @@ def _environment() -> dict[str, str]:
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
         "ANSIBLE_LOCALHOST_WARNING": "0",
         "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "0",
+        OWNER: str(os.getpid()),
     }

@@ -236,7 +236,7 @@ def _job(draft: Draft) -> PlannedJob:
         threads=draft.threads,
         memory=resources.memory,
         accelerators=resources.accelerators,
-        partition=resources.partition or target.site.partition,
+        partition=draft.partition.name if draft.partition else resources.partition or target.site.partition,
         account=target.site.account,
         exclusive=resources.exclusive,
         walltime=resources.walltime,

@@ -33,9 +33,14 @@ class Planned:
     state: Path
     testbed: Path
 
+    @property
+    def folder(self) -> Path:
+        """The deployment's folder in its project."""
+        return self.state / "deployments" / self.plan.deployment
+
     def save(self, deployments: Path | None = None) -> Path:
         """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder."""
-        folder = (deployments or self.state / "deployments") / self.plan.deployment
+        folder = deployments / self.plan.deployment if deployments else self.folder
         folder.mkdir(parents=True, exist_ok=True)
         ignore = self.state / ".gitignore"
         if deployments is None and not ignore.exists():

@@ -89,7 +89,7 @@ def load_definitions(root: Item, folder: Path, mistakes: Mistakes) -> Definition
     definitions = Definitions()
     _add(definitions, item_from(_normative(), Location("TOSCA")))
     before = len(mistakes)
-    _load_imports(root, folder, folder, definitions, mistakes, set())
+    _load_imports(root, folder, folder, definitions, mistakes, {})
     definitions.is_complete = len(mistakes) == before
     _add(definitions, root)
     return definitions
@@ -130,12 +130,18 @@ def _add(definitions: Definitions, root: Item) -> None:
 
 
 def _load_imports(
-    root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: set[Path]
+    root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
 ) -> None:
+    """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
+    seen[Path(root.location.path).resolve()] = True
     for place, path in _imported_files(root, folder, top, mistakes):
-        if path in seen:
+        if seen.get(path.resolve()):
+            mistakes.add(
+                place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
+            )
+        if path.resolve() in seen:
             continue
-        seen.add(path)
+        seen[path.resolve()] = False
         if not path.is_file():
             beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
             hint = nearest(place.text, beside) or f"link the types: ln -s {shipped('tosca') / 'types'} types"
@@ -145,6 +151,7 @@ def _load_imports(
         if tree and check_version(tree, mistakes):
             _load_imports(tree, path.parent, top, definitions, mistakes, seen)
             _add(definitions, tree)
+    seen[Path(root.location.path).resolve()] = False
 
 
 def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> Iterator[tuple[Item, Path]]:

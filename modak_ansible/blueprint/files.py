@@ -14,7 +14,7 @@ from modak_ansible.model.dataset import DataFile
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
-_BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md")
+_BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md", "types/*", "playbooks/*", "roles/*")
 
 MAX_BYTES = 200 * 10**6
 

@@ -62,9 +62,11 @@ def _after_interrupt(folder: Path, blueprint: str) -> str:
     """What goes on after Ctrl-C, and what to do about it."""
     from modak_ansible.target.files import read_json
 
-    job = (read_json(folder / "state.json") or {}).get("job", {})
-    if job.get("job_id"):
-        running = f"Job {job['job_id']} goes on"
-    else:
-        running = "A build or a transfer that had begun on the target goes on to its end"
-    return f"{running}. To follow it: modak deploy {blueprint}. To end it: modak undeploy {blueprint}."
+    record = read_json(folder / "state.json") or {}
+    job = record.get("job", {})
+    if job.get("job_id") and not record.get("undeployed"):
+        if job.get("state") in ("COMPLETED", "FAILED"):
+            return f"Job {job['job_id']} had ended before. To go on: modak deploy {blueprint}."
+        ways = f"To follow it: modak deploy {blueprint}. To end it: modak undeploy {blueprint}."
+        return f"Job {job['job_id']} goes on. {ways}"
+    return f"What had begun on the target, such as a build, goes on to its end; modak deploy {blueprint} takes it up."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.project import blueprint_state, find_blueprint, state_folder
 from modak_ansible.target.files import read_json
 
@@ -35,34 +35,43 @@ def known_deployments(state: Path) -> list[Known]:
 
 
 def find_deployment(text: str) -> Path:
-    """The folder of the deployment that a user means.
-
-    Args:
-        text: a deployment's name or the beginning of it, or a blueprint, whose newest deployment is meant.
+    """The folder of the deployment that a user means; the newest one where that is a blueprint.
 
     Raises:
-        UsageError: there is none, or the beginning fits several.
+        UsageError: there is none, or the beginning of a name fits several.
     """
-    from modak_ansible.errors import nearest
+    return find_deployments(text)[-1].folder
 
+
+def find_deployments(text: str) -> list[Known]:
+    """The deployments that a user means, the newest last: one by its name or the beginning of it, or a blueprint's.
+
+    Raises:
+        UsageError: there is none, or the beginning of a name fits several.
+    """
     known = known_deployments(state_folder(Path.cwd()))
-    fitting = [each for each in known if each.folder.name == text] or [
-        each for each in known if each.folder.name.startswith(text)
-    ]
-    names = {each.plan["name"] for each in fitting}
-    if fitting and len(names) == 1:
-        return fitting[-1].folder
-    if len(names) > 1:
-        raise UsageError(f"{text} fits several deployments", hint=", ".join(each.folder.name for each in fitting))
+    named = [each for each in known if each.folder.name == text]
+    if named:
+        return named
     try:
         blueprint = find_blueprint(text)
     except ModakError:
-        hint = nearest(text, [each.folder.name for each in known]) or "modak status lists them"
-        raise UsageError(f"there is no deployment {text}", hint=hint) from None
+        return [_only(text, known)]
     of_blueprint = [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
     if not of_blueprint:
         raise UsageError(f"{text} was not deployed from here", hint="modak status lists what was")
-    return of_blueprint[-1].folder
+    return of_blueprint
+
+
+def _only(beginning: str, known: list[Known]) -> Known:
+    fitting = [each for each in known if each.folder.name.startswith(beginning)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = sorted(each.folder.name for each in fitting or known)
+    if fitting:
+        raise UsageError(f"{beginning} fits several deployments", hint=", ".join(names))
+    hint = nearest(beginning, names) or "modak status lists them"
+    raise UsageError(f"there is no deployment {beginning}", hint=hint)
 
 
 def _is_of(known: Known, blueprint: Path) -> bool:

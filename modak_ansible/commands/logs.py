@@ -25,13 +25,17 @@ def command(
 ) -> None:
     """Show what a job has written so far, from its target; once it has ended, from its results."""
     from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.deployment import run_playbook
     from modak_ansible.errors import UsageError, nearest
 
     if which not in _FILES:
         raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
+    if follow and as_json:
+        raise UsageError("--json does not go with --follow", hint="leave one of them out")
     folder = find_deployment(deployment)
-    if follow and not as_json:
-        _follow(folder)
+    if follow:
+        variables = {"modak_plan": str(folder / "plan.json"), "job_log": _FILES[which]}
+        run_playbook("watch", variables, _Printer())
         return
     _fetch(folder)
     path = folder / "results" / _FILES[which]
@@ -48,12 +52,6 @@ def _fetch(folder: Path) -> None:
     if has_ended and (folder / "results" / "output.log").is_file():
         return
     run_playbook("results", {"modak_plan": str(folder / "plan.json")})
-
-
-def _follow(folder: Path) -> None:
-    from modak_ansible.deployment import run_playbook
-
-    run_playbook("watch", {"modak_plan": str(folder / "plan.json")}, _Printer())
 
 
 class _Printer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -50,6 +51,8 @@ def _run() -> int:
         code = app(standalone_mode=False)
     except ModakError as error:
         _show(str(error))
+        if "--json" in sys.argv:
+            print(json.dumps({"error": str(error), "exit_code": error.exit_code}, indent=2))  # noqa: T201
         return error.exit_code
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -66,6 +69,9 @@ def _run() -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
+        return FAILED
+    except OSError as error:
+        _show(f"{error.filename or 'the current folder or the output'}: {error.strerror}")
         return FAILED
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
         _show(f"modak itself failed: {type(error).__name__}: {error}\n  please report it with {_keep_traceback()}")

@@ -23,19 +23,16 @@ def command(
     """Show the deployments of this project; jobs that may still run are asked for on their targets."""
     from pathlib import Path
 
-    from modak_ansible.commands.deployments import find_deployment, known_deployments
+    from modak_ansible.commands.deployments import find_deployments, known_deployments
     from modak_ansible.project import state_folder
 
-    if deployment:
-        folder = find_deployment(deployment)
-        known = [each for each in known_deployments(folder.parent.parent) if each.folder == folder]
-    else:
-        known = known_deployments(state_folder(Path.cwd()))
+    known = find_deployments(deployment) if deployment else known_deployments(state_folder(Path.cwd()))
     rows = [_row(each, offline) for each in known]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
-        typer.echo("nothing was deployed from here; modak deploy BLUEPRINT does")
+        typer.echo("nothing was deployed from this project; modak deploy BLUEPRINT does")
+        typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
     else:
         _print_table(rows)
 
@@ -48,6 +45,7 @@ def _row(known: Any, offline: bool) -> dict[str, Any]:
     job, metrics = record.get("job", {}), record.get("metrics") or {}
     return {
         "deployment": known.folder.name,
+        "training": known.plan["training"],
         "target": known.plan["target"]["name"],
         "stage": "undeployed" if _is_undeployed(record) else record.get("stage", "planned"),
         "job_id": job.get("job_id", ""),
@@ -88,11 +86,23 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("deployment", "target", "job", "state", "epochs", "accuracy", ""):
-        table.add_column(title, overflow="fold")
+    for title in ("deployment", "training", "target", "job", "state", "epochs", "accuracy", ""):
+        table.add_column(title, no_wrap=bool(title))
     for row in rows:
         accuracy = f"{row['accuracy']:.2%}" if isinstance(row["accuracy"], float) else ""
         epochs = str(row["epochs"] or "")
-        cells = (row["deployment"], row["target"], row["job_id"], row["state"], epochs, accuracy, row["explanation"])
+        cells = (
+            row["deployment"],
+            row["training"],
+            row["target"],
+            row["job_id"],
+            row["state"],
+            epochs,
+            accuracy,
+            row["explanation"],
+        )
         table.add_row(*cells)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000  # for other programs, a deployment a line
+    console.print(table)

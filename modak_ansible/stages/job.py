@@ -15,6 +15,9 @@ from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.files import sha256_of
 
+# What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
+_LINE = 2000
+_DRAIN = 4 << 20
 _LIVING = ("QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN")
 
 
@@ -48,8 +51,8 @@ def run_job(stage: Stage, *, wait: bool = True) -> Outcome:
         answer = stage.call("modak_job", **arguments, action="look", plan=stage.plan)
         stage.say(f"job {answer['situation']['job_id']} {'submitted' if submitted else 'was submitted before'}")
     situation = answer["situation"]
-    stage.record.update(job=situation)
-    if wait:
+    stage.record.update(job=situation, undeployed=None)
+    if wait and (submitted or situation["state"] in _LIVING):
         situation = _watch(stage, arguments, situation)
     return Outcome(submitted, describe(situation), {"situation": situation})
 
@@ -82,22 +85,39 @@ def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:
     stage.call("modak_job", **arguments, action="stage", plan=stage.plan, archive=archive.name)
 
 
-def _watch(stage: Stage, arguments: dict[str, Any], situation: dict[str, Any]) -> dict[str, Any]:
-    seen, offset, said = "", 0, ""
+def _watch(
+    stage: Stage, arguments: dict[str, Any], situation: dict[str, Any], log: str = "output.log"
+) -> dict[str, Any]:
+    """Shows a job's states and what it writes, up to its end."""
+    offset, said, drained = 0, "", 0
     while True:
         words = describe(situation)
-        if words != said:
+        if words != said and situation["state"] in _LIVING:
             stage.say(words)
             said = words
-        if situation["state"] not in _LIVING:
+        is_over = situation["state"] not in _LIVING
+        seconds = 0 if is_over else LOOK_SECONDS
+        answer = stage.call(
+            "modak_job", **arguments, action="watch", seen=situation["state"], offset=offset, seconds=seconds, log=log
+        )
+        for line in _shown_lines(answer["output"]):
+            stage.say(line[:_LINE])
+        drained += answer["offset"] - offset if is_over else 0
+        if is_over and (answer["offset"] == offset or drained > _DRAIN):
+            if drained > _DRAIN:
+                stage.say(f"the rest of what it wrote comes in {log}")
+            stage.say(words)
             return situation
-        answer = stage.call("modak_job", **arguments, action="watch", seen=seen, offset=offset, seconds=LOOK_SECONDS)
-        situation, offset = answer["situation"], answer["offset"]
-        seen = situation["state"]
-        for line in answer["output"].splitlines():
-            if line.strip():
-                stage.say(line.rstrip())
-        stage.record.update(job=situation)
+        offset = answer["offset"]
+        if answer["situation"] and not is_over:
+            situation = answer["situation"]
+            stage.record.update(job=situation)
+
+
+def _shown_lines(output: str) -> list[str]:
+    """The lines of a terminal: of what a carriage return writes over, only the last is left."""
+    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in output.split("\n")]
+    return [line for line in lines if line]
 
 
 def describe(situation: dict[str, Any]) -> str:
@@ -118,8 +138,8 @@ def query_job(stage: Stage) -> Outcome:
     return Outcome(False, describe(answer["situation"]), {"situation": answer["situation"]})
 
 
-def follow_job(stage: Stage) -> Outcome:
-    """What the job writes, from its beginning to its end.
+def follow_job(stage: Stage, log: str = "output.log") -> Outcome:
+    """What the job writes into a log, from its beginning to its end.
 
     Raises:
         ModakError: no job was submitted.
@@ -127,7 +147,7 @@ def follow_job(stage: Stage) -> Outcome:
     situation = query_job(stage).data["situation"]
     if not situation["job_id"]:
         raise ModakError("no job was submitted", hint="modak deploy submits it")
-    situation = _watch(stage, deployment_arguments(stage.plan), situation)
+    situation = _watch(stage, deployment_arguments(stage.plan), situation, log)
     return Outcome(False, describe(situation), {"situation": situation})
 
 

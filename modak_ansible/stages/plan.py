@@ -30,7 +30,9 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         planned = _plan(arguments)
         if planned is None:
             return {"plan_file": "", "changed": False}
-        folder = planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
+        folder = planned.folder
+        if not check or not (folder / "plan.json").exists():
+            folder = planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
         connection = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, folder)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path)
             )
         (folder / file["path"]).parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(folder / file["path"])
+    shutil.rmtree(part, ignore_errors=True)
 
 
 def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -103,7 +105,8 @@ def report(stage: Stage) -> Outcome:
     }
     if situation["state"] in ("COMPLETED", "QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN"):
         return Outcome(False, describe(situation), {"facts": facts})
-    raise JobFailed(_failure(situation, state), hint=f"everything that it wrote is in {state.get('results')}")
+    hint = f"everything that it wrote is in {state.get('results')}; to run it again as it is, undeploy it first"
+    raise JobFailed(_failure(situation, state), hint=hint)
 
 
 def _accuracy(metrics: dict[str, Any] | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+_BLOCK = 1 << 18
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
@@ -75,6 +76,28 @@ def tail(path: Path, lines: int) -> list[str]:
         return []
     found = [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
     return found[-lines:]
+
+
+def read_on(path: Path, offset: int, *, to_end: bool) -> tuple[str, int]:
+    """What a growing file holds behind an offset in bytes, at most 256 KiB of it, and the offset behind that.
+
+    Args:
+        path: the file; one that is not there yet is empty.
+        offset: how much is known.
+        to_end: whether the file grows no more, so that words without a line's end count too.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            data = file.read(_BLOCK)
+    except OSError:
+        return "", offset
+    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    if len(data) == _BLOCK:
+        end = end or len(data)
+    elif to_end:
+        end = len(data)
+    return data[:end].decode("utf-8", errors="replace"), offset + end
 
 
 class Lock:

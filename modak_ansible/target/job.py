@@ -12,7 +12,7 @@ from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from .commands import TimedRun
-from .files import Lock, read_json, read_text, tail, write_json
+from .files import Lock, read_json, read_on, read_text, tail, write_json
 from .staging import SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
@@ -20,6 +20,10 @@ from .workspace import Workspace
 GRACE = 15.0
 _MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
 LOGS = ("output.log", "error.log", "scheduler.log")
+# How long output gathers before it is handed on.
+_GATHER = 1.0
+# How long a job that ran a moment ago is taken to run still.
+_TRUST = 5.0
 
 
 @dataclass
@@ -41,6 +45,10 @@ class Situation:
     started: float | None = None
     explanation: str = ""
     error_tail: list[str] = field(default_factory=list)
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in {state.value for state in JobState if state.is_final}
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -251,45 +259,36 @@ class Deployment:
         found = [line for name in ("error.log", "scheduler.log") for line in tail(self.path / name, 15)]
         return found or tail(self.path / "output.log", 15)
 
-    def watch(self, seen: str, offset: int, seconds: float) -> dict[str, Any]:
+    def watch(self, seen: str, offset: int, seconds: float, log: str = LOGS[0]) -> dict[str, Any]:
         """Waits until something is new, at most for some seconds.
+
+        The job's own files are looked at often; the scheduler is asked less and less often, and not at all while a
+        running job writes.
 
         Args:
             seen: the state that the caller knows.
-            offset: how many bytes of the job's output it knows.
+            offset: how many bytes of the log it knows.
+            log: which of LOGS is read.
 
         Returns:
-            ``situation``, ``output`` (what is new, decoded) and ``offset``.
+            ``situation`` (None where the scheduler was not asked), ``output`` (what is new, decoded) and ``offset``.
         """
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         pause = 1.0
+        ask_at = began + (_TRUST if seen == JobState.RUNNING and seconds > _TRUST else 0)
         while True:
-            situation = self.situation()
-            output, new_offset = self._read_output(offset)
-            if situation.state != seen or output or time.monotonic() >= deadline:
-                return {"situation": situation.as_dict(), "output": output, "offset": new_offset}
-            # the job's own files are looked at often, the scheduler is asked less and less often
-            until = min(deadline, time.monotonic() + pause)
-            while time.monotonic() < until and not self._has_news(offset):
-                time.sleep(0.25)
-            pause = min(pause * 1.5, 15.0)
-
-    def _has_news(self, offset: int) -> bool:
-        output = self.path / "output.log"
-        if (self._state / "finished").exists():
-            return True
-        return output.exists() and output.stat().st_size > offset
-
-    def _read_output(self, offset: int) -> tuple[str, int]:
-        """Whole lines of the job's output behind an offset."""
-        try:
-            with (self.path / "output.log").open("rb") as file:
-                file.seek(offset)
-                data = file.read(65536)
-        except OSError:
-            return "", offset
-        end = data.rfind(b"\n") + 1
-        return data[:end].decode("utf-8", errors="replace"), offset + end
+            situation = None
+            if time.monotonic() >= ask_at or (self._state / "finished").exists():
+                situation = self.situation()
+                ask_at, pause = time.monotonic() + pause, min(pause * 1.5, 15.0)
+            changed = situation is not None and situation.state != seen
+            is_over = situation is not None and situation.is_final
+            output, new_offset = read_on(self.path / log, offset, to_end=is_over)
+            waited = time.monotonic() - began
+            if changed or is_over or waited >= seconds or (output and waited >= min(seconds, _GATHER)):
+                known = situation.as_dict() if situation else None
+                return {"situation": known, "output": output, "offset": new_offset}
+            time.sleep(0.25)
 
     # --- the end
 
@@ -304,8 +303,7 @@ class Deployment:
                 job_id = self.job_id() or (self._find_unrecorded() if self._state.exists() else None)
                 if not job_id:
                     return False
-                situation = self.situation()
-                if situation.state != "UNKNOWN" and JobState(situation.state).is_final:
+                if self.situation().is_final:
                     return False
                 (self._state / "cancelled").write_text("undeploy\n", encoding="utf-8")
                 self._scheduler.cancel(self._run, job_id)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from modak_ansible.deployment import _Watcher
+import signal
+import subprocess
+import sys
+
+from modak_ansible.deployment import _no_leftovers, _Watcher
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE
 
 
@@ -45,6 +49,28 @@ def test_the_first_failure_counts_with_its_exit_code():
     watcher.event(event("runner_on_failed", task="Then", task_action="modak_report", res={"msg": "another"}))
     error = watcher.error()
     assert (error.message, error.exit_code) == ("the job", 5)
+
+
+def test_a_listener_that_nobody_hears_ends_the_playbook():
+    class Unheard(Listener):
+        def progress(self, stage, text):
+            raise BrokenPipeError
+
+    watcher = _Watcher(Unheard())
+    watcher.event(event("verbose", "modak job | epoch 1"))
+    assert watcher.is_unheard
+
+
+def test_what_a_playbook_leaves_running_is_ended(tmp_path):
+    with _no_leftovers(str(tmp_path)):
+        worker = subprocess.Popen(["sleep", "60"], executable="/bin/sleep", start_new_session=True)
+        marked = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(60)", f"{tmp_path}/inventory"], start_new_session=True
+        )
+    assert marked.wait(timeout=10) == -signal.SIGKILL
+    assert worker.poll() is None
+    worker.kill()
+    worker.wait()
 
 
 def test_a_task_that_is_not_ours_is_named():

@@ -52,6 +52,13 @@ def test_a_saved_plan_is_read_back_and_checked(blueprint, tmp_path):
         planned_from_file(folder / "plan.json")
 
 
+def test_a_described_partition_is_asked_for(blueprint):
+    """Its limits were looked at, so it is where the job has to go."""
+    assert "#SBATCH --partition=batch" in plan(blueprint).job.script
+    blueprint.replace("{ name: long,", "{ default: true, name: long,")
+    assert "#SBATCH --partition=long" in plan(blueprint).job.script
+
+
 def test_what_is_decided(blueprint):
     made = choices(plan(blueprint))
     assert made["image"].value == "pytorch-2.13-cpu"

@@ -15,4 +15,10 @@ class ActionModule(StageAction):
         state = self._task.args.get("state", "present")
         if state == "present":
             return run_job(stage, wait=bool(self._task.args.get("wait", True)))
-        return {"queried": query_job, "followed": follow_job, "absent": cancel_job}[state](stage)
+        if state == "followed":
+            return follow_job(stage, self._task.args.get("log", "output.log"))
+        if state == "absent":
+            return cancel_job(stage)
+        outcome = query_job(stage)
+        stage.say(outcome.message)
+        return outcome

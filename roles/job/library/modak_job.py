@@ -23,12 +23,13 @@ options:
   action:
     type: str
     required: true
-    choices: [look, stage, submit, watch, logs, remove]
+    choices: [look, stage, submit, watch, remove]
     description: What to do; watch comes back when there is news, or when its time is over.
   plan: {type: dict, description: The plan, to look and to stage.}
   archive: {type: str, description: The name of the archive with the user's files, below the deployments.}
   seen: {type: str, default: '', description: The state that the caller knows.}
-  offset: {type: int, default: 0, description: How many bytes of the job's output the caller knows.}
+  log: {type: str, default: output.log, choices: [output.log, error.log, scheduler.log], description: What to read.}
+  offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
 author: modak-ansible
 """
@@ -41,14 +42,11 @@ def main():
             "deployment": {"type": "str", "required": True},
             "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
             "job_name": {"type": "str", "required": True},
-            "action": {
-                "type": "str",
-                "required": True,
-                "choices": ["look", "stage", "submit", "watch", "logs", "remove"],
-            },
+            "action": {"type": "str", "required": True, "choices": ["look", "stage", "submit", "watch", "remove"]},
             "plan": {"type": "dict"},
             "archive": {"type": "str"},
             "seen": {"type": "str", "default": ""},
+            "log": {"type": "str", "default": "output.log", "choices": ["output.log", "error.log", "scheduler.log"]},
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
         },
@@ -70,8 +68,9 @@ def act(module, params):
     if action == "submit":
         job_id, submitted = deployment.submit()
         return {"changed": submitted, "job_id": job_id, "submitted": submitted}
-    if action in ("watch", "logs"):
-        return {"changed": False, **deployment.watch(params["seen"], params["offset"], params["seconds"])}
+    if action == "watch":
+        news = deployment.watch(params["seen"], params["offset"], params["seconds"], params["log"])
+        return {"changed": False, **news}
     if action == "remove":
         return remove(deployment)
     return {

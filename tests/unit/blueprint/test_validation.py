@@ -141,6 +141,26 @@ def test_one_mistake_is_reported_once(blueprint, old, new):
     assert len(found) == 1, "\n".join(found)
 
 
+def test_imports_in_a_circle(blueprint):
+    head = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [ %s ]\n"
+    (blueprint.path / "a.yaml").write_text(head % "b.yaml")
+    (blueprint.path / "b.yaml").write_text(head % "a.yaml")
+    blueprint.replace("  - types/modak.yaml\n", "  - types/modak.yaml\n  - a.yaml\n  - types/modak.yaml\n")
+    found = check(blueprint)
+    assert len(found) == 1
+    assert "b.yaml:2:12: import-loop: a.yaml imports this file in turn" in found[0]
+
+
+def test_a_script_beside_the_blueprint_takes_nothing_of_the_blueprint_along(blueprint):
+    (blueprint.path / "train" / "train.py").rename(blueprint.path / "train.py")
+    (blueprint.path / "roles").unlink()
+    (blueprint.path / "roles" / "job").mkdir(parents=True)
+    (blueprint.path / "roles" / "job" / "main.yml").write_text("x")
+    (blueprint.path / "helpers.py").write_text("x")
+    planned = plan_blueprint(blueprint.replace("script: train/train.py", "script: train.py").service, Inputs())
+    assert [file.path for file in planned.plan.application.files] == ["helpers.py", "train.py"]
+
+
 def test_all_that_is_wrong_of_a_target_is_reported(blueprint):
     blueprint.replace("frontend.example", "a b").replace("username: alice", 'username: "x;rm"')
     found = check(blueprint)

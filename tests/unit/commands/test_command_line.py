@@ -107,7 +107,7 @@ def test_validation_in_json(blueprint):
 
 
 def test_nothing_was_deployed(tmp_path):
-    assert "nothing was deployed from here" in modak("status", cwd=tmp_path).stdout
+    assert "nothing was deployed from this project" in modak("status", cwd=tmp_path).stdout
     assert json.loads(modak("status", "--json", cwd=tmp_path).stdout) == []
 
 

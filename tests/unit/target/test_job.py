@@ -21,7 +21,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.target import job as job_module
 from modak_ansible.target.files import sha256_of
-from modak_ansible.target.job import Deployment
+from modak_ansible.target.job import Deployment, Situation
 from modak_ansible.target.workspace import Workspace
 
 
@@ -280,6 +280,29 @@ def test_watching_brings_whole_lines_and_comes_back_for_news(deployment, fake):
     began = time.monotonic()
     assert deployment.watch("RUNNING", 8, 0.5)["output"] == ""
     assert 0.4 < time.monotonic() - began < 3
+
+
+def test_a_line_that_is_not_ended_asks_the_scheduler_no_more_often(deployment, fake, monkeypatch):
+    deployment.submit()
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
+    (deployment.path / "output.log").write_text("Epoch 1 ... ")
+    asked = []
+    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("RUNNING", "1"))
+    deployment.watch("RUNNING", 0, 2)
+    assert len(asked) <= 3
+
+
+def test_a_line_without_end_does_not_hold_up_what_is_behind_it(deployment, fake):
+    deployment.submit()
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
+    (deployment.path / "output.log").write_text("x" * 600_000 + "\nnext\nlast words")
+    offset, output = 0, ""
+    for _ in range(4):
+        answer = deployment.watch("RUNNING", offset, 0.1)
+        offset, output = answer["offset"], output + answer["output"]
+    assert output.endswith("x\nnext\n")
+    mark(deployment, "finished", "0")
+    assert deployment.watch("COMPLETED", offset, 0.1)["output"] == "last words"
 
 
 def test_cancelling_and_removing(deployment, fake):

@@ -1,0 +1,47 @@
+"""Which deployments a user means by a name, the beginning of one, or a blueprint."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.deployments import find_deployment, find_deployments
+from modak_ansible.errors import UsageError
+from modak_ansible.planning import plan_blueprint
+
+
+@pytest.fixture
+def deployed(blueprint, monkeypatch):
+    """Two deployments of the example, seen from its folder."""
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    return [plan_blueprint(blueprint.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
+
+
+def test_by_name_and_by_its_beginning(deployed):
+    for folder in deployed:
+        assert find_deployment(folder.name) == folder
+        assert find_deployment(folder.name[:-4]) == folder
+
+
+def test_a_beginning_that_fits_two(deployed):
+    with pytest.raises(UsageError, match="example- fits several deployments") as caught:
+        find_deployment("example-")
+    assert caught.value.hint == ", ".join(sorted(folder.name for folder in deployed))
+
+
+def test_all_of_a_blueprint(deployed, blueprint):
+    assert {each.folder for each in find_deployments(str(blueprint.path))} == set(deployed)
+
+
+def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, blueprint):
+    """A copy of a shipped blueprint keeps its name, and must not be taken for it."""
+    blueprint.replace("template_name: example", "template_name: mnist-pytorch-slurm")
+    plan_blueprint(blueprint.service, Inputs()).save()
+    with pytest.raises(UsageError, match="mnist-pytorch-slurm was not deployed from here"):
+        find_deployment("mnist-pytorch-slurm")
+
+
+def test_what_is_not_there(deployed):
+    with pytest.raises(UsageError, match="there is no deployment nothing"):
+        find_deployment("nothing")
