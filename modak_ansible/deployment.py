@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError
-from modak_ansible.project import OWNER, shipped
+from modak_ansible.project import shipped
+from modak_ansible.stages.lifeline import OWNER
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

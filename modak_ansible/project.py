@@ -10,8 +10,6 @@ from modak_ansible.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
 STATE_FOLDER = ".modak"
-# The environment variable with the process id of the modak command that a playbook works for.
-OWNER = "MODAK_PID"
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -18,8 +17,8 @@ from modak_ansible.connection import Connection, connect
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Target
 from modak_ansible.planning import read_origin
-from modak_ansible.project import OWNER
 from modak_ansible.stages.base import Outcome, Stage, noted
+from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
 
 # A dropped connection is tried again for about two minutes; whatever runs on the target runs on meanwhile.
@@ -37,6 +36,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         raise NotImplementedError
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        end_with_parent()  # a worker of Ansible's has a session of its own
         self._supports_check_mode = True
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
@@ -75,7 +75,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
         def call(name: str, **arguments: Any) -> dict[str, Any]:
             nonlocal entered
-            _check_owner()
             if not entered:
                 connection.check()  # patience is for a target that answered before
                 entered = True
@@ -100,13 +99,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
         except AnsibleConnectionFailure as error:
             hint = "what runs on the target goes on; deploy again to follow it"
             raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
-
-
-def _check_owner() -> None:
-    """Ends the work for a modak command that was killed; what it began on the target goes on there."""
-    owner = os.environ.get(OWNER)
-    if owner and not Path(f"/proc/{owner}").exists():
-        raise ModakError("the modak command that began this is gone", hint="deploy again")
 
 
 def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:

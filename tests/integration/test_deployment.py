@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import shlex
 import signal
 import time
+from pathlib import Path
 
 import pytest
-from cluster import Project, modak
+from cluster import MODAK, Project, modak, run
 
 pytestmark = pytest.mark.testbed
 
@@ -119,6 +122,17 @@ def wait_for(condition, seconds=90):
         time.sleep(0.5)
 
 
+def works_for(pid):
+    """The processes of Ansible's that work for a modak command; the SSH connection stays a while for the next one."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            ours = f"MODAK_PID={pid}\0".encode() in environment.read_bytes()
+            if ours and b"ansible" in (environment.parent / "cmdline").read_bytes():
+                found.append(environment.parent.name)
+    return found
+
+
 @pytest.mark.parametrize("moment", ["submitted", "running", "epoch"])
 def test_the_controller_may_be_killed_and_run_again(project, moment):
     project.script("import time\nprint('epoch 1', flush=True)\ntime.sleep(8)\nprint('done')\n")
@@ -132,6 +146,7 @@ def test_the_controller_may_be_killed_and_run_again(project, moment):
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(project.jobs()) == 1
     assert (project.folder / "results" / "output.log").read_text() == "epoch 1\ndone\n"
+    wait_for(lambda: not works_for(process.pid))
 
 
 def test_killed_between_sbatch_and_the_note_of_its_id(project):
@@ -171,11 +186,44 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(project):
     os.killpg(process.pid, signal.SIGINT)
     said += process.communicate(timeout=60)[0]
     assert process.returncode == 130
+    assert works_for(process.pid) == []
     assert f"Job {project.jobs()[0]} goes on" in said
     assert "modak undeploy" in said
     assert "Traceback" not in said
     assert project.deploy().returncode == 0
     assert len(project.jobs()) == 1
+
+
+def test_a_deployment_is_made_again_after_it_was_undone(project):
+    project.script("import time\nprint('epoch 1', flush=True)\ntime.sleep(300)\n")
+    for _ in range(2):
+        assert project.deploy("--detach").returncode == 0
+        (row,) = json.loads(modak("status", "--json", cwd=project.path).stdout)
+        assert row["state"] in ("QUEUED", "RUNNING")
+        assert project.undeploy().returncode == 0
+    assert len(project.jobs()) == 2
+
+
+def test_all_that_a_job_writes_is_shown(project):
+    """Also when it was over before anybody looked."""
+    project.target.update(type="modak.nodes.Host", properties={})
+    project.script(
+        "import sys\nfor i in range(20000): print('line', i)\nprint('x' * 600_000)\nsys.stdout.write('last words')\n"
+    )
+    shown = [line.removeprefix("  job      ") for line in project.deploy().stdout.splitlines()]
+    assert [line for line in shown if line.startswith("line ")] == [f"line {i}" for i in range(20000)]
+    assert "last words" in shown
+    followed = modak("logs", "-f", project.path, cwd=project.path).stdout.splitlines()
+    assert followed.count("line 19999") == 1
+
+
+def test_logs_end_with_their_reader(project):
+    project.script("import time\nfor i in range(600): print('step', i, flush=True); time.sleep(0.5)\n")
+    assert project.deploy("--detach").returncode == 0
+    began = time.monotonic()
+    modak_logs = f"{shlex.quote(str(MODAK))} logs -f {shlex.quote(str(project.path))}"
+    run("bash", "-c", f"{modak_logs} | head -n 3", cwd=project.path, timeout=120)
+    assert time.monotonic() - began < 60
 
 
 def test_status_logs_and_undeploy(project):
