@@ -60,12 +60,13 @@ def command(
 
 def _after_interrupt(folder: Path, blueprint: str) -> str:
     """What goes on after Ctrl-C, and what to do about it."""
+    from modak_ansible.stages.job import LIVING
     from modak_ansible.target.files import read_json
 
     record = read_json(folder / "state.json") or {}
     job = record.get("job", {})
     if job.get("job_id") and not record.get("undeployed"):
-        if job.get("state") in ("COMPLETED", "FAILED"):
+        if job.get("state") not in LIVING:
             return f"Job {job['job_id']} had ended before. To go on: modak deploy {blueprint}."
         ways = f"To follow it: modak deploy {blueprint}. To end it: modak undeploy {blueprint}."
         return f"Job {job['job_id']} goes on. {ways}"

@@ -45,10 +45,11 @@ def command(
 
 def _fetch(folder: Path) -> None:
     from modak_ansible.deployment import run_playbook
+    from modak_ansible.stages.job import LIVING
     from modak_ansible.target.files import read_json
 
     record = read_json(folder / "state.json") or {}
-    has_ended = record.get("undeployed") or record.get("job", {}).get("state") in ("COMPLETED", "FAILED")
+    has_ended = record.get("undeployed") or record.get("job", {}).get("state", LIVING[0]) not in LIVING
     if has_ended and (folder / "results" / "output.log").is_file():
         return
     run_playbook("results", {"modak_plan": str(folder / "plan.json")})

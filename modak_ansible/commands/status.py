@@ -65,8 +65,9 @@ def _is_undeployed(record: dict[str, Any]) -> bool:
 
 
 def _may_live(record: dict[str, Any]) -> bool:
-    living = ("QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN")
-    return record.get("job", {}).get("state") in living and not _is_undeployed(record)
+    from modak_ansible.stages.job import LIVING
+
+    return record.get("job", {}).get("state") in LIVING and not _is_undeployed(record)
 
 
 def _ask(folder: Any) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.base import JobState
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.files import sha256_of
@@ -18,7 +19,8 @@ from modak_ansible.target.files import sha256_of
 # What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
 _LINE = 2000
 _DRAIN = 4 << 20
-_LIVING = ("QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN")
+# The states of a job that may still run; the scheduler of one that is UNKNOWN does not answer.
+LIVING = (*(state.value for state in JobState if not state.is_final), "UNKNOWN")
 
 
 def deployment_arguments(plan: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def run_job(stage: Stage, *, wait: bool = True) -> Outcome:
         stage.say(f"job {answer['situation']['job_id']} {'submitted' if submitted else 'was submitted before'}")
     situation = answer["situation"]
     stage.record.update(job=situation, undeployed=None)
-    if wait and (submitted or situation["state"] in _LIVING):
+    if wait and (submitted or situation["state"] in LIVING):
         situation = _watch(stage, arguments, situation)
     return Outcome(submitted, describe(situation), {"situation": situation})
 
@@ -92,10 +94,10 @@ def _watch(
     offset, said, drained = 0, "", 0
     while True:
         words = describe(situation)
-        if words != said and situation["state"] in _LIVING:
+        if words != said and situation["state"] in LIVING:
             stage.say(words)
             said = words
-        is_over = situation["state"] not in _LIVING
+        is_over = situation["state"] not in LIVING
         seconds = 0 if is_over else LOOK_SECONDS
         answer = stage.call(
             "modak_job", **arguments, action="watch", seen=situation["state"], offset=offset, seconds=seconds, log=log

@@ -9,7 +9,7 @@ from typing import Any
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.job import deployment_arguments, describe
+from modak_ansible.stages.job import LIVING, deployment_arguments, describe
 from modak_ansible.stages.transfer import pull
 from modak_ansible.target.files import read_json, sha256_of, write_json
 
@@ -103,7 +103,7 @@ def report(stage: Stage) -> Outcome:
         "accuracy": _accuracy(state.get("metrics")),
         "results": state.get("results", ""),
     }
-    if situation["state"] in ("COMPLETED", "QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING", "UNKNOWN"):
+    if situation["state"] in ("COMPLETED", *LIVING):
         return Outcome(False, describe(situation), {"facts": facts})
     hint = f"everything that it wrote is in {state.get('results')}; to run it again as it is, undeploy it first"
     raise JobFailed(_failure(situation, state), hint=hint)
