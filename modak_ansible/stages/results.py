@@ -20,6 +20,8 @@ STAGES = ("target", "dataset", "image", "job", "results")
 def fetch_results(stage: Stage) -> Outcome:
     """Brings back what the job left, verified; what is here already is not fetched again.
 
+    What a job that still runs has written so far comes as it is.
+
     Raises:
         ModakError: a file did not arrive as it left.
     """
@@ -33,7 +35,8 @@ def fetch_results(stage: Stage) -> Outcome:
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
     if wanted:
-        _fetch(stage, listed["folder"], wanted, folder)
+        is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
+        _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
         write_json(folder / MANIFEST, {"files": listed["files"]})
     size = sum(file["size"] for file in listed["files"])
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
@@ -48,12 +51,14 @@ def _is_here(path: Path, file: dict[str, Any]) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
 
 
-def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path) -> None:
+def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
     part = folder.with_name(".results.part")
     pull(stage.connection, remote, [file["path"] for file in files], part, stage.say)
     for file in files:
         arrived = part / file["path"]
-        if not _is_here(arrived, file):
+        if not is_over and arrived.is_file():  # it may have grown since it was listed
+            file.update(size=arrived.stat().st_size, sha256=sha256_of(arrived))
+        elif not _is_here(arrived, file):
             arrived.unlink(missing_ok=True)  # rsync would go on from it for ever
             raise ModakError(
                 f"{file['path']} did not arrive as it left the target", hint="deploy again to fetch it anew"

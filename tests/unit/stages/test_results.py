@@ -60,6 +60,17 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     assert fetch_results(stage).changed
 
 
+def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
+    listed = listing(remote)
+    stage, _ = make_stage(lambda name, **arguments: listed)
+    stage.record.update(job={"job_id": "7", "state": "RUNNING"})
+    with (remote / "output.log").open("a") as log:
+        log.write("and more\n")
+    assert fetch_results(stage).changed
+    assert (stage.folder / "results" / "output.log").read_text() == "trained\nand more\n"
+    assert json.loads((stage.folder / "results" / "manifest.json").read_text())["files"] == listing(remote)["files"]
+
+
 @pytest.fixture
 def ended(make_stage, remote):
     """A stage whose job has ended well."""
