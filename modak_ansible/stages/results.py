@@ -37,7 +37,8 @@ def fetch_results(stage: Stage) -> Outcome:
     if wanted:
         is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
         _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
-        write_json(folder / MANIFEST, {"files": listed["files"]})
+        files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
+        write_json(folder / MANIFEST, {"files": files})
     size = sum(file["size"] for file in listed["files"])
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
     if listed["missing"]:
@@ -56,7 +57,9 @@ def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path,
     pull(stage.connection, remote, [file["path"] for file in files], part, stage.say)
     for file in files:
         arrived = part / file["path"]
-        if not is_over and arrived.is_file():  # it may have grown since it was listed
+        if not is_over and not arrived.is_file():
+            continue  # it went away since it was listed
+        if not is_over:  # it may have grown
             file.update(size=arrived.stat().st_size, sha256=sha256_of(arrived))
         elif not _is_here(arrived, file):
             arrived.unlink(missing_ok=True)  # rsync would go on from it for ever

@@ -15,6 +15,9 @@ from modak_ansible.stages.base import Say
 
 _OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
 
+# rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
+_VANISHED = 24
+
 # Shorter transfers are over before anybody wonders.
 _QUIET_SECONDS = 2
 
@@ -34,7 +37,7 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
     destination.mkdir(parents=True, exist_ok=True)
     listed = "\0".join(paths).encode()
     source = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(connection, ["--from0", "--files-from=-", source, f"{destination}/"], say, listed)
+    _rsync(connection, ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"], say, listed)
 
 
 def _remote(connection: Connection) -> str:
@@ -62,7 +65,7 @@ def _rsync(connection: Connection, arguments: list[str], say: Say, listed: bytes
             process.stdin.close()
         _show_progress(process, say)
         errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
-    if process.returncode != 0:
+    if process.returncode not in (0, _VANISHED):
         raise _transfer_error(process.returncode, errors)
 
 

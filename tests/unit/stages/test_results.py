@@ -66,6 +66,7 @@ def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
     stage.record.update(job={"job_id": "7", "state": "RUNNING"})
     with (remote / "output.log").open("a") as log:
         log.write("and more\n")
+    (remote / "models" / "a b;$(id).pt").unlink()
     assert fetch_results(stage).changed
     assert (stage.folder / "results" / "output.log").read_text() == "trained\nand more\n"
     assert json.loads((stage.folder / "results" / "manifest.json").read_text())["files"] == listing(remote)["files"]
