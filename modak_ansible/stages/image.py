@@ -20,15 +20,18 @@ def ensure_image(stage: Stage) -> Outcome:
     arguments = {
         "workspace": stage.plan["target"]["workspace"],
         "image": stage.plan["image"],
-        "site": {**stage.plan["target"]["site"], "otherwise": package_sources()},
+        "site": stage.plan["target"]["site"],
     }
-    answer = stage.call("modak_image", **arguments, action="look" if stage.check else "start")
+    answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
         return Outcome(False, _message(stage.plan, answer), {"image": answer["image"]})
     names = ", ".join(answer["missing"])
     if stage.check:
         return Outcome(True, f"would make {names}")
     began = time.monotonic()
+    # apt and pip are asked only where something is to be built
+    site = {**arguments["site"], "otherwise": package_sources()}
+    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start")
     stage.say(
         f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
     )

@@ -52,9 +52,7 @@ class ImageStore:
         Raises:
             ModakError: the runtime, the rights or the room that the missing layers need are not there.
         """
-        for layer in self._image["layers"]:
-            if layer["kind"] == "file":
-                self._check_given(layer)
+        self.check_given()
         kinds = {layer["kind"] for layer in self.missing()}
         if kinds & {"build", "pull"}:
             self._workspace.require_space(NEEDED_BYTES, "building an image")
@@ -63,6 +61,16 @@ class ImageStore:
             check_fakeroot()
             if any("Bootstrap: debootstrap" in layer["definition"] for layer in self.missing()):
                 self._check_debootstrap()
+
+    def check_given(self) -> None:
+        """Tells whether an image that somebody else put there is the one that is meant.
+
+        Raises:
+            ModakError: it is not there, or has another checksum.
+        """
+        for layer in self._image["layers"]:
+            if layer["kind"] == "file":
+                self._check_given(layer)
 
     def start(self) -> bool:
         """Begins to make what is missing; False when that is going on already."""

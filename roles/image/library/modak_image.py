@@ -49,6 +49,8 @@ def main():
 
 def act(store, module):
     started = False
+    if module.params["action"] == "look" and not module.check_mode:
+        store.check_given()
     if module.params["action"] == "start":
         store.check()
         if store.missing() and not module.check_mode:
