@@ -27,6 +27,7 @@ class Base(Model):
     python: str = Field(description="the version of its Python, as major.minor")
     packages: tuple[str, ...] = Field(description="Debian packages")
     licence: str
+    remark: str = Field(default="", description="what a user should know, such as that the release left the mirrors")
 
 
 class Entry(Model):
@@ -38,9 +39,18 @@ class Entry(Model):
     origin: Literal["pip", "hub", "opt-build"]
     compilers: tuple[str, ...] = ()
     architectures: tuple[str, ...] = Field(description="archspec names; a processor needs one of them or a descendant")
+    features: tuple[str, ...] = Field(
+        default=(), description="what the processor must have besides, as archspec names it"
+    )
     accelerator: str | None = None
-    base: str
-    requirements: tuple[str, ...] = Field(description="what pip installs, pinned")
+    base: str = Field(default="", description="none for an image of a hub")
+    source: str = Field(default="", description="the image of a hub, such as docker://tensorflow/tensorflow:1.14.0-py3")
+    python: str = Field(default="", description="the interpreter in an image of a hub")
+    packages: tuple[str, ...] = Field(default=(), description="Debian packages besides the base's")
+    libraries: tuple[str, ...] = Field(
+        default=(), description="what is compiled for the target's processor: names of recipes/libraries"
+    )
+    requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
     index: str = Field(
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )
@@ -48,7 +58,12 @@ class Entry(Model):
     thread_variables: tuple[str, ...] = Field(
         default=(), description="environment variables that hold the number of threads"
     )
+    environment: dict[str, str] = Field(default={}, description="what a process needs to use it, such as a backend")
     probe: str = Field(description="Python that ends with success when the build works on the processor it runs on")
+    refusals: dict[str, str] = Field(
+        default={}, description="why its probe failed, by archspec name of the processor; plans take another there"
+    )
+    untried: str = Field(default="", description="why nobody has built it yet, where that is so")
     provenance: str
     licence: str
 

@@ -51,6 +51,7 @@ class Optimisation(Model):
 
     objective: str = "time"
     numerics: str = "same"
+    entry: str = Field(default="", description="the catalogue entry to take; empty leaves the choice")
     build: str = "any"
     compiler: str = "any"
     allocator: str = "any"

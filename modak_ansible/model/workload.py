@@ -1,0 +1,35 @@
+"""A workload: the scripts that do one piece of work with different frameworks, and the switches that each knows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+
+
+class WorkloadScript(Model):
+    """The script for some frameworks."""
+
+    framework: str = Field(description="as in the catalogue's entries, or any")
+    versions: str = Field(default="", description="of the framework, such as >=2.16 or <2; empty for all")
+    script: str = Field(description="its name in the workload's folder")
+    switches: dict[str, tuple[str, ...]] = Field(
+        default={}, description="values by the name of the script's option, with _ for -; the first is the default"
+    )
+
+
+class Workload(Model):
+    """What a folder of benchmarks/ holds, as its workload.yaml says."""
+
+    name: str = Field(description="the folder's name")
+    title: str
+    kind: Literal["training", "infrastructure"]
+    dataset: bool = Field(default=False, description="whether it reads the blueprint's dataset")
+    nodes: int = Field(default=1, description="that it needs at least")
+    parameters: int | None = Field(default=None, description="trainable ones, which every script counts")
+    gflop_per_image: float | None = Field(
+        default=None, description="GFLOP of one training step for each image: forward and backward"
+    )
+    scripts: tuple[WorkloadScript, ...]
