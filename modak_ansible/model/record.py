@@ -8,7 +8,7 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 
-SCHEMA = "modak.record/1"
+SCHEMA: Literal["modak.record/1"] = "modak.record/1"
 
 
 class RecordedImage(Model):
