@@ -1,0 +1,1 @@
+"""Benchmarks: suites of trainings are run through the scheduler, recorded, compared and reported."""
