@@ -3,6 +3,7 @@
 import common
 import numpy as np
 import torch
+from dataset import batches
 from recorder import Recorder
 from torch import nn
 from torch.nn import functional
@@ -74,8 +75,8 @@ def images_as_tensor(images: np.ndarray) -> torch.Tensor:
 
 def main() -> None:
     """Trains and measures, as the command line asks."""
-    arguments = common.parse_arguments("PyTorch")
-    recorder = Recorder(arguments, "PyTorch", {"torch": torch.__version__})
+    arguments = common.parse_arguments("PyTorch", {})
+    recorder = Recorder(common.WORKLOAD, arguments, "PyTorch", [("torch", torch.__version__)])
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)  # the dropout's
 
@@ -88,11 +89,11 @@ def main() -> None:
     set_weights(model, arguments.seed)
     optimizer = torch.optim.Adadelta(model.parameters(), lr=arguments.learning_rate, rho=common.RHO, eps=common.EPSILON)
 
-    recorder.training_begins(data, sum(p.numel() for p in model.parameters() if p.requires_grad))
+    common.begin(recorder, data, sum(p.numel() for p in model.parameters() if p.requires_grad))
     for epoch in range(arguments.epochs):
         model.train()
         recorder.epoch_begins()
-        for batch in common.batches(len(images), arguments.batch_size, arguments.seed, epoch):
+        for batch in batches(len(images), arguments.batch_size, arguments.seed, epoch):
             loss = train_step(model, optimizer, images[batch], labels[batch])
             recorder.step_ends(loss.item(), len(batch))
         recorder.evaluation_begins()

@@ -12,6 +12,7 @@ import common
 import keras
 import numpy as np
 import tensorflow as tf
+from dataset import batches
 from keras import layers
 from recorder import Recorder
 
@@ -58,9 +59,9 @@ class Steps(keras.callbacks.Callback):
 
 def main() -> None:
     """Trains and measures, as the command line asks."""
-    arguments = common.parse_arguments("TensorFlow")
-    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
-    recorder = Recorder(arguments, "TensorFlow", versions)
+    arguments = common.parse_arguments("TensorFlow", {})
+    versions = [("tensorflow", tf.__version__), ("keras", keras.__version__)]
+    recorder = Recorder(common.WORKLOAD, arguments, "TensorFlow", versions)
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
     keras.utils.set_random_seed(arguments.seed)  # the dropout's
@@ -79,17 +80,17 @@ def main() -> None:
         jit_compile=False,
     )
 
-    recorder.training_begins(data, sum(int(np.prod(w.shape)) for w in model.trainable_weights))
+    common.begin(recorder, data, sum(int(np.prod(w.shape)) for w in model.trainable_weights))
     for epoch in range(arguments.epochs):
         recorder.epoch_begins()
-        batches = common.batches(len(images), arguments.batch_size, arguments.seed, epoch)
-        order = np.concatenate(batches)
+        steps = batches(len(images), arguments.batch_size, arguments.seed, epoch)
+        order = np.concatenate(steps)
         model.fit(
             images[order],
             labels[order],
             batch_size=arguments.batch_size,
             shuffle=False,  # the order is a shuffled one already, the same for every framework
-            callbacks=[Steps(recorder, batches)],
+            callbacks=[Steps(recorder, steps)],
             verbose=0,
         )
         recorder.evaluation_begins()

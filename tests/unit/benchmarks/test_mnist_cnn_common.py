@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import common
+import dataset
 import numpy as np
 import pytest
 
@@ -136,14 +137,14 @@ def test_images_without_labels_and_labels_without_images(tmp_path: Path, kind: s
 
 
 def test_each_epoch_sees_every_image_once_in_an_order_of_its_own() -> None:
-    first, second = common.batches(300, 128, seed=1, epoch=0), common.batches(300, 128, seed=1, epoch=1)
+    first, second = dataset.batches(300, 128, seed=1, epoch=0), dataset.batches(300, 128, seed=1, epoch=1)
     assert [len(batch) for batch in first] == [128, 128, 44]
     assert sorted(np.concatenate(first).tolist()) == list(range(300))
     assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
 
 
 def test_order_is_the_same_in_every_version_of_numpy() -> None:
-    order = np.concatenate(common.batches(10, 4, seed=1, epoch=0))
+    order = np.concatenate(dataset.batches(10, 4, seed=1, epoch=0))
     assert order.tolist() == [2, 9, 8, 3, 6, 7, 1, 4, 0, 5]
 
 
@@ -174,9 +175,9 @@ def command_line(monkeypatch: pytest.MonkeyPatch):
 
 def test_defaults_are_the_papers(command_line) -> None:
     command_line("--data", "mnist")
-    arguments = common.parse_arguments("PyTorch")
+    arguments = common.parse_arguments("PyTorch", {})
     assert (arguments.epochs, arguments.batch_size, arguments.learning_rate, arguments.dropout) == (12, 128, 1.0, 1.0)
-    assert (arguments.metrics, arguments.limit) == (Path("metrics.json"), None)
+    assert (arguments.metrics, arguments.images) == ("metrics.json", None)
     assert arguments.threads >= 1
 
 
@@ -188,11 +189,11 @@ def test_the_environment_speaks_where_the_command_line_does_not(
     monkeypatch.setenv("MODAK_METRICS", "/home/metrics.json")
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     command_line()
-    arguments = common.parse_arguments("PyTorch")
-    assert (arguments.data, arguments.metrics) == ("/scratch/mnist", Path("/home/metrics.json"))
+    arguments = common.parse_arguments("PyTorch", {})
+    assert (arguments.data, arguments.metrics) == ("/scratch/mnist", "/home/metrics.json")
     assert arguments.threads == expected
     command_line("--data", "here", "--threads", "7")
-    arguments = common.parse_arguments("PyTorch")
+    arguments = common.parse_arguments("PyTorch", {})
     assert (arguments.data, arguments.threads) == ("here", 7)
 
 
@@ -203,7 +204,7 @@ def test_without_a_number_of_threads_the_cores_count(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 5, 6})
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     command_line("--data", "mnist")
-    assert common.parse_arguments("PyTorch").threads == 3
+    assert common.parse_arguments("PyTorch", {}).threads == 3
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_without_a_number_of_threads_the_cores_count(
 def test_impossible_arguments(command_line, capsys: pytest.CaptureFixture[str], words: tuple, message: str) -> None:
     command_line(*words)
     with pytest.raises(SystemExit) as raised:
-        common.parse_arguments("PyTorch")
+        common.parse_arguments("PyTorch", {})
     assert raised.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -232,6 +233,6 @@ def test_unusable_data_ends_the_script_with_one_line(
 ) -> None:
     command_line("--data", str(tmp_path / "nowhere"))
     with pytest.raises(SystemExit) as raised:
-        common.load_data(common.parse_arguments("PyTorch"))
+        common.load_data(common.parse_arguments("PyTorch", {}))
     assert raised.value.code == 2
     assert capsys.readouterr().err == f"error: {tmp_path}/nowhere: no such folder\n"
