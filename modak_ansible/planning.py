@@ -11,6 +11,7 @@ from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.plan import Plan, digest_of
+from modak_ansible.model.request import Request
 from modak_ansible.planner import CannotPlan, make_plan
 from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.resources import resource_problems
@@ -80,6 +81,24 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
     mistakes.raise_if_any()
     related = blueprint.related.get(node, []) if blueprint else []
     return plan_blueprint(path, inputs, related[0]) if related else None
+
+
+def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Request:
+    """What a training of a blueprint asks for, the first one unless another is named; it is not planned.
+
+    Its target and dataset serve whoever plans something else for the same machine, by ``model_copy``.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: the blueprint has no such training.
+    """
+    mistakes = Mistakes()
+    blueprint = read_blueprint(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    requests = {each.training: each for each in (blueprint.requests if blueprint else [])}
+    if not requests or training not in (None, *requests):
+        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=nearest(training or "", requests))
+    return requests[training] if training else next(iter(requests.values()))
 
 
 def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan]:
