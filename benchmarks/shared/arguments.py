@@ -95,7 +95,7 @@ def training_parser(description, switches, epochs=12, batch_size=128, learning_r
         "--threads",
         metavar="N",
         type=number(int, 1),
-        default=_threads(),
+        default=default_threads(),
         help="threads that compute (default: $OMP_NUM_THREADS, or the cores that the process may use; now %(default)s)",
     )
     add(
@@ -137,7 +137,8 @@ def number(kind, lowest, highest=float("inf")):
     return convert
 
 
-def _threads():
+def default_threads():
+    """Returns the first number of $OMP_NUM_THREADS, or that of the cores that this process may use."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if first.isdigit() and int(first):
         return int(first)

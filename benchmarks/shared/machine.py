@@ -11,6 +11,7 @@ import platform
 import time
 
 clock = getattr(time, "perf_counter", time.time)  # seconds; Python 2.7 has no better one than time.time
+_IMPORTED = time.time()
 
 
 def process_started():
@@ -27,6 +28,18 @@ def process_started():
     except IOError:
         return now
     return now - age
+
+
+def launch_seconds():
+    """Returns the seconds from the job script's command, which may start a container, to the import of this module.
+
+    The kernel does not know them: a process begins before it executes the container's runtime, and then Python. None
+    outside of a job.
+    """
+    try:
+        return round(_IMPORTED - float(os.environ["MODAK_LAUNCHED"]), 3)
+    except (KeyError, ValueError):
+        return None
 
 
 def load_average():

@@ -20,6 +20,7 @@ import machine
 import numpy as np
 from arguments import give_up
 from machine import clock
+from output import say, write_atomically
 
 SCHEMA = "modak.metrics/1"
 PROGRESS_INTERVAL = 10  # seconds between the lines of a long epoch
@@ -195,25 +196,6 @@ class Recorder(object):
         self.metrics["seconds"] = dict(self.seconds, total=_elapsed())
         self.metrics["peak_memory_bytes"] = usage.ru_maxrss * 1024  # Linux counts in KiB
         write_atomically(str(self.arguments.metrics), json.dumps(self.metrics, indent=2, allow_nan=False) + "\n")
-
-
-def say(line):
-    """Prints a line at once, whatever the output is and in whatever Python."""
-    sys.stdout.write(line if isinstance(line, str) else line.encode("utf-8"))
-    sys.stdout.write("\n")
-    sys.stdout.flush()
-
-
-def write_atomically(path, text):
-    """Replaces a file in one step, so that whoever reads it, even after a killed run, finds it whole."""
-    unfinished = "%s.%s.tmp" % (path, os.getpid())
-    try:
-        with open(unfinished, "w") as file:
-            file.write(text)
-        os.rename(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.unlink(unfinished)
 
 
 def _elapsed():

@@ -48,6 +48,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     MODAK_DATASET="$dataset"
     "$image/bin/python"

@@ -55,6 +55,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     python3
     train.py

@@ -61,6 +61,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     /opt/venv/bin/python
     train.py

@@ -87,6 +87,7 @@ command=(
     env
     PYTHONNOUSERSITE=1
     PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
     MODAK_DATASET="$dataset"
     OMP_NUM_THREADS=4
