@@ -1,7 +1,7 @@
 #!/bin/sh
 # pytorch-2.13-cpu: The PyTorch project's CPU wheels for Linux (manylinux, x86-64), with oneDNN and MKL.
 set -eu
-interpreter=$(command -v python3.11 || command -v python3)
+interpreter=$(command -v python3.13 || command -v python3)
 "$interpreter" -m venv "$1"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 'pandas>=2' ||
     "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6 'pandas>=2'

@@ -83,7 +83,7 @@ def test_a_plan_for_people(blueprint):
     for words in (
         "pytorch-2.13-cpu",
         "not system: every step",
-        "Definition of debian-bookworm",
+        "Definition of debian-trixie",
         "#SBATCH --time",
         "train/train.py ->",
     ):

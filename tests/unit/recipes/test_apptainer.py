@@ -11,7 +11,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.recipes import apptainer
 
 CATALOGUE = load_catalogue()
-BASE = CATALOGUE.bases["debian-bookworm"]
+BASE = CATALOGUE.bases["debian-trixie"]
 ENTRIES = {entry.name: entry for entry in CATALOGUE.entries}
 
 

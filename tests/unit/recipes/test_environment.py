@@ -12,7 +12,7 @@ from modak_ansible.recipes.environment import environment_script
 
 @pytest.mark.parametrize("entry", load_catalogue().entries, ids=lambda entry: entry.name)
 def test_environment(entry, tmp_path):
-    text = environment_script(entry, ["pandas>=2"], "3.11")
+    text = environment_script(entry, ["pandas>=2"], "3.13")
     assert_golden(f"environments/{entry.name}.sh", text)
     path = tmp_path / "environment.sh"
     path.write_text(text)
