@@ -76,9 +76,9 @@ def run_playbook(
     from ansible_runner.utils import signal_handler  # noqa: PLC0415
 
     watcher = _Watcher(listener)
-    is_ended = signal_handler()
-    _end_with_the_terminal()
-    with tempfile.TemporaryDirectory(prefix="modak-run-") as private, _no_leftovers(private):
+    with _own_signals(), tempfile.TemporaryDirectory(prefix="modak-run-") as private, _no_leftovers(private):
+        is_ended = signal_handler()
+        _end_with_the_terminal()
         outcome = ansible_runner.run(
             private_data_dir=private,
             project_dir=str(shipped("playbooks")),
@@ -95,7 +95,7 @@ def run_playbook(
         )
     if watcher.is_unheard:
         raise BrokenPipeError
-    if outcome.status == "canceled":
+    if outcome.status == "canceled" or (is_ended and is_ended()):
         raise KeyboardInterrupt
     if outcome.status != "successful":
         raise watcher.error()
@@ -106,6 +106,19 @@ def _end_with_the_terminal() -> None:
     """A terminal that is closed ends what ran in it, unless that was started with nohup."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Whoever runs several playbooks hears of Ctrl-C between them, too: ansible-runner keeps the handlers it sets."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = [(number, signal.getsignal(number) or signal.SIG_DFL) for number in numbers] if is_main else []
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextmanager

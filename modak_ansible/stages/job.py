@@ -19,6 +19,8 @@ from modak_ansible.target.files import sha256_of
 # What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
 _LINE = 2000
 _DRAIN = 4 << 20
+# How long a job that is measured is left alone; a dropped connection costs no more than this.
+_QUIET_SECONDS = 60
 # The states of a job that may still run; the scheduler of one that is UNKNOWN does not answer.
 LIVING = (*(state.value for state in JobState if not state.is_final), "UNKNOWN")
 
@@ -34,8 +36,10 @@ def deployment_arguments(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_job(stage: Stage, *, wait: bool = True) -> Outcome:
+def run_job(stage: Stage, *, wait: bool = True, quietly: bool = False) -> Outcome:
     """Stages and submits the plan's job unless that was done, and watches it to its end.
+
+    Quietly means that nothing is shown of what it writes, and that looking takes as little of the machine as it can.
 
     Raises:
         ModakError: it cannot be staged, or the scheduler refuses it. How the job itself ended is no error here.
@@ -55,7 +59,7 @@ def run_job(stage: Stage, *, wait: bool = True) -> Outcome:
     situation = answer["situation"]
     stage.record.update(job=situation, undeployed=None)
     if wait and (submitted or situation["state"] in LIVING):
-        situation = _watch(stage, arguments, situation)
+        situation = (_await if quietly else _watch)(stage, arguments, situation)
     return Outcome(submitted, describe(situation), {"situation": situation})
 
 
@@ -114,6 +118,15 @@ def _watch(
         if answer["situation"] and not is_over:
             situation = answer["situation"]
             stage.record.update(job=situation)
+
+
+def _await(stage: Stage, arguments: dict[str, Any], situation: dict[str, Any]) -> dict[str, Any]:
+    while situation["state"] in LIVING:
+        answer = stage.call("modak_job", **arguments, action="await", seconds=_QUIET_SECONDS)
+        situation = answer["situation"]
+        stage.record.update(job=situation)
+    stage.say(describe(situation))
+    return situation
 
 
 def _shown_lines(output: str) -> list[str]:

@@ -290,6 +290,15 @@ class Deployment:
                 return {"situation": known, "output": output, "offset": new_offset}
             time.sleep(0.25)
 
+    def await_end(self, seconds: float) -> Situation:
+        """The situation when the job has ended, or after some seconds; it is seldom looked at, and so not disturbed."""
+        deadline = time.monotonic() + seconds
+        while not (self._state / "finished").exists() and time.monotonic() < deadline:
+            time.sleep(1.0)
+        while not (situation := self.situation()).is_final and time.monotonic() < deadline:
+            time.sleep(1.0)
+        return situation
+
     # --- the end
 
     def cancel(self) -> bool:

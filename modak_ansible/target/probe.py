@@ -16,6 +16,7 @@ from .files import free_bytes
 from .workspace import Workspace
 
 _SMALLEST = 200 * 10**6
+_CPUINFO = ("model name", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
 def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> dict[str, Any]:
@@ -41,14 +42,17 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         )
     names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
     runtime = None if container_runtime == "none" else find_program(*names)
+    cpuinfo = _cpuinfo()
     return {
         "hostname": socket.gethostname(),
         "user": pwd.getpwuid(os.getuid()).pw_name,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": _system(),
-        "processor": _processor(),
+        "processor": cpuinfo.get("model name") or platform.processor(),
+        "cpuinfo": cpuinfo,
         "cores": os.cpu_count(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "workspace": str(workspace.path),
         "free_bytes": free,
         "container_runtime": _version([runtime, "--version"]) if runtime else None,
@@ -67,14 +71,14 @@ def _version(command: list[str]) -> str:
     return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
 
 
-def _processor() -> str:
+def _cpuinfo() -> dict[str, str]:
+    """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
     except OSError:
-        return platform.processor()
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _CPUINFO}
 
 
 def _system() -> str:

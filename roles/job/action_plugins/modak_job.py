@@ -14,7 +14,8 @@ class ActionModule(StageAction):
     def perform(self, stage):
         state = self._task.args.get("state", "present")
         if state == "present":
-            return run_job(stage, wait=bool(self._task.args.get("wait", True)))
+            arguments = self._task.args
+            return run_job(stage, wait=bool(arguments.get("wait", True)), quietly=bool(arguments.get("quietly", False)))
         if state == "followed":
             return follow_job(stage, self._task.args.get("log", "output.log"))
         if state == "absent":

@@ -23,8 +23,9 @@ options:
   action:
     type: str
     required: true
-    choices: [look, stage, submit, watch, remove]
-    description: What to do; watch comes back when there is news, or when its time is over.
+    choices: [look, stage, submit, watch, await, remove]
+    description: >-
+      What to do; watch comes back when there is news, await when the job has ended, or when its time is over.
   plan: {type: dict, description: The plan, to look and to stage.}
   archive: {type: str, description: The name of the archive with the user's files, below the deployments.}
   seen: {type: str, default: '', description: The state that the caller knows.}
@@ -42,7 +43,11 @@ def main():
             "deployment": {"type": "str", "required": True},
             "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
             "job_name": {"type": "str", "required": True},
-            "action": {"type": "str", "required": True, "choices": ["look", "stage", "submit", "watch", "remove"]},
+            "action": {
+                "type": "str",
+                "required": True,
+                "choices": ["look", "stage", "submit", "watch", "await", "remove"],
+            },
             "plan": {"type": "dict"},
             "archive": {"type": "str"},
             "seen": {"type": "str", "default": ""},
@@ -71,6 +76,8 @@ def act(module, params):
     if action == "watch":
         news = deployment.watch(params["seen"], params["offset"], params["seconds"], params["log"])
         return {"changed": False, **news}
+    if action == "await":
+        return {"changed": False, "situation": deployment.await_end(params["seconds"]).as_dict()}
     if action == "remove":
         return remove(deployment)
     return {

@@ -1,0 +1,163 @@
+"""Variants held against the first of their group: medians, spread, and ratios paired by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from modak_ansible.measuring.statistics import Ratio, Summary, paired_ratio, summary
+from modak_ansible.model.record import Record, TrainingResult
+
+BlockKey = tuple[str, int]  # the suite's digest, the round
+
+
+@dataclass(frozen=True)
+class Line:
+    """One variant.
+
+    Attributes:
+        steady: seconds of a steady epoch, the median of each run.
+        images_per_second: of a steady epoch.
+        ratio: its steady seconds by those of the group's first variant; None for that one, and where no round has both.
+        parts: seconds of what is no steady epoch: the first epoch's excess, the imports, the compilation.
+        left_out: how many runs do not count, by how they ended.
+        reason: of the newest run that does not count.
+    """
+
+    variant: str
+    steady: Summary | None = None
+    images_per_second: Summary | None = None
+    ratio: Ratio | None = None
+    parts: dict[str, Summary] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it may be as fast as the first one: the interval of the ratio covers 1, or there is none."""
+        if self.ratio is None:
+            return False
+        return self.ratio.low is None or self.ratio.high is None or self.ratio.low <= 1 <= self.ratio.high
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity of the infrastructure, of one variant: all samples of all its runs."""
+
+    variant: str
+    name: str
+    about: str
+    unit: str
+    values: Summary
+
+
+@dataclass(frozen=True)
+class Table:
+    """A group of a suite on one target."""
+
+    suite: str
+    group: str
+    target: str
+    workload: str
+    lines: tuple[Line, ...]
+    quantities: tuple[Quantity, ...]
+
+
+def newest(records: Iterable[Record]) -> list[Record]:
+    """What counts: of every suite the text that was run last, and of every round its last beginning."""
+    known = list(records)
+    digests = {record.suite: record.suite_digest for record in known}
+    current = [each for each in known if each.suite_digest == digests[each.suite]]
+    last: dict[tuple[str, str, int], int] = {}
+    for each in current:
+        if each.plan:
+            key = (each.suite, each.group, each.round)
+            last[key] = max(last.get(key, 0), each.attempt)
+    return [each for each in current if not each.plan or each.attempt == last[each.suite, each.group, each.round]]
+
+
+def compare(records: Iterable[Record]) -> list[Table]:
+    """A table for every group and target, in the order of the records."""
+    found: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in newest(records):
+        found.setdefault((record.suite, record.group, record.target.name, record.workload), []).append(record)
+    return [
+        Table(*key, lines=_lines(members), quantities=tuple(_quantities(members))) for key, members in found.items()
+    ]
+
+
+def _lines(records: list[Record]) -> tuple[Line, ...]:
+    runs = _by_variant(records)
+    baseline = next(iter(runs.values()))
+    return tuple(_line(name, members, baseline) for name, members in runs.items())
+
+
+def _by_variant(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs by variant, in the suite's own order: that of the first round, for later ones are reversed.
+
+    A variant that never ran has the place 1, behind the one that did.
+    """
+    ordered = sorted(records, key=lambda each: (each.round % 2 == 0, each.round, not each.plan, each.position))
+    found: dict[str, list[Record]] = {}
+    for each in ordered:
+        found.setdefault(each.variant, []).append(each)
+    return found
+
+
+def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
+    measured = [each.training for each in runs if each.outcome == "measured" and each.training]
+    ignored = [each for each in runs if each.outcome != "measured"]
+    outcomes = [each.outcome for each in ignored]
+    own = _steady(runs)
+    parts = {title: [value for each in measured if (value := part(each)) is not None] for title, part in PARTS.items()}
+    rates = [
+        rate for each in measured if (rate := _median(epoch.images_per_second for epoch in each.steady)) is not None
+    ]
+    return Line(
+        variant=name,
+        steady=summary(own.values()) if own else None,
+        images_per_second=summary(rates) if rates else None,
+        ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
+        parts={title: summary(values) for title, values in parts.items() if values},
+        left_out={each: outcomes.count(each) for each in dict.fromkeys(outcomes)},
+        reason=ignored[-1].reason if ignored else "",
+    )
+
+
+def _steady(runs: list[Record]) -> dict[BlockKey, float]:
+    """Seconds of a steady epoch by round."""
+    medians = {
+        (each.suite_digest, each.round): _median(epoch.seconds for epoch in each.training.steady)
+        for each in runs
+        if each.outcome == "measured" and each.training
+    }
+    return {block: value for block, value in medians.items() if value is not None}
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return summary(known).median if known else None
+
+
+def _excess(result: TrainingResult) -> float | None:
+    """What the first epoch took longer than a steady one: the tracing, and the filling of caches."""
+    steady = _median(each.seconds for each in result.steady)
+    return None if steady is None else result.epochs[0].seconds - steady
+
+
+PARTS: dict[str, Callable[[TrainingResult], float | None]] = {
+    "first epoch": _excess,
+    "import": lambda result: result.seconds.imports,
+    "compile": lambda result: result.seconds.compile,
+}
+
+
+def _quantities(records: list[Record]) -> Iterable[Quantity]:
+    samples: dict[tuple[str, str, str, str], list[float]] = {}
+    for name, runs in _by_variant(records).items():
+        for each in (run for run in runs if run.outcome == "measured"):
+            for measure in each.measures:
+                about = ", ".join(f"{key} {value}" for key, value in sorted(measure.about.items()))
+                samples.setdefault((name, measure.name, about, measure.unit), []).extend(measure.samples)
+    for (variant, name, about, unit), values in samples.items():
+        yield Quantity(variant, name, about, unit, summary(values))

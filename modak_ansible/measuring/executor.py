@@ -1,0 +1,124 @@
+"""Carries runs out: through the project's own playbooks, and with nothing left behind on the target."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from modak_ansible.deployment import PlaybookError, PlaybookRun, run_playbook
+from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
+from modak_ansible.measuring.processor import architecture_of
+from modak_ansible.planning import Planned
+from modak_ansible.target.files import read_json
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        metrics: what it measured; None where it left nothing whole.
+        job: the scheduler's word, as the job stage notes it.
+        problem: why it failed; empty when it did not.
+    """
+
+    metrics: dict[str, Any] | None
+    job: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+class Executor(Protocol):
+    """Who carries runs out."""
+
+    def look(self, planned: Planned) -> dict[str, Any]:
+        """What the target says of itself; brings the data there, too."""
+
+    def prepare(self, planned: Planned) -> None:
+        """Has the plan's image on the target; raises ModakError where it cannot be made, or is refused."""
+
+    def run(self, planned: Planned) -> Outcome:
+        """Runs a job to its end, and leaves nothing of it on the target."""
+
+    def end(self, planned: Planned) -> None:
+        """Ends a job that was interrupted, and leaves nothing of it on the target."""
+
+
+class PlaybookExecutor:
+    """Runs the project's playbooks.
+
+    Args:
+        say: shows a line of progress.
+    """
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def look(self, planned: Planned) -> dict[str, Any]:
+        with _forgotten(planned):
+            facts: dict[str, Any] = self._play("probe", planned).results["modak_probe"]["facts"]
+            if planned.plan.dataset:
+                self._play("dataset", planned, _Teller(self._say))
+        return {**facts, "architecture": architecture_of(facts["machine"], facts["cpuinfo"])}
+
+    def prepare(self, planned: Planned) -> None:
+        with _forgotten(planned):
+            self._play("image", planned, _Teller(self._say))
+
+    def run(self, planned: Planned) -> Outcome:
+        problem = ""
+        try:
+            self._play("measure", planned)
+        except TargetUnreachable:
+            raise
+        except ModakError as error:
+            problem = error.message
+        job = (read_json(planned.folder / "state.json") or {}).get("job") or {}
+        metrics = read_json(planned.folder / "results" / "metrics.json")
+        if not problem and not (metrics and metrics.get("finished")):
+            problem = "the run left no whole metrics.json"
+        if not problem:
+            shutil.rmtree(planned.folder, ignore_errors=True)
+        return Outcome(metrics, job, problem)
+
+    def end(self, planned: Planned) -> None:
+        self._play("undeploy", planned)
+        shutil.rmtree(planned.folder, ignore_errors=True)
+
+    def _play(self, playbook: str, planned: Planned, listener: _Teller | None = None) -> PlaybookRun:
+        folder = planned.save()
+        try:
+            return run_playbook(playbook, {"modak_plan": str(folder / "plan.json")}, listener)
+        except PlaybookError as error:
+            if error.exit_code == TARGET_UNREACHABLE:
+                raise TargetUnreachable(error.message, hint=error.hint) from error
+            raise
+
+
+class _Teller:
+    """Passes on what a build says of itself."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def progress(self, stage: str, text: str) -> None:
+        self._say(f"{stage}: {text}")
+
+    def task(self, name: str) -> None:
+        """Names of tasks are of no interest here."""
+
+    def finished(self, action: str, result: dict[str, Any]) -> None:
+        """What a stage amounts to is said by whoever asked for it."""
+
+
+@contextmanager
+def _forgotten(planned: Planned) -> Iterator[None]:
+    """A plan that only prepares is no deployment to be listed, however it ends."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(planned.folder, ignore_errors=True)

@@ -1,0 +1,66 @@
+"""How busy others keep the machine, before and during a run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from modak_ansible.connection import TESTBED
+from modak_ansible.measuring.executor import Say
+from modak_ansible.model.record import Record
+from modak_ansible.model.target import Target
+
+# Cores that others may keep busy while a run is measured: more than a system's own housekeeping and the controller that
+# waits for the job (0.02 of a core on the machine of the testbed), and far less than a busy neighbour, who doubled the
+# time of an epoch (optimisations/wait_policy.md).
+THRESHOLD = 0.25
+_LOOK_SECONDS = 2.0
+_PAUSE_SECONDS = 5.0
+
+
+def is_this_machine(target: Target) -> bool:
+    """Whether the target's processor is also this machine's, so that its load is known before a job runs there."""
+    return target.local or target.address in (TESTBED, "localhost")
+
+
+def busy_cores(seconds: float = _LOOK_SECONDS) -> float | None:
+    """How many cores of this machine are kept busy for some seconds; None where the kernel does not say."""
+    before = _busy_jiffies()
+    time.sleep(seconds)
+    after = _busy_jiffies()
+    if before is None or after is None:
+        return None
+    return (after - before) / (os.sysconf("SC_CLK_TCK") * seconds)
+
+
+def wait_until_quiet(patience: float, say: Say, look: Callable[[], float | None] = busy_cores) -> None:
+    """Waits, for some seconds at most, until this machine has nothing else to do; says so when it waits."""
+    deadline = time.monotonic() + patience
+    said = False
+    while patience > 0 and (busy := look()) is not None and busy > THRESHOLD:
+        if time.monotonic() >= deadline:
+            say(f"the machine is still busy ({busy:.1f} cores); going on, and what is disturbed will be known")
+            return
+        if not said:
+            say(f"the machine is busy ({busy:.1f} cores): waiting until it is quiet, {patience:.0f} s at most")
+            said = True
+        time.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
+
+
+def disturbance(record: Record) -> str:
+    """Why a run does not count as undisturbed; empty when it does, or when nobody knows."""
+    cores = record.load.foreign_cores
+    if cores is None or cores <= THRESHOLD:
+        return ""
+    return f"others kept {cores:.2f} cores busy while it ran, more than {THRESHOLD}"
+
+
+def _busy_jiffies() -> int | None:
+    try:
+        fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    except OSError:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+    return user + nice + system + irq + softirq + steal

@@ -1,0 +1,148 @@
+"""From a variant to the plan of one run: the target and the data of a blueprint, the work of a workload."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from modak_ansible.blueprint.files import code_files
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.measuring.processor import is_family
+from modak_ansible.measuring.switches import optimisation_of, script_switches, target_for
+from modak_ansible.measuring.variants import Variant
+from modak_ansible.measuring.workloads import workloads_folder
+from modak_ansible.model.application import Application, SourceFile
+from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.request import Request
+from modak_ansible.model.suite import Suite
+from modak_ansible.model.target import Target
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import Planned, request_of
+from modak_ansible.project import blueprint_state, known_testbed
+
+# What makes every run a deployment of its own, and is of no meaning to a script.
+RUN_VARIABLE = "MODAK_BENCH_RUN"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A target of a suite, and what is known of it.
+
+    Attributes:
+        blueprint: whose target and dataset are used.
+        request: what its first training asks for, with paths that hold from anywhere.
+        architecture: archspec name of its processor; empty before it was looked at.
+    """
+
+    blueprint: Path
+    request: Request
+    architecture: str = ""
+
+    @property
+    def state(self) -> Path:
+        return blueprint_state(self.blueprint)
+
+
+def place_of(blueprint: Path, inputs: Inputs) -> Place:
+    """The place that a blueprint describes.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    request = request_of(blueprint, inputs)
+    folder = blueprint.resolve().parent
+    update = {"target": _settled(request.target, folder), "dataset": _found(request.dataset, folder)}
+    return Place(blueprint, request.model_copy(update=update))
+
+
+def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Planned:
+    """The plan of one run.
+
+    Args:
+        suite: that it belongs to.
+        variant: what is run.
+        place: where.
+        run: its name; a new one unless it is given.
+
+    Raises:
+        CannotPlan: the target or the catalogue cannot give what the variant asks for.
+    """
+    plan = make_plan(_request(suite, variant, place, run or uuid.uuid4().hex))
+    # stages look for the user's files beside the blueprint, and here these are the workload's
+    beside = workloads_folder() / variant.workload.name / "workload.yaml"
+    return Planned(plan, beside, place.state, known_testbed(place.state))
+
+
+def _request(suite: Suite, variant: Variant, place: Place, run: str) -> Request:
+    base = place.request
+    resources = base.resources.model_copy(
+        update={
+            "nodes": variant.nodes,
+            "processes_per_node": 1,
+            "accelerators": 1 if variant.entry.accelerator else 0,
+            "exclusive": True,
+            "walltime": suite.walltime,
+        }
+    )
+    return Request(
+        blueprint=f"bench-{suite.name}",
+        training=variant.group,
+        application=_application(variant, run),
+        resources=resources,
+        optimisation=optimisation_of(variant.settings, variant.entry.name),
+        target=target_for(variant.settings, _target(variant, place)),
+        dataset=base.dataset if variant.workload.dataset else None,
+    )
+
+
+def _application(variant: Variant, run: str) -> Application:
+    options = {**variant.arguments, **script_switches(variant.settings)}
+    words = {"true": True, "false": False}
+    return Application(
+        name=f"{variant.workload.name}-{variant.group}",
+        framework=variant.entry.framework,
+        version=variant.entry.version,
+        script=variant.script,
+        files=_files(variant.workload.name),
+        arguments=tuple((name.replace("_", "-"), words.get(value, value)) for name, value in options.items()),
+        environment=((RUN_VARIABLE, run),),
+    )
+
+
+def _target(variant: Variant, place: Place) -> Target:
+    """The target; with the processor that was found there where a build depends on it and the blueprint says nothing.
+
+    Other builds are planned as the blueprint has it: the name of the processor is part of an image's digest, and the
+    image that users of the target have is the one to be measured.
+    """
+    target, entry = place.request.target, variant.entry
+    depends = entry.libraries or entry.features or entry.refusals or not all(map(is_family, entry.architectures))
+    if not (depends and place.architecture and is_family(target.processor.architecture)):
+        return target
+    processor = target.processor.model_copy(update={"architecture": place.architecture})
+    return target.model_copy(update={"processor": processor})
+
+
+@cache
+def _files(workload: str) -> tuple[SourceFile, ...]:
+    return tuple(code_files(workloads_folder() / workload, None, is_blueprint=False))
+
+
+def _settled(target: Target, folder: Path) -> Target:
+    if not target.identity_file:
+        return target
+    return target.model_copy(update={"identity_file": str(folder / Path(target.identity_file).expanduser())})
+
+
+def _found(dataset: Dataset | None, folder: Path) -> Dataset | None:
+    if dataset is None:
+        return None
+    sources = [
+        each.model_copy(update={"location": str(folder / Path(each.location).expanduser())})
+        if each.kind == "folder"
+        else each
+        for each in dataset.sources
+    ]
+    return dataset.model_copy(update={"sources": tuple(sources)})

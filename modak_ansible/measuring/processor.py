@@ -1,0 +1,53 @@
+"""The archspec name of a target's processor, from what its own kernel says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import archspec.cpu
+from archspec.cpu.detect import COMPATIBILITY_CHECKS, TARGETS_JSON, partial_uarch
+
+
+def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
+    """The newest microarchitecture whose features a processor has.
+
+    Args:
+        machine: its family as the kernel names it, such as x86_64.
+        cpuinfo: the first block of its /proc/cpuinfo; vendor_id and flags of an x86-64, CPU implementer, CPU part and
+            Features of an ARM.
+
+    Returns:
+        The family itself where archspec knows no more.
+    """
+    check = COMPATIBILITY_CHECKS.get(machine)
+    if check is None:
+        return machine
+    info = _information(machine, cpuinfo)
+    candidates = [each for each in archspec.cpu.TARGETS.values() if each.family.name == machine and check(info, each)]
+    generic = max((each for each in candidates if each.vendor == "generic"), key=_rank, default=None)
+    if generic is None:
+        return machine
+    of_part = [each for each in candidates if info.cpu_part and each.cpu_part == info.cpu_part]
+    better = [each for each in of_part or candidates if each > generic]
+    name: str = max(better, key=_rank, default=generic).name
+    return name
+
+
+def is_family(architecture: str) -> bool:
+    """Whether an archspec name says the family only, which leaves the processor open."""
+    known = archspec.cpu.TARGETS.get(architecture)
+    return known is not None and known.family.name == architecture
+
+
+def _information(machine: str, cpuinfo: Mapping[str, str]) -> Any:
+    if machine == "aarch64":
+        code = cpuinfo.get("CPU implementer", "")
+        vendor = TARGETS_JSON["conversions"]["arm_vendors"].get(code, code or "generic")
+        features = set(cpuinfo.get("Features", "").split())
+        return partial_uarch(vendor=vendor, features=features, cpu_part=cpuinfo.get("CPU part", ""))
+    return partial_uarch(vendor=cpuinfo.get("vendor_id", "generic"), features=set(cpuinfo.get("flags", "").split()))
+
+
+def _rank(candidate: Any) -> tuple[int, int]:
+    return len(candidate.ancestors), len(candidate.features)

@@ -1,0 +1,59 @@
+"""One line a run, with what it measured and how long the rest may take."""
+
+from __future__ import annotations
+
+import time
+
+from modak_ansible.measuring.executor import Say
+from modak_ansible.measuring.statistics import summary
+from modak_ansible.model.quantities import format_seconds
+from modak_ansible.model.record import Record
+
+
+class Progress:
+    """Counts the runs of a suite.
+
+    Args:
+        runs: how many there will be, should none be repeated.
+        say: shows a line.
+    """
+
+    def __init__(self, runs: int, say: Say) -> None:
+        self._runs = runs
+        self._say = say
+        self._ended = 0
+        self._took: list[float] = []
+        self._began = time.monotonic()
+
+    def begins(self) -> None:
+        """A job is about to run."""
+        self._began = time.monotonic()
+
+    def ended(self, record: Record, rounds: int) -> None:
+        """Shows what a run amounts to."""
+        self._ended += record.outcome != "disturbed"
+        if record.plan:
+            self._took.append(time.monotonic() - self._began)
+        left = max(0, self._runs - self._ended)
+        estimate = format_seconds(left * summary(self._took).median) if self._took and left else ""
+        self._say(
+            f"{record.group}  {record.variant}  round {record.round}/{rounds}  {result(record)}"
+            + (f"  (about {estimate} left)" if estimate else "")
+        )
+
+
+def result(record: Record) -> str:
+    """What a run measured, in a few words; or why it did not."""
+    if record.outcome in ("failed", "refused"):
+        return f"{record.outcome}: {record.reason.splitlines()[0]}"
+    words = "; ".join(_measures(record))
+    if record.training and (epochs := record.training.steady or record.training.epochs):
+        seconds = summary(each.seconds for each in epochs).median
+        rate = summary(each.images_per_second for each in epochs).median
+        words = f"{seconds:.3g} s an epoch, {rate:.4g} images/s"
+    return f"{words}  disturbed: {record.reason}" if record.outcome == "disturbed" else words
+
+
+def _measures(record: Record) -> list[str]:
+    found = [f"{each.name} {summary(each.samples).median:.4g} {each.unit}" for each in record.measures]
+    return [*found[:3], *(["..."] if len(found) > 3 else [])]
