@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import nearest
+from modak_ansible.layers import image_of
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import (
     Choice,
-    Layer,
     Plan,
     PlannedDataset,
     PlannedImage,
@@ -15,6 +17,7 @@ from modak_ansible.model.plan import (
     Staged,
     digest_of,
 )
+from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations import optimisations
@@ -29,8 +32,13 @@ _DIGITS_LABEL = "drawn digits, not MNIST"
 _DIGITS_SIZE = 5 * 10**6
 
 
-def make_plan(request: Request, catalogue: Catalogue | None = None) -> Plan:
-    """The plan for a request; the same request gives the same plan, to the byte.
+def make_plan(request: Request, catalogue: Catalogue | None = None, refusals: Sequence[Refusal] = ()) -> Plan:
+    """The plan for a request; the same request, catalogue and refusals give the same plan, to the byte.
+
+    Args:
+        request: what is asked for.
+        catalogue: what is known; the one that ships without it.
+        refusals: builds that failed their probe before, and where.
 
     Raises:
         CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
@@ -40,10 +48,10 @@ def make_plan(request: Request, catalogue: Catalogue | None = None) -> Plan:
         raise problem
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
-    draft = Draft(request, catalogue, partition, cores_per_process(request, partition))
+    draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
     choices = [choice for choice in (each.decide(draft) for each in optimisations()) if choice]
     _check_numerics(request, choices)
-    image = _image(draft)
+    image = image_of(draft.entry, request.image, request.application.requirements, request.target, catalogue)
     dataset = _dataset(draft)
     job = _job(draft)
     job = job.model_copy(update={"script": render_script(job, _script_parts(draft, image, dataset))})
@@ -140,85 +148,6 @@ def _dataset(draft: Draft) -> PlannedDataset | None:
         size=dataset.size,
         staging=draft.staging,
     )
-
-
-# --- the image
-
-
-def _image(draft: Draft) -> PlannedImage:
-    target = draft.request.target
-    if draft.request.image:
-        layers, python = _given_layers(draft)
-    elif draft.in_container:
-        from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
-
-        layers, python = _built_layers(draft), PYTHON
-    else:
-        layers, python = [_environment_layer(draft)], "bin/python"
-    top = layers[-1]
-    return PlannedImage(
-        entry=draft.entry.name if draft.entry else top.source or layers[0].source,
-        container_runtime=target.container_runtime,
-        digest=top.digest,
-        definition=top.definition,
-        path=top.path,
-        layers=tuple(layers),
-        python=python,
-    )
-
-
-def _layer(name: str, definition: str, below: Layer | None, kind: str = "build", **fields: str) -> Layer:
-    digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **fields})
-    suffix = "venv" if kind == "venv" else "sif"
-    path = fields.pop("path", f"images/{digest}.{suffix}")
-    return Layer(name=name, kind=kind, digest=digest, definition=definition, path=path, **fields)  # type: ignore[arg-type]
-
-
-def _built_layers(draft: Draft) -> list[Layer]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
-    entry, target = draft.entry, draft.request.target
-    assert entry is not None  # noqa: S101 - decided by the image choice
-    architecture = target.processor.architecture
-    base = draft.catalogue.bases[entry.base]
-    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, architecture), None)
-    layers = [bottom, _layer(entry.name, apptainer.framework_definition(entry, architecture, bottom.digest), bottom)]
-    return layers + _requirements_layers(draft, layers[-1], apptainer.PYTHON)
-
-
-def _given_layers(draft: Draft) -> tuple[list[Layer], str]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
-    given = draft.request.image
-    assert given is not None  # noqa: S101
-    if not draft.in_container:
-        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
-    definition = apptainer.pulled_definition(given.source)
-    fields = {"source": given.source, "checksum": given.checksum or ""}
-    if "://" in given.source:
-        layer = _layer(given.source, definition, None, "pull", **fields)
-    else:
-        layer = _layer(given.source, definition, None, "file", path=given.source, **fields)
-    return [layer, *_requirements_layers(draft, layer, given.python)], given.python
-
-
-def _requirements_layers(draft: Draft, below: Layer, python: str) -> list[Layer]:
-    from modak_ansible.recipes import apptainer  # noqa: PLC0415
-
-    requirements = draft.request.application.requirements
-    if not requirements:
-        return []
-    definition = apptainer.requirements_definition(requirements, below.digest, python)
-    return [_layer("requirements", definition, below)]
-
-
-def _environment_layer(draft: Draft) -> Layer:
-    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
-
-    assert draft.entry is not None  # noqa: S101
-    python = draft.catalogue.bases[draft.entry.base].python
-    script = environment_script(draft.entry, draft.request.application.requirements, python)
-    return _layer(draft.entry.name, script, None, "venv")
 
 
 # --- the job

@@ -11,9 +11,11 @@ from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.plan import Plan, digest_of
+from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.planner import CannotPlan, make_plan
 from modak_ansible.project import blueprint_state, known_testbed
+from modak_ansible.refusals import known_refusals
 from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import write_json
 
@@ -44,7 +46,7 @@ class Planned:
         folder = deployments / self.plan.deployment if deployments else self.folder
         folder.mkdir(parents=True, exist_ok=True)
         ignore = self.state / ".gitignore"
-        if deployments is None and not ignore.exists():
+        if folder.is_relative_to(self.state) and not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
         origin = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
         write_json(folder / "plan.json", self.plan.model_dump(mode="json"))
@@ -102,13 +104,17 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
 
 
 def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan]:
-    """Reads and plans all of a blueprint; what is wrong is noted, with its place."""
+    """Reads and plans all of a blueprint; what is wrong is noted, with its place.
+
+    Builds that its project knows to fail their probe on the target are not taken.
+    """
     blueprint = read_blueprint(path, inputs, mistakes)
     if blueprint is None:
         return []
     if not mistakes:  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes)
-    plans = [_plan_or_note(blueprint, request.training, mistakes) for request in blueprint.requests]
+    refusals = known_refusals(blueprint_state(path)) if blueprint.requests else ()
+    plans = [_plan_or_note(blueprint, request.training, refusals, mistakes) for request in blueprint.requests]
     return [plan for plan in plans if plan]
 
 
@@ -148,13 +154,15 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
-def _plan_or_note(blueprint: Blueprint, training: str, mistakes: Mistakes) -> Plan | None:
+def _plan_or_note(
+    blueprint: Blueprint, training: str, refusals: tuple[Refusal, ...], mistakes: Mistakes
+) -> Plan | None:
     request = next(each for each in blueprint.requests if each.training == training)
     problems = list(resource_problems(request))
     for problem in problems:
         mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)
     try:
-        return None if problems else make_plan(request)
+        return None if problems else make_plan(request, refusals=refusals)
     except CannotPlan as error:
         mistakes.add(blueprint.place(training, error.about), "cannot-plan", error.message, error.hint)
     return None

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.plan import digest_of
 
 _FOLDER = Path(__file__).parent
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -47,10 +48,16 @@ class Entry(Model):
     source: str = Field(default="", description="the image of a hub, such as docker://tensorflow/tensorflow:1.14.0-py3")
     python: str = Field(default="", description="the interpreter in an image of a hub")
     packages: tuple[str, ...] = Field(default=(), description="Debian packages besides the base's")
+    links: dict[str, str] = Field(
+        default={}, description="names in /opt/modak/lib that libraries of the image are looked up under besides"
+    )
     libraries: tuple[str, ...] = Field(
         default=(), description="what is compiled for the target's processor: names of recipes/libraries"
     )
     requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
+    otherwise: tuple[str, ...] = Field(
+        default=(), description="what pip installs where no index has the requirements: the same release, built larger"
+    )
     index: str = Field(
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )
@@ -66,6 +73,11 @@ class Entry(Model):
     untried: str = Field(default="", description="why nobody has built it yet, where that is so")
     provenance: str
     licence: str
+
+    @property
+    def digest(self) -> str:
+        """What tells an entry from a later one of the same name."""
+        return digest_of(self.model_dump(mode="json"))
 
 
 class KnownDataset(Model):

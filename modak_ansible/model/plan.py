@@ -44,6 +44,9 @@ class Layer(Model):
     path: str = Field(description="below the target's workspace, or absolute")
     source: str = Field(default="", description="where an image that is not built comes from")
     checksum: str = Field(default="", description="SHA-256 of a .sif file that is not built")
+    probe: tuple[str, ...] = Field(
+        default=(), description="command in an image that was pulled which tries it; others have a test of their own"
+    )
 
 
 class PlannedImage(Model):

@@ -32,7 +32,8 @@ class Allocator(Optimisation):
         return self._take(draft, "tcmalloc", reason, rejected)
 
     def _take(self, draft: Draft, value: str, reason: str, rejected: tuple[Rejected, ...] = ()) -> Choice:
-        draft.environment["LD_PRELOAD"] = _LIBRARIES[value]
+        preloaded = draft.environment.get("LD_PRELOAD")  # by the build itself
+        draft.environment["LD_PRELOAD"] = ":".join(filter(None, (preloaded, _LIBRARIES[value])))
         evidence = "optimisations/allocator.md"
         return Choice(name=self.name, value=value, reason=reason, evidence=evidence, rejected=rejected)
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Choice
+from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
 
@@ -26,6 +27,7 @@ class Draft:
     """A plan in the making: what is asked, and what has been decided so far.
 
     Attributes:
+        refusals: which builds are known to fail their probe, and where.
         partition: where the job will run, when the target describes it.
         cores_per_process: cores that a process of the job has; None when nobody says.
         entry: the framework's build; None while it is not chosen and when the user gives an image.
@@ -36,6 +38,7 @@ class Draft:
 
     request: Request
     catalogue: Catalogue
+    refusals: tuple[Refusal, ...] = ()
     partition: Partition | None = None
     cores_per_process: int | None = None
     entry: Entry | None = None

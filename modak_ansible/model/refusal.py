@@ -1,0 +1,19 @@
+"""What the probe of a build said on a processor that it does not work on."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+
+
+class Refusal(Model):
+    """One build that was made on a target and failed its probe there."""
+
+    entry: str = Field(description="the catalogue entry")
+    entry_digest: str = Field(description="SHA-256 of the entry as it was; another build of that name is tried again")
+    architecture: str = Field(description="of the target, as its blueprint names it")
+    address: str = Field(description="the target's; another machine tries for itself")
+    processor: str = Field(description="model name, as the kernel gives it")
+    reason: str = Field(description="the last telling line of the probe")
+    date: str = Field(description="UTC, ISO 8601")

@@ -1,0 +1,185 @@
+"""Which build is taken, on its own and when it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.catalogue import Base, Catalogue, Entry
+from modak_ansible.model.refusal import Refusal
+from modak_ansible.model.target import Accelerator
+from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import request_of
+
+
+def base(name, python):
+    return Base(name=name, suite="trixie", docker="debian:13", python=python, packages=("python3",), licence="DFSG")
+
+
+def entry(name, version, **fields):
+    said = {"framework": "pytorch", "origin": "pip", "architectures": ("x86_64",), "base": "new", "probe": "1 / 1"}
+    return Entry(name=name, version=version, provenance="the project", licence="BSD", **{**said, **fields})
+
+
+NEW = entry("torch-2.13", "2.13.0", allocators=("tcmalloc",))
+OLD = entry("torch-1.4", "1.4.0", base="old")
+OPT = entry("torch-2.13-opt", "2.13.0", origin="opt-build", environment={"LD_PRELOAD": "libblas.so.3", "A": "1"},
+            allocators=("tcmalloc",))  # fmt: skip
+HUB = entry("torch-2.14-hub", "2.14.0", origin="hub", base="", source="docker://torch/torch:2.14", python="python3")
+UNTRIED = entry("torch-3-glow", "3.0", untried="its sources are not to be had")
+CHOOSY = entry("torch-2.15-avx", "2.15.0", features=("avx512f",), refusals={"zen4": "Illegal instruction"})
+
+
+@pytest.fixture
+def decide(blueprint):
+    """The choice of the image and the plan for a request that differs from the example's."""
+    request = request_of(blueprint.service, Inputs())
+
+    def plan(*entries, refusals=(), architecture="x86_64", target=None, accelerators=0, version="", **wishes):
+        processor = request.target.processor.model_copy(update={"architecture": architecture})
+        update = {
+            "application": request.application.model_copy(update={"version": version}),
+            "optimisation": request.optimisation.model_copy(update=wishes),
+            "resources": request.resources.model_copy(update={"accelerators": accelerators}),
+            "target": request.target.model_copy(update={"processor": processor, **(target or {})}),
+        }
+        catalogue = Catalogue(
+            entries=entries, bases={"new": base("new", "3.13"), "old": base("old", "2.7")}, datasets={}
+        )
+        made = make_plan(request.model_copy(update=update), catalogue, refusals)
+        return next(choice for choice in made.choices if choice.name == "image"), made
+
+    return plan
+
+
+ALL = (NEW, OLD, OPT, HUB, UNTRIED)
+DOCKER = {"image_base": "docker"}
+GPU = {"partitions": (), "accelerator": Accelerator(vendor="nvidia", count=1)}
+
+
+def rejected(choice):
+    return {each.value: each.reason for each in choice.rejected}
+
+
+@pytest.mark.parametrize("target", [{}, DOCKER, {"container_runtime": "none"}])
+def test_nobody_gets_what_is_special_without_asking(decide, target):
+    assert decide(*ALL, target=target)[0].value == "torch-2.13"
+
+
+def test_the_others_are_named_with_their_reasons(decide):
+    choice, _ = decide(*ALL)
+    assert rejected(choice) == {
+        "torch-3-glow": "nobody has tried it yet (its sources are not to be had); optimisation.entry takes it",
+        "torch-2.14-hub": "the target reaches no hub",
+        "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, takes it",
+        "torch-2.13-opt": "torch-2.13 is a pip build; build: opt-build takes this one",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wishes", "name"),
+    [
+        ({"version": "1.4"}, "torch-1.4"),
+        ({"build": "opt-build"}, "torch-2.13-opt"),
+        ({"build": "hub", "target": DOCKER}, "torch-2.14-hub"),
+        ({"version": ">=2.14", "target": DOCKER}, "torch-2.14-hub"),
+        *(({"entry": each.name, "target": DOCKER}, each.name) for each in ALL),
+    ],
+)
+def test_what_is_asked_for_is_taken(decide, wishes, name):
+    assert decide(*ALL, **wishes)[0].value == name
+
+
+def test_a_build_of_old_that_has_no_successor_is_taken(decide):
+    assert decide(OLD)[0].value == "torch-1.4"
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"entry": "torch-2.31"}, "the catalogue has no entry torch-2.31"),
+        ({"entry": "mxnet-1.6"}, "mxnet-1.6 is a build of mxnet, not of pytorch"),
+        ({"entry": "torch-1.4", "version": "2.13"}, "torch-1.4 cannot be taken: version 1.4.0 is not 2.13"),
+        ({"entry": "torch-1.4", "build": "hub"}, "it is a pip build, and hub is asked for"),
+        ({"entry": "torch-1.4", "accelerators": 1, "target": GPU}, "it uses no accelerator"),
+        ({"entry": "torch-1.4", "architecture": "aarch64"}, "it needs x86_64, and the processor is aarch64"),
+        ({"entry": "torch-2.14-hub"}, "the target reaches no hub"),
+        ({"entry": "torch-2.14-hub", "target": {"container_runtime": "none"}}, "it needs a container runtime"),
+        ({"entry": "torch-2.15-avx"}, "it needs avx512f, which x86_64 has not"),
+        ({"entry": "torch-2.15-avx", "architecture": "zen5"}, "its probe fails on zen4: Illegal instruction"),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_with_the_reason(decide, wishes, reason):
+    mxnet = entry("mxnet-1.6", "1.6.0", framework="mxnet")
+    with pytest.raises(CannotPlan) as caught:
+        decide(*ALL, CHOOSY, mxnet, **wishes)
+    assert reason in caught.value.message
+    assert caught.value.about == "optimisation.entry"
+
+
+def test_an_unknown_entry_has_a_near_one(decide):
+    with pytest.raises(CannotPlan) as caught:
+        decide(*ALL, entry="torch-2.31")
+    assert caught.value.hint == "did you mean torch-2.13?"
+
+
+def test_an_entry_and_an_image_are_one_too_many(blueprint):
+    blueprint.replace("numerics: same", "entry: pytorch-2.13-cpu").replace(
+        "    training:\n",
+        "    mine:\n      type: modak.nodes.Image\n      properties: { source: 'docker://acme/torch:1' }\n"
+        "      requirements:\n        - host: cluster\n\n    training:\n",
+    ).replace("        - dataset: digits\n", "        - dataset: digits\n        - image: mine\n")
+    with pytest.raises(CannotPlan, match="has an image of its own"):
+        make_plan(request_of(blueprint.service, Inputs()))
+
+
+def test_a_processor_with_the_feature_is_served(decide):
+    assert decide(NEW, CHOOSY, architecture="skylake_avx512")[0].value == "torch-2.15-avx"
+
+
+def test_a_hub_image_is_pulled_and_tried(decide):
+    _, made = decide(*ALL, entry="torch-2.14-hub", target=DOCKER)
+    (layer,) = made.image.layers
+    assert (layer.name, layer.kind, layer.source) == ("torch-2.14-hub", "pull", "docker://torch/torch:2.14")
+    assert layer.probe == ("python3", "-c", "1 / 1")
+    assert made.image.entry == "torch-2.14-hub"
+    assert made.image.python == "python3"
+
+
+def test_what_a_build_preloads_stands_beside_the_allocator(decide):
+    _, made = decide(*ALL, entry="torch-2.13-opt")
+    assert made.job.environment["LD_PRELOAD"] == "libblas.so.3:libtcmalloc_minimal.so.4"
+    assert made.job.environment["A"] == "1"
+    _, made = decide(*ALL, entry="torch-2.13-opt", allocator="system")
+    assert made.job.environment["LD_PRELOAD"] == "libblas.so.3"
+
+
+# --- refusals
+
+
+def refusal(of, **fields):
+    said = {"architecture": "x86_64", "address": "frontend.example", "processor": "Acme 9000", "reason": "it crashed"}
+    return Refusal(entry=of.name, entry_digest=of.digest, date="2026-11-21T13:00:00Z", **{**said, **fields})
+
+
+def test_a_build_that_failed_its_probe_is_not_taken_again(decide):
+    choice, _ = decide(NEW, OPT, refusals=[refusal(NEW)])
+    assert choice.value == "torch-2.13-opt"
+    assert rejected(choice) == {"torch-2.13": "its probe failed on Acme 9000: it crashed"}
+    with pytest.raises(CannotPlan, match="torch-2.13 cannot be taken: its probe failed on Acme 9000: it crashed"):
+        decide(NEW, refusals=[refusal(NEW)], entry="torch-2.13")
+
+
+def test_a_build_of_old_does_not_take_the_place_of_a_refused_one(decide):
+    with pytest.raises(CannotPlan, match="its probe failed on Acme 9000") as caught:
+        decide(NEW, OLD, refusals=[refusal(NEW)])
+    assert "its Python is 2.7" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "other", [{"address": "elsewhere.example"}, {"architecture": "zen5"}, {"entry_digest": "f" * 64}]
+)
+def test_a_refusal_is_of_one_build_on_one_target(decide, other):
+    known = refusal(NEW).model_copy(update=other)
+    assert decide(NEW, refusals=[known])[0].value == "torch-2.13"
