@@ -1,4 +1,4 @@
-"""The MNIST-CNN in TensorFlow, by Keras, the plain way: a Sequential model and fit, nothing tuned.
+"""The MNIST-CNN in TensorFlow 2, by Keras 3: a Sequential model and fit, or a training step of its own.
 
 Not named tensorflow.py, because then `import tensorflow` would find this file.
 """
@@ -10,89 +10,119 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors, witho
 
 import common
 import keras
+import keras_model
 import numpy as np
+import reference
 import tensorflow as tf
+from arguments import refuse
 from dataset import batches
-from keras import layers
 from recorder import Recorder
 
-
-def network(dropout: float) -> keras.Model:
-    """Two convolutions and two dense layers; takes images (batch, 28, 28, 1), gives scores (batch, 10)."""
-    return keras.Sequential(
-        [
-            keras.Input((28, 28, 1)),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Dropout(0.25 * dropout),
-            layers.Flatten(),
-            layers.Dense(128, activation="relu"),
-            layers.Dropout(0.5 * dropout),
-            layers.Dense(10),  # the softmax is part of the loss
-        ]
-    )
+SWITCHES = {
+    "compiler": ("none", "xla"),
+    "precision": ("fp32", "tf32", "bf16"),
+    "input": ("memory", "tfdata"),
+    "step_loop": ("plain", "whole"),
+}
 
 
-def set_weights(model: keras.Model, seed: int) -> None:
-    """Starts from the weights that every framework starts from."""
-    weights = []
-    for kernel in common.initial_weights(seed):
-        weights += [kernel, np.zeros(kernel.shape[-1], np.float32)]
-    model.set_weights(weights)
-
-
-class Steps(keras.callbacks.Callback):
-    """Tells the recorder of each step of an epoch."""
-
-    def __init__(self, recorder: Recorder, batches: list[np.ndarray]) -> None:
-        super().__init__()
-        self.recorder, self.sizes = recorder, [len(batch) for batch in batches]
-        self.loss_sum = 0.0
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        # Keras gives the mean loss of the epoch so far; the recorder wants that of the batch.
-        loss_sum = logs["loss"] * sum(self.sizes[: batch + 1])
-        self.recorder.step_ends((loss_sum - self.loss_sum) / self.sizes[batch], self.sizes[batch])
-        self.loss_sum = loss_sum
-
-
-def main() -> None:
-    """Trains and measures, as the command line asks."""
-    arguments = common.parse_arguments("TensorFlow", {})
-    versions = [("tensorflow", tf.__version__), ("keras", keras.__version__)]
-    recorder = Recorder(common.WORKLOAD, arguments, "TensorFlow", versions)
+def configure(arguments):
+    """Sets what holds for the whole process; returns whether there is an accelerator."""
+    gpu = bool(tf.config.list_physical_devices("GPU"))
+    if arguments.precision == "tf32" and not gpu:
+        refuse("precision", "tf32", "it needs an NVIDIA GPU")
+    if arguments.step_loop == "whole" and arguments.input == "tfdata":
+        refuse("step_loop", "whole", "it takes its images from memory: it needs --input memory")
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
+    tf.config.experimental.enable_tensor_float_32_execution(arguments.precision == "tf32")
+    if arguments.precision == "bf16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
     keras.utils.set_random_seed(arguments.seed)  # the dropout's
+    return gpu
+
+
+def fit_epoch(model, recorder, arguments, data, steps):
+    """Trains one epoch by Keras's own loop."""
+    images, labels = data.train_images[..., None], data.train_labels
+    order = np.concatenate(steps)
+    callbacks = [keras_model.steps_callback(keras, recorder, steps)]
+    if arguments.input == "tfdata":
+        model.fit(pipeline(images, labels, order, arguments.batch_size), callbacks=callbacks, verbose=0)
+    else:
+        # The order is a shuffled one already, the same for every framework.
+        size = arguments.batch_size
+        model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=callbacks, verbose=0)
+
+
+def pipeline(images, labels, order, batch_size):
+    """Returns the steps of an epoch as a tf.data pipeline, which makes each image from its bytes."""
+    pixels, labels = tf.constant(np.rint(images * 255).astype(np.uint8)), tf.constant(labels)
+
+    def example(number):
+        return tf.cast(pixels[number], tf.float32) / 255, labels[number]
+
+    numbers = tf.data.Dataset.from_tensor_slices(order)
+    return numbers.map(example, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def own_step(model, data, compiler):
+    """Returns a function of the numbers of a step's images that learns from them and gives their mean loss."""
+    images, labels = tf.constant(data.train_images[..., None]), tf.constant(data.train_labels)
+    optimizer, weights = model.optimizer, model.trainable_variables
+    optimizer.build(weights)
+
+    @tf.function(jit_compile=compiler == "xla", reduce_retracing=False)
+    def step(numbers):
+        with tf.GradientTape() as tape:
+            loss = loss_of(model, tf.gather(images, numbers), tf.gather(labels, numbers), training=True)
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    return step
+
+
+def loss_of(model, images, labels, training):
+    """Returns the mean loss of a batch, in float32."""
+    scores = tf.cast(model(images, training=training), tf.float32)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+
+
+def gradients(model, images, labels):
+    """Returns the gradients of a batch of numpy arrays, without dropout."""
+    with tf.GradientTape() as tape:
+        loss = loss_of(model, images[..., None], labels, training=False)
+    return [tf.cast(each, tf.float32).numpy() for each in tape.gradient(loss, model.trainable_variables)]
+
+
+def main():
+    """Trains and measures, as the command line asks."""
+    arguments = common.parse_arguments("TensorFlow", SWITCHES)
+    gpu, whole = configure(arguments), arguments.step_loop == "whole"
+    versions = [("tensorflow", tf.__version__), ("keras", keras.__version__)]
+    synchronise = tf.experimental.sync_devices if gpu else None
+    recorder = Recorder(common.WORKLOAD, arguments, "TensorFlow", versions, synchronise, deferred=gpu and whole)
 
     with recorder.timed("load_data"):
         data = common.load_data(arguments)
-        images, labels = data.train_images[..., None], data.train_labels
         test_images, test_labels = data.test_images[..., None], data.test_labels
 
-    model = network(arguments.dropout)
-    set_weights(model, arguments.seed)
-    model.compile(
-        optimizer=keras.optimizers.Adadelta(arguments.learning_rate, rho=common.RHO, epsilon=common.EPSILON),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        jit_compile=False,
-    )
+    model = keras_model.network(keras, arguments.dropout)
+    keras_model.set_weights(model, arguments.seed)
+    keras_model.compile_model(keras, model, arguments, jit_compile=arguments.compiler == "xla")
+    step = own_step(model, data, arguments.compiler) if whole else None
 
-    common.begin(recorder, data, sum(int(np.prod(w.shape)) for w in model.trainable_weights))
+    if arguments.check_gradients:
+        reference.check(arguments, data, recorder, lambda images, labels: gradients(model, images, labels))
+    common.begin(recorder, data, keras_model.parameters(model))
     for epoch in range(arguments.epochs):
         recorder.epoch_begins()
-        steps = batches(len(images), arguments.batch_size, arguments.seed, epoch)
-        order = np.concatenate(steps)
-        model.fit(
-            images[order],
-            labels[order],
-            batch_size=arguments.batch_size,
-            shuffle=False,  # the order is a shuffled one already, the same for every framework
-            callbacks=[Steps(recorder, steps)],
-            verbose=0,
-        )
+        steps = batches(len(data.train_images), arguments.batch_size, arguments.seed, epoch)
+        if step:
+            for numbers in steps:
+                recorder.step_ends(step(tf.constant(numbers)), len(numbers))
+        else:
+            fit_epoch(model, recorder, arguments, data, steps)
         recorder.evaluation_begins()
         recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
 

@@ -1,0 +1,72 @@
+"""The MNIST-CNN in Keras 3, by fit, on the backend that KERAS_BACKEND names."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors, without the greeting
+
+import importlib
+
+import common
+import keras
+import keras_model
+import numpy as np
+from arguments import refuse
+from dataset import batches
+from recorder import Recorder
+
+SWITCHES = {
+    "compiler": ("none", "xla", "inductor"),
+    "precision": ("fp32", "bf16"),
+}
+BACKEND = keras.backend.backend()
+COMPILERS = {"tensorflow": ("none", "xla"), "jax": ("none", "xla"), "torch": ("none", "inductor")}
+
+
+def configure(arguments):
+    """Sets what holds for the whole process, before the backend begins to compute."""
+    if arguments.compiler not in COMPILERS.get(BACKEND, ("none",)):
+        refuse("compiler", arguments.compiler, "Keras on %s has not got it" % BACKEND)
+    backend = importlib.import_module(BACKEND)
+    if BACKEND == "tensorflow":
+        backend.config.threading.set_intra_op_parallelism_threads(arguments.threads)
+        backend.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
+    elif BACKEND == "torch":
+        backend.set_num_threads(arguments.threads)
+    else:
+        os.environ["NPROC"] = str(arguments.threads)  # XLA's for processors; it is read with the first computation
+    if arguments.precision == "bf16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    keras.utils.set_random_seed(arguments.seed)  # the dropout's
+    return [("keras", keras.__version__), (BACKEND, backend.__version__)]
+
+
+def main():
+    """Trains and measures, as the command line asks."""
+    arguments = common.parse_arguments("Keras", SWITCHES)
+    recorder = Recorder(common.WORKLOAD, arguments, "Keras", configure(arguments))
+
+    with recorder.timed("load_data"):
+        data = common.load_data(arguments)
+        images, labels = data.train_images[..., None], data.train_labels
+        test_images, test_labels = data.test_images[..., None], data.test_labels
+
+    model = keras_model.network(keras, arguments.dropout)
+    keras_model.set_weights(model, arguments.seed)
+    keras_model.compile_model(keras, model, arguments, jit_compile=arguments.compiler != "none")
+
+    if arguments.check_gradients:
+        print("the gradients are not compared: Keras gives none that is the same on every backend")
+    common.begin(recorder, data, keras_model.parameters(model))
+    for epoch in range(arguments.epochs):
+        recorder.epoch_begins()
+        steps = batches(len(images), arguments.batch_size, arguments.seed, epoch)
+        order = np.concatenate(steps)
+        callback = keras_model.steps_callback(keras, recorder, steps)
+        size = arguments.batch_size
+        model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=[callback], verbose=0)
+        recorder.evaluation_begins()
+        recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
+
+
+if __name__ == "__main__":
+    main()

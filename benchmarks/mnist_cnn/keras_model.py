@@ -1,0 +1,70 @@
+"""The MNIST-CNN by the layers of Keras, of whatever version, and how its training is told to the recorder."""
+
+from __future__ import absolute_import, division, print_function
+
+import common
+import numpy as np
+
+
+def network(keras, dropout):
+    """Two convolutions and two dense layers; takes images (batch, 28, 28, 1), gives scores (batch, 10)."""
+    layers = keras.layers
+    model = keras.models.Sequential()
+    model.add(layers.InputLayer((28, 28, 1)))
+    model.add(layers.Conv2D(32, 3, activation="relu"))
+    model.add(layers.Conv2D(64, 3, activation="relu"))
+    model.add(layers.MaxPooling2D(2))
+    model.add(layers.Dropout(0.25 * dropout))
+    model.add(layers.Flatten())
+    model.add(layers.Dense(128, activation="relu"))
+    model.add(layers.Dropout(0.5 * dropout))
+    model.add(layers.Dense(10))  # the softmax is part of the loss
+    return model
+
+
+def set_weights(model, seed):
+    """Starts from the weights that every framework starts from."""
+    weights = []
+    for kernel in common.initial_weights(seed):
+        weights += [kernel, np.zeros(kernel.shape[-1], np.float32)]
+    model.set_weights(weights)
+
+
+def compile_model(keras, model, arguments, **options):
+    """Gives the model its optimiser and its loss."""
+    optimizer = keras.optimizers.Adadelta(arguments.learning_rate, rho=common.RHO, epsilon=common.EPSILON)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=optimizer, loss=loss, metrics=["accuracy"], **options)
+
+
+def parameters(model):
+    """Returns the number of trainable parameters."""
+    return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+
+
+def steps_callback(keras, recorder, batches, running_mean=True):
+    """Returns the callback that tells the recorder of each step of an epoch.
+
+    Args:
+        keras: the module.
+        recorder: a Recorder.
+        batches: the numbers of the images of each step.
+        running_mean: whether this Keras gives the mean loss of the epoch so far; older ones give that of the batch.
+    """
+    sizes = [len(batch) for batch in batches]
+    done = {"images": 0, "loss_sum": 0.0}
+
+    def step_ends(batch, logs):
+        images, loss = sizes[batch], float(logs["loss"])
+        if running_mean:
+            loss_sum = loss * (done["images"] + images)
+            loss = (loss_sum - done["loss_sum"]) / images
+            done["loss_sum"] = loss_sum
+        done["images"] += images
+        recorder.step_ends(loss, images)
+
+    class Steps(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            step_ends(batch, logs)
+
+    return Steps()
