@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modak_ansible.commands import bench_report
 from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
 
 app = typer.Typer(
@@ -105,3 +106,6 @@ def _show(records: Any) -> None:
     from modak_ansible.commands.bench_tables import print_tables
 
     print_tables(records)
+
+
+app.command("report", epilog=bench_report.EXAMPLES)(bench_report.command)

@@ -1,0 +1,28 @@
+"""modak bench report: what do the records say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = "Example: modak bench report benchmarks/records/*.jsonl --output report.html --figures figures"
+
+
+def command(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Files of records; those that ship otherwise.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG.")] = None,
+    open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Make one page of records: the paper's figures beside the paper's numbers, and which findings hold."""
+    from modak_ansible.measuring.report.making import make_report, shipped_records
+
+    made = make_report(files or shipped_records(), output, figures)
+    drawn = f", and {len(made.figures)} figures in {figures}" if made.figures else ""
+    typer.echo(f"{output}: {made.records} {'record' if made.records == 1 else 'records'}{drawn}")
+    if open_it:
+        typer.launch(str(output.resolve()))

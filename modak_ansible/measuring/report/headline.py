@@ -1,0 +1,143 @@
+"""The top of the page: what was measured, and in a few sentences what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modak_ansible.measuring.report.paper import FINDINGS, Finding
+from modak_ansible.measuring.report.runs import Comparison, Run, speed
+from modak_ansible.measuring.report.trainings import ratio_text
+from modak_ansible.measuring.report.verdicts import Verdict, Word, verdicts
+from modak_ansible.measuring.statistics import paired_ratio
+from modak_ansible.model.record import Record
+
+_MOST = 5  # sentences about findings
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finding and what every pair of builds said of it."""
+
+    finding: Finding
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def decided(self) -> bool:
+        return any(each.word != "cannot be said" for each in self.verdicts)
+
+
+def judged(found: Sequence[Comparison]) -> list[Judged]:
+    return [Judged(finding, tuple(verdicts(finding, found))) for finding in FINDINGS]
+
+
+def counts(runs: Sequence[Run]) -> dict[str, int]:
+    """Runs by outcome, all four named."""
+    found = Counter(run.record.outcome for run in runs)
+    return {outcome: found[outcome] for outcome in ("measured", "disturbed", "failed", "refused")}
+
+
+def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Where and when, as titles and texts."""
+    records = [run.record for run in runs]
+    if not records:
+        return []
+    dates = sorted(record.date for record in records)
+    return [
+        ("Suites", ", ".join(sorted({record.suite for record in records}))),
+        ("Machines", "; ".join(sorted({_machine(record) for record in records}))),
+        ("Allocation", "; ".join(sorted({_allocation(record) for record in records}))),
+        ("When", dates[0][:10] if dates[0][:10] == dates[-1][:10] else f"{dates[0][:10]} to {dates[-1][:10]}"),
+        ("Neighbours", _neighbours(records)),
+    ]
+
+
+def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tuple[str, str]]:
+    """Three to six findings, each with its verdict; those that were decided first."""
+    measured = [each for each in every if any(verdict.ratio for verdict in each.verdicts)]
+    said = [_sentence(each) for each in sorted(measured, key=lambda each: not each.decided)[:_MOST]]
+    fastest = _fastest(found)
+    missing = [each.finding.title for each in every if each not in measured]
+    if fastest:
+        said.append(("", fastest))
+    if missing and said:
+        said.append(("cannot be said", f"Nothing can be said here of what was not measured: {'; '.join(missing)}."))
+    return said
+
+
+def paper_text(finding: Finding) -> str:
+    """The paper's number as a ratio, or that it gives none."""
+    return f"the paper: {finding.ratio:g}" if finding.ratio else "the paper gives no number"
+
+
+def _sentence(each: Judged) -> tuple[str, str]:
+    shown = [verdict for verdict in each.verdicts if verdict.ratio]
+    papers = [verdict for verdict in shown if not verdict.today]
+    todays = [verdict for verdict in shown if verdict.today]
+    first = papers or todays
+    text = f"{each.finding.title}: {_ran(each.finding, first)}; {paper_text(each.finding)}."
+    if papers and todays:
+        text += f" With today's software it {_together(todays)}: {_ran(each.finding, todays)}."
+    return _together(first), text
+
+
+def _together(several: Sequence[Verdict]) -> Word:
+    """Of several verdicts: what all say; one that does not hold goes before those that say nothing."""
+    words: set[Word] = {each.word for each in several}
+    if words == {"holds"}:
+        return "holds"
+    return "does not hold" if "does not hold" in words else "cannot be said"
+
+
+def _ran(finding: Finding, several: Sequence[Verdict]) -> str:
+    did = "loaded at" if finding.quantity == "import" else "ran at"
+    return "; ".join(
+        f"{each.other.label} {did} {ratio_text(each.ratio)} times the speed of {each.baseline.label}"
+        + (f" ({each.reason})" if each.reason else "")
+        for each in several
+    )
+
+
+def _fastest(found: Sequence[Comparison]) -> str:
+    """The variant that gains most over the first of its group, with the interval."""
+    gains = []
+    for comparison in found:
+        baseline = comparison.baseline
+        for variant in comparison.measured[1:]:
+            ratio = paired_ratio(baseline.by_block(speed), variant.by_block(speed)) if baseline else None
+            if ratio and ratio.low and ratio.low > 1:
+                gains.append((ratio.low, variant.label, ratio, comparison, baseline))
+    if not gains:
+        return ""
+    _, label, ratio, comparison, baseline = max(gains, key=lambda each: each[0])
+    held = baseline.label if baseline else ""
+    return (
+        f"The largest gain over the first variant of its group, in {comparison.group} ({comparison.workload}): "
+        f"{label} ran at {ratio_text(ratio)} times the speed of {held}."
+    )
+
+
+def _machine(record: Record) -> str:
+    target = record.target
+    cores = f", {target.cores} cores" if target.cores else ""
+    accelerator = f", {target.accelerator}" if target.accelerator else ""
+    return f"{target.processor} ({target.architecture}{cores}{accelerator}), {target.scheduler} target {target.name}"
+
+
+def _allocation(record: Record) -> str:
+    allocation = record.allocation
+    nodes = "1 node" if allocation.nodes == 1 else f"{allocation.nodes} nodes"
+    threads = f", {allocation.threads} threads" if allocation.threads else ""
+    return f"{nodes}{' exclusively' if allocation.exclusive else ', shared'}{threads}"
+
+
+def _neighbours(records: Sequence[Record]) -> str:
+    busy = [
+        record.load.foreign_cores
+        for record in records
+        if record.outcome == "measured" and record.load.foreign_cores is not None
+    ]
+    if not busy:
+        return "not recorded"
+    return f"others kept at most {max(busy):.2f} cores busy during a run that counts"

@@ -1,0 +1,152 @@
+"""Charts of what the machine gives: peaks, memory, storage classes, the network, starting and importing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from modak_ansible.measuring.report.charts import Bar, Chart, Table, number
+from modak_ansible.measuring.report.runs import Run
+from modak_ansible.measuring.report.trainings import slug
+from modak_ansible.measuring.statistics import summary
+from modak_ansible.model.record import Measure, Record
+
+SAMPLES = "least to most of all samples; n counts samples"
+TITLES = {
+    "sgemm": "Matrix multiplication, single precision",
+    "convolution": "3x3 convolution, single precision",
+    "triad": "Memory bandwidth (STREAM triad)",
+    "copy": "Memory bandwidth (copy)",
+    "write": "Writing a large file",
+    "read": "Reading a large file",
+    "small_files_write": "Writing many small files",
+    "small_files_read": "Reading many small files",
+    "latency": "Latency between two nodes",
+    "bandwidth": "Bandwidth between two nodes",
+    "allreduce": "Summing over all processes of two nodes (allreduce)",
+    "process_start": "Starting a process",
+    "container_start": "Starting a container",
+    "python_start": "Starting Python",
+    "import": "Importing the framework",
+    "launch": "From the job's start to the program's",
+}
+PEAKS = ("sgemm", "convolution", "triad", "copy")
+STORAGE = ("write", "read", "small_files_write", "small_files_read")
+NETWORK = ("latency", "bandwidth", "allreduce")
+STARTS = ("process_start", "container_start", "python_start", "import", "launch")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measure and the record that it is of."""
+
+    measure: Measure
+    record: Record
+
+
+def measures(runs: Iterable[Run]) -> list[Sample]:
+    """All that was measured of the infrastructure."""
+    return [
+        Sample(measure, run.record)
+        for run in runs
+        if run.record.outcome == "measured"
+        for measure in run.record.measures
+    ]
+
+
+def measure_charts(samples: Iterable[Sample]) -> list[Chart]:
+    """One chart for each measure and unit; those known by name first."""
+    found: dict[tuple[str, str], list[Sample]] = {}
+    for each in samples:
+        found.setdefault((each.measure.name, each.measure.unit), []).append(each)
+    known = list(TITLES)
+    order = sorted(found, key=lambda key: (known.index(key[0]) if key[0] in known else len(known), key))
+    return [_chart(name, unit, found[name, unit]) for name, unit in order]
+
+
+def _chart(name: str, unit: str, samples: list[Sample]) -> Chart:
+    labels = _labels(samples)
+    unit, factor = _readable(unit, samples)
+    pooled: dict[str, list[Sample]] = {}
+    for label, sample in zip(labels, samples, strict=True):
+        pooled.setdefault(label, []).append(sample)
+    bars = tuple(_bar(label, members, factor) for label, members in pooled.items())
+    rows = tuple(
+        (bar.label, number(bar.value), _ends(bar), f"{bar.n} in {_count(len(pooled[bar.label]), 'run')}")
+        for bar in bars
+    )
+    return Chart(
+        name=slug(name),
+        title=TITLES.get(name, name.replace("_", " ").capitalize()),
+        unit=unit,
+        bars=bars,
+        interval=SAMPLES,
+        table=Table(("What", f"Median {unit}", "Least to most", "Samples"), rows),
+        caption=_caption(samples),
+        more_is_better=unit not in {"s", "ms", "us", "µs"},
+    )
+
+
+def _readable(unit: str, samples: list[Sample]) -> tuple[str, float]:
+    """Short times in milliseconds or microseconds, and what to multiply them by."""
+    largest = max(value for each in samples for value in each.measure.samples)
+    if unit != "s" or largest >= 1:
+        return unit, 1.0
+    return ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
+
+
+def _bar(label: str, members: list[Sample], factor: float) -> Bar:
+    found = summary(factor * value for each in members for value in each.measure.samples)
+    several = found.n > 1
+    return Bar(label, found.median, found.least if several else None, found.most if several else None, found.n)
+
+
+def _ends(bar: Bar) -> str:
+    return "one sample" if bar.low is None or bar.high is None else f"{number(bar.low)} to {number(bar.high)}"
+
+
+def _facts(sample: Sample) -> dict[str, str]:
+    record = sample.record
+    # a number with a fraction was measured on the way, such as an error, and names nothing
+    about = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
+    if record.training:  # how a job was launched has nothing to do with what it trained
+        container = "none" if record.image and not record.image.container else "any"
+        return {**about, "target": record.target.name, "container": container}
+    return {
+        **about,
+        "entry": record.entry,
+        "target": record.target.name,
+        "accelerator": record.target.accelerator,
+        **record.settings,
+    }
+
+
+def _labels(samples: list[Sample]) -> list[str]:
+    """What tells the samples of one measure apart, and nothing that they have in common."""
+    facts = [_facts(each) for each in samples]
+    names = list(dict.fromkeys(name for each in facts for name in each))
+    telling = [name for name in names if len({each.get(name, "") for each in facts}) > 1]
+    return [
+        ", ".join(_fact(name, each[name]) for name in telling if each.get(name)) or samples[0].record.entry
+        for each in facts
+    ]
+
+
+def _fact(name: str, value: str) -> str:
+    """A number needs its name; a word speaks for itself, but for a switch's."""
+    return value if name in {"entry", "target", "accelerator", "storage", "library"} else f"{name} {value}"
+
+
+def _caption(samples: list[Sample]) -> str:
+    facts = [_facts(each) for each in samples]
+    shared = {
+        name: value
+        for name, value in facts[0].items()
+        if value and name not in {"target", "accelerator"} and all(each.get(name) == value for each in facts)
+    }
+    machines = dict.fromkeys(each.record.target.processor for each in samples)
+    return f"{', '.join(machines)}. " + ", ".join(_fact(name, value) for name, value in shared.items())
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,72 @@
+"""From files of records to the page and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.measuring.records import read_records
+from modak_ansible.measuring.report.page import render
+from modak_ansible.measuring.report.runs import Run, comparisons
+from modak_ansible.measuring.report.sections import charts, sections
+from modak_ansible.measuring.workloads import load_workloads
+from modak_ansible.project import shipped
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a report was made of and what was written."""
+
+    records: int
+    page: Path
+    figures: tuple[Path, ...]
+
+
+def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) -> Made:
+    """Writes the page and, where a folder for them is given, the figures.
+
+    Raises:
+        ModakError: a file of records is damaged, with its line, or a file cannot be written.
+    """
+    runs = read_runs(files)
+    parts = sections(runs, comparisons(runs), work_of_workloads())
+    text = render(runs, parts)
+    drawn: list[Path] = []
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+        if figures:
+            from modak_ansible.measuring.report.png import write_figures  # noqa: PLC0415 - it needs matplotlib
+
+            drawn = write_figures(charts(parts), [roof for part in parts for roof in part.roofs], figures)
+    except OSError as error:
+        raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
+    return Made(len(runs), page, tuple(drawn))
+
+
+def shipped_records() -> list[Path]:
+    """The files of records that ship with the project; none where nothing was measured yet."""
+    return sorted((shipped("benchmarks") / "records").glob("*.jsonl"))
+
+
+def read_runs(files: Sequence[Path]) -> list[Run]:
+    """The records of some files; a file that is named twice is read once.
+
+    Raises:
+        UsageError: a file is not there.
+        ModakError: a line of a file is no record; with the line.
+    """
+    runs = []
+    for path in {each.resolve(): each for each in files}.values():
+        if not path.is_file():
+            raise UsageError(f"there is no file of records {path}", hint="modak bench run writes them")
+        runs += [Run(record, str(path)) for record in read_records(path)]
+    return runs
+
+
+def work_of_workloads() -> dict[str, float]:
+    """GFLOP of one training step for each image, by workload, of those that say it."""
+    found = load_workloads()
+    return {name: each.gflop_per_image for name, each in found.items() if each.gflop_per_image}

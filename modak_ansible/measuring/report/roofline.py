@@ -1,0 +1,147 @@
+"""What trainings made of the machine: GFLOP/s achieved against measured peaks, and the roofline of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from modak_ansible.measuring.report.charts import Chart, Roofline, Table, number, spread
+from modak_ansible.measuring.report.infrastructure import Sample
+from modak_ansible.measuring.report.runs import Comparison, Variant, speed
+from modak_ansible.measuring.report.trainings import slug, training_bar
+from modak_ansible.measuring.statistics import summary
+
+_FLOAT = 4  # bytes of a number in single precision
+_LAYERS = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))  # of ResNet50: blocks, width, stride of the first
+# a layer's output: written, read by the next layer, read again backwards; its gradient written and read
+_ACTIVATION_CROSSINGS = 5
+# a parameter: read forwards and backwards, its gradient written and read, itself read and written; then the optimiser's
+# state, read and written: two numbers for Adadelta, one for SGD with momentum
+_PARAMETER_CROSSINGS = {"mnist_cnn": 10, "resnet50": 8}
+TRAFFIC = (
+    "The intensity is computed, not measured: every layer's output crosses the memory five times (written, read by the "
+    "next layer, read backwards, its gradient written and read) and every parameter six times and once more each way "
+    "for each number of the optimiser's state; a convolution counts as one layer with its activation, batch-norm as "
+    "another."
+)
+
+
+def achieved_chart(members: Sequence[Comparison], gflop_per_image: float, peaks: Mapping[str, float]) -> Chart:
+    """GFLOP/s of every variant of one workload on one machine: images per second times the work of an image.
+
+    A variant that several groups have is shown as the first of them measured it.
+    """
+    comparison = members[0]
+    variants: dict[str, Variant] = {}
+    for variant in (each for member in members for each in member.measured):
+        variants.setdefault(variant.label, variant)
+    bars = []
+    for variant in variants.values():
+        bar = training_bar(variant, speed)
+        low, high = (None if each is None else each * gflop_per_image for each in (bar.low, bar.high))
+        bars.append(replace(bar, value=bar.value * gflop_per_image, low=low, high=high))
+    bars.sort(key=lambda bar: -bar.value)
+    rows = tuple(
+        (
+            bar.label,
+            f"{number(bar.value)} ({spread(bar)})",
+            *(f"{100 * bar.value / value:.0f} %" for value in peaks.values()),
+        )
+        for bar in bars
+    )
+    return Chart(
+        name=slug(f"achieved {comparison.workload} {comparison.target} {comparison.accelerator}"),
+        title=f"{comparison.workload}: achieved against measured peaks",
+        unit="GFLOP/s",
+        bars=tuple(bars),
+        interval="least to most of the rounds' medians; n counts rounds",
+        table=Table(("Variant", "GFLOP/s (least to most, n)", *(f"of {name}" for name in peaks)), rows),
+        caption=f"{comparison.machine}. {gflop_per_image:.3g} GFLOP for each image, forwards and backwards.",
+        lines=tuple(peaks.items()),
+    )
+
+
+def roofline(
+    comparisons: Iterable[Comparison], work: Mapping[str, float], samples: Iterable[Sample]
+) -> Roofline | None:
+    """The roofline of one machine with the slowest and the fastest single-precision variant of each workload.
+
+    None where the peaks or the bandwidth were not measured, or no workload whose traffic is known.
+    """
+    found = list(comparisons)
+    every = list(samples)
+    peaks = best(every, ("sgemm", "convolution"), "fp32")
+    bandwidth = best(every, ("triad",), "")
+    points = tuple(point for workload in sorted(work) for point in _points(found, workload, work[workload]))
+    if not peaks or not bandwidth or not points:
+        return None
+    name, peak = max(peaks.items(), key=lambda each: each[1])
+    return Roofline(
+        name=slug(f"roofline {found[0].target} {found[0].accelerator}"),
+        title=f"Roofline of {found[0].machine}",
+        peak=peak,
+        peak_name=name,
+        bandwidth=max(bandwidth.values()),
+        points=points,
+        caption=TRAFFIC,
+    )
+
+
+def best(samples: Iterable[Sample], names: tuple[str, ...], precision: str) -> dict[str, float]:
+    """The largest median of each measure, of those in one precision; what says no precision counts for all."""
+    found: dict[str, float] = {}
+    for each in samples:
+        if each.measure.name in names and each.measure.about.get("precision", precision) == precision:
+            value = summary(each.measure.samples).median
+            found[each.measure.name] = max(value, found.get(each.measure.name, 0.0))
+    return found
+
+
+def bytes_per_image(workload: str, batch_size: int) -> float | None:
+    """One image's share of what a training step moves to and from the memory, layer by layer.
+
+    None where the workload's layers are not known.
+    """
+    if workload == "mnist_cnn":
+        activations, parameters = 28 * 28 + 32 * 26**2 + 64 * 24**2 + 64 * 12**2 + 128 + 10, 1_199_882
+    elif workload == "resnet50":
+        activations, parameters = _resnet50_activations(), 25_557_032
+    else:
+        return None
+    per_step = _PARAMETER_CROSSINGS[workload] * parameters / batch_size
+    return _FLOAT * (_ACTIVATION_CROSSINGS * activations + per_step)
+
+
+def _resnet50_activations() -> int:
+    """Numbers that an image of 224 x 224 becomes, layer by layer; batch-norm doubles what the convolutions give."""
+    side, convolved = 56, 64 * 112**2
+    for blocks, width, stride in _LAYERS:
+        for block in range(blocks):
+            convolved += width * side**2
+            side //= stride if block == 0 else 1
+            convolved += (width + 4 * width * (2 if block == 0 else 1)) * side**2
+    return 3 * 224**2 + 2 * convolved + 64 * 56**2 + 2048 + 1000
+
+
+def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> list[tuple[str, float, float]]:
+    variants = [
+        each
+        for comparison in found
+        if comparison.workload == workload
+        for each in comparison.measured
+        if dict(each.settings).get("precision", "fp32") == "fp32"
+    ]
+    rates = {each: summary(each.by_block(speed).values()).median for each in variants}
+    if not rates:
+        return []
+    ends = dict.fromkeys((min(rates, key=lambda each: rates[each]), max(rates, key=lambda each: rates[each])))
+    return [
+        (f"{workload}: {each.label}", flop_per_byte, rates[each] * gflop_per_image)
+        for each in ends
+        if (flop_per_byte := _flop_per_byte(each, workload, gflop_per_image))
+    ]
+
+
+def _flop_per_byte(variant: Variant, workload: str, gflop_per_image: float) -> float | None:
+    traffic = bytes_per_image(workload, variant.trainings[0].batch_size)
+    return gflop_per_image * 1e9 / traffic if traffic else None

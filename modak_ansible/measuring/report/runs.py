@@ -1,0 +1,135 @@
+"""Records put in order: what was compared with what, and how fast each ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from modak_ansible.measuring.statistics import summary
+from modak_ansible.model.record import Record, TrainingResult
+
+Block = tuple[str, str, int]  # the records' file, the suite's digest, the round
+Quantity = Callable[[TrainingResult], float | None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A record and the file that it was read from: rounds of two files are never the same round."""
+
+    record: Record
+    source: str
+
+    @property
+    def block(self) -> Block:
+        return (self.source, self.record.suite_digest, self.record.round)
+
+    @property
+    def training(self) -> TrainingResult | None:
+        """What it measured of a training; None where it measured nothing that counts."""
+        return self.record.training if self.record.outcome == "measured" else None
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One build with one set of switches, in all the rounds that have it; measured or not."""
+
+    entry: str
+    settings: tuple[tuple[str, str], ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def label(self) -> str:
+        return " ".join((self.entry, *(f"{name}={value}" for name, value in self.settings)))
+
+    @property
+    def record(self) -> Record:
+        """One of its records, for what they all say alike."""
+        return self.runs[0].record
+
+    @property
+    def compiler(self) -> str:
+        """The graph compiler that was on; one that an entry always carries is in the entry's name."""
+        named = next((each for each in ("ngraph", "glow") if each in self.entry), "none")
+        return dict(self.settings).get("compiler", named)
+
+    @property
+    def container(self) -> bool:
+        image = next((run.record.image for run in self.runs if run.record.image), None)
+        return image.container if image else dict(self.settings).get("container") != "none"
+
+    @property
+    def trainings(self) -> list[TrainingResult]:
+        return [run.training for run in self.runs if run.training]
+
+    def by_block(self, quantity: Quantity) -> dict[Block, float]:
+        """A quantity of its trainings by round; of two runs in one round the later one stands."""
+        values = ((run.block, quantity(run.training)) for run in self.runs if run.training)
+        return {block: value for block, value in values if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The variants of one group of a suite on one kind of machine; the first is what others are held against."""
+
+    suite: str
+    group: str
+    workload: str
+    target: str
+    processor: str
+    accelerator: str
+    variants: tuple[Variant, ...]
+
+    @property
+    def machine(self) -> str:
+        return f"{self.accelerator} and {self.processor}" if self.accelerator else self.processor
+
+    @property
+    def measured(self) -> list[Variant]:
+        return [each for each in self.variants if each.by_block(speed)]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is about containers: as many of its variants ran without one as in one."""
+        native = sum(not each.container for each in self.measured)
+        return 0 < native < len(self.measured) <= 2 * native
+
+    @property
+    def baseline(self) -> Variant | None:
+        return next(iter(self.measured), None)
+
+
+def speed(training: TrainingResult) -> float | None:
+    """Images per second of the median steady epoch; None where there was only the first epoch."""
+    rates = [each.images_per_second for each in training.steady]
+    return summary(rates).median if rates else None
+
+
+def imports_per_second(training: TrainingResult) -> float | None:
+    """How often Python and the framework could be loaded in a second: more is better, as for speeds."""
+    return 1 / training.seconds.imports if training.seconds.imports > 0 else None
+
+
+def comparisons(runs: Iterable[Run]) -> list[Comparison]:
+    """The trainings by suite, group, workload and machine, in the order in which they ran first."""
+    found: dict[tuple[str, ...], list[Run]] = {}
+    for run in sorted(runs, key=lambda each: each.record.date):
+        record = run.record
+        if record.training or not record.measures:
+            where = (record.target.name, record.target.processor, record.target.accelerator)
+            found.setdefault((record.suite, record.group, record.workload, *where), []).append(run)
+    return [
+        Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
+        for (suite, group, workload, target, processor, accelerator), members in found.items()
+    ]
+
+
+def _variants(runs: list[Run]) -> tuple[Variant, ...]:
+    """The order of the first round is the suite's own; later rounds are reversed."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[Run]] = {}
+    for run in sorted(runs, key=lambda each: (each.record.round, each.record.position)):
+        key = (run.record.entry, tuple(sorted(run.record.settings.items())))
+        found.setdefault(key, []).append(run)
+    return tuple(
+        Variant(entry, settings, tuple(sorted(members, key=lambda each: (each.record.date, each.record.attempt))))
+        for (entry, settings), members in found.items()
+    )

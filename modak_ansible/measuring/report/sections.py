@@ -1,0 +1,194 @@
+"""The parts of the page, in their order: what is shown where, and what is said where nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from modak_ansible.measuring.report.charts import Chart, Section, Table, bar_table
+from modak_ansible.measuring.report.infrastructure import (
+    NETWORK,
+    PEAKS,
+    STARTS,
+    STORAGE,
+    Sample,
+    measure_charts,
+    measures,
+)
+from modak_ansible.measuring.report.numerics import numerics_tables
+from modak_ansible.measuring.report.paper import FIGURES
+from modak_ansible.measuring.report.roofline import achieved_chart, best, roofline
+from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
+from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
+from modak_ansible.model.record import TrainingResult
+
+PAPER_SUITE = "modak bench run benchmarks/suites/paper-cpu.yaml"
+TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"
+LEADS = {
+    "stock-images": (
+        "Fig. 3: stock images",
+        "MNIST-CNN on the CPU, each framework as it is published. The paper: TensorFlow 2.1 nearly 54 % better than "
+        "1.14; PyTorch 1.4, MXNet 1.6 and TensorFlow 1.14 alike; CNTK far slower.",
+    ),
+    "own-builds": (
+        "Fig. 4: own builds",
+        "Compiled for the processor, against the published builds. The paper, on the CPU: TensorFlow faster by 4 %, "
+        "PyTorch by 17 %.",
+    ),
+    "compilers": (
+        "Fig. 5: graph compilers",
+        "The same training with and without a graph compiler. The paper, on the CPU: faster by 30 % with nGraph, "
+        "slower by about 30 % with XLA.",
+    ),
+}
+
+
+def sections(runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str, float]) -> list[Section]:
+    """Every part of the page, those without measurements too.
+
+    Args:
+        runs: all records.
+        found: the trainings among them, put in order.
+        work: GFLOP of one training step for each image, by workload.
+    """
+    samples = measures(runs)
+    named = {name for names in (PEAKS, STORAGE, NETWORK, STARTS) for name in names}
+    resnet = [each for each in found if each.workload == "resnet50" and not each.is_native]
+    others = [each for each in found if each.group not in FIGURES and each not in resnet and not each.is_native]
+    return [
+        *(_figure(group, found) for group in FIGURES),
+        Section(
+            "today",
+            "Today's frameworks and switches",
+            "Against the first variant of each group, whose bars are grey.",
+            _speed_charts(others, with_paper=False),
+            missing=TODAY_SUITE,
+        ),
+        Section(
+            "resnet50",
+            "ResNet50",
+            "The paper, on a GPU: faster by 2 % with own builds, by 9 % with XLA.",
+            _speed_charts(resnet, with_paper=True),
+            missing=TODAY_SUITE,
+        ),
+        Section(
+            "native",
+            "Native against container",
+            "The same training in the machine's own Python and in a container.",
+            (*_native_charts(found), *_measured(samples, STARTS)),
+            missing=TODAY_SUITE,
+        ),
+        Section("storage", "Storage classes", "", _measured(samples, STORAGE), missing=TODAY_SUITE),
+        Section("network", "Network between nodes", "", _measured(samples, NETWORK), missing=TODAY_SUITE),
+        _peaks(found, work, samples),
+        Section("more", "Other measures", "", _measured([each for each in samples if each.measure.name not in named])),
+        Section(
+            "numerics",
+            "Same numerics",
+            "Without dropout and from the same first weights every framework should begin with the same losses; later "
+            "steps drift apart by rounding alone. Gradients are held against double precision where a framework can.",
+            tables=tuple(numerics_tables(found)),
+            missing=PAPER_SUITE,
+        ),
+        _not_measured(runs),
+    ]
+
+
+def charts(parts: Iterable[Section]) -> list[Chart]:
+    return [chart for part in parts for chart in part.charts]
+
+
+def _figure(group: str, found: Sequence[Comparison]) -> Section:
+    title, lead = LEADS[group]
+    members = [each for each in found if each.group == group and each.workload != "resnet50"]
+    return Section(group, title, lead, _speed_charts(members, with_paper=True), missing=PAPER_SUITE)
+
+
+def _speed_charts(members: Iterable[Comparison], with_paper: bool) -> tuple[Chart, ...]:
+    return tuple(speed_chart(each, _title(each), with_paper) for each in members if each.measured)
+
+
+def _title(comparison: Comparison) -> str:
+    where = comparison.accelerator or comparison.target
+    return f"{comparison.workload}: {comparison.group.replace('-', ' ')}, on {where}"
+
+
+def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
+    """Steady speed, import and time to the first step, of groups that have both."""
+    made = []
+    for comparison in found:
+        if comparison.is_native:
+            made += [
+                speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
+                _start_chart(comparison, "process start to framework imported", "s", _imports),
+                _start_chart(comparison, "process start to first step", "s", _first_step),
+            ]
+    return made
+
+
+def _start_chart(comparison: Comparison, what: str, unit: str, quantity: Quantity) -> Chart:
+    bars = tuple(
+        training_bar(each, quantity, is_baseline=not each.container, label=_where(each.container, each.label))
+        for each in comparison.measured
+        if each.by_block(quantity)
+    )
+    return Chart(
+        name=slug(f"native {comparison.group} {comparison.workload} {comparison.target} {what}"),
+        title=f"{comparison.workload}: {what}",
+        unit=unit,
+        bars=bars,
+        interval="least to most of the rounds; n counts rounds",
+        table=bar_table(bars, unit),
+        caption=f"{comparison.machine}. {how_much(comparison)}",
+        more_is_better=unit != "s",
+    )
+
+
+def _where(container: bool, label: str) -> str:
+    return f"{label} in a container" if container else f"{label.replace(' container=none', '')} natively"
+
+
+def _imports(training: TrainingResult) -> float | None:
+    return training.seconds.imports if imports_per_second(training) else None
+
+
+def _first_step(training: TrainingResult) -> float | None:
+    return training.seconds.to_first_step
+
+
+def _measured(samples: Iterable[Sample], names: tuple[str, ...] = ()) -> tuple[Chart, ...]:
+    return tuple(measure_charts(each for each in samples if not names or each.measure.name in names))
+
+
+def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequence[Sample]) -> Section:
+    """Peaks, what was made of them, and a roofline for each machine that has both."""
+    made: list[Chart] = list(_measured(samples, PEAKS))
+    roofs = []
+    for machine in dict.fromkeys((each.processor, each.accelerator) for each in found):
+        here = [each for each in found if (each.processor, each.accelerator) == machine]
+        theirs = [each for each in samples if (each.record.target.processor, each.record.target.accelerator) == machine]
+        peaks = best(theirs, ("sgemm", "convolution"), "fp32")
+        if peaks:
+            worked = [each for each in here if each.workload in work and each.measured]
+            for workload in dict.fromkeys(each.workload for each in worked):
+                members = [each for each in worked if each.workload == workload]
+                made.append(achieved_chart(members, work[workload], peaks))
+        roof = roofline(here, work, theirs)
+        roofs += [roof] if roof else []
+    lead = "Work achieved is a workload's GFLOP for each image times images per second; peaks were measured here."
+    return Section("peaks", "Peaks and the roofline", lead, tuple(made), roofs=tuple(roofs), missing=TODAY_SUITE)
+
+
+def _not_measured(runs: Sequence[Run]) -> Section:
+    """What was refused, failed or disturbed, each with its reason and how often."""
+    counted: dict[tuple[str, ...], int] = {}
+    for run in runs:
+        record = run.record
+        if record.outcome != "measured":
+            settings = [f"{name}={value}" for name, value in sorted(record.settings.items())]
+            key = (" ".join([record.entry, *settings]), record.workload, record.outcome, record.reason)
+            counted[key] = counted.get(key, 0) + 1
+    rows = tuple((*key, str(count)) for key, count in counted.items())
+    columns = ("Variant", "Workload", "Outcome", "Reason", "Runs")
+    tables = (("", Table(columns, rows)),) if rows else ()
+    lead = "" if rows else "Nothing failed, nothing was refused, nothing was disturbed."
+    return Section("refused", "Refused, failed, disturbed", lead, tables=tables)

@@ -1,0 +1,164 @@
+"""Charts of trainings: images per second of the steady epochs, beside what the paper's ratios would make of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
+from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, FULL_EPOCHS
+from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
+from modak_ansible.measuring.report.verdicts import verdicts
+from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
+from modak_ansible.model.quantities import format_seconds
+from modak_ansible.model.record import TrainingResult
+
+ROUNDS = "least to most of the rounds' medians; n counts rounds"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a variant is held against, and the ratio that the paper states for such a pair."""
+
+    baseline: Variant
+    paper: float | None = None
+    newer: bool = False  # the pair is newer than the paper's
+
+
+def speed_chart(comparison: Comparison, title: str, with_paper: bool = True) -> Chart:
+    """Images per second of every variant that was measured.
+
+    ``with_paper`` puts the paper's ratios beside those that a finding speaks of. The comparison must have measured
+    something.
+    """
+    held = _held(comparison, with_paper)
+    measured = comparison.measured
+    baselines = {comparison.baseline, *(each.baseline for each in held.values())}
+    bars = [_speed_bar(each, held[each], is_baseline=each in baselines) for each in measured]
+    rows = tuple(_row(comparison, each, held[each], with_paper) for each in measured)
+    return Chart(
+        name=slug(f"{comparison.group} {comparison.workload} {comparison.target} {comparison.accelerator}"),
+        title=title,
+        unit="images/s",
+        bars=tuple(bars),
+        interval=ROUNDS,
+        table=Table(_columns(comparison, with_paper), rows),
+        caption=f"{comparison.machine}. {how_much(comparison)}",
+    )
+
+
+def training_bar(variant: Variant, quantity: Quantity, is_baseline: bool = False, label: str = "") -> Bar:
+    """A variant's median over its rounds, which must have measured the quantity."""
+    found = summary(variant.by_block(quantity).values())
+    low, high = (found.least, found.most) if found.n > 1 else (None, None)
+    return Bar(label or variant.label, found.median, low, high, found.n, is_baseline)
+
+
+def how_much(comparison: Comparison) -> str:
+    """Whether the paper's whole training ran or less of it, from what the records say."""
+    trainings = [training for variant in comparison.variants for training in variant.trainings]
+    if not trainings:
+        return ""
+    images, epochs = {each.training_images for each in trainings}, {len(each.epochs) for each in trainings}
+    full_images, full_epochs = FULL_EPOCH.get(comparison.workload), FULL_EPOCHS.get(comparison.workload)
+    ran = (
+        f"{_span(epochs)} epochs of {_span(images)} images, batch {_span({each.batch_size for each in trainings})}, "
+        f"data {', '.join(sorted({each.dataset for each in trainings}))}"
+    )
+    if full_images and images == {full_images} and epochs == {full_epochs}:
+        return f"Run in full: {ran}. The first epoch is kept apart."
+    paper = f" (the paper: {full_epochs} epochs" if full_epochs else ""
+    paper += f" of {full_images:,})" if full_images else ")" if paper else ""
+    return f"Scaled down: {ran}{paper}. The first epoch is kept apart."
+
+
+def ratio_text(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "not measured"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.median:.2f} (one round, no interval)"
+    return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def slug(text: str) -> str:
+    """A name for a file."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "chart"
+
+
+def wall_clock(training: TrainingResult) -> float | None:
+    """Seconds of the paper's 12 epochs of 60,000 images, computed from a shorter run.
+
+    The start, the first epoch's extra (compiling, tracing) and eleven and one steady epochs of full length. None
+    without a steady epoch.
+    """
+    if not training.steady:
+        return None
+    steady = summary(each.seconds for each in training.steady).median
+    full = steady * FULL_EPOCH["mnist_cnn"] / training.training_images
+    return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + FULL_EPOCHS["mnist_cnn"] * full
+
+
+def first_epoch_extra(training: TrainingResult) -> float | None:
+    """Seconds by which the first epoch, and compiling ahead of it, took longer than a steady one."""
+    if not training.steady:
+        return None
+    steady = summary(each.seconds for each in training.steady).median
+    return max(training.epochs[0].seconds - steady, 0.0) + training.seconds.compile
+
+
+def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
+    """What each variant is held against: what the figure's findings name, and otherwise the group's first."""
+    figure = FIGURES.get(comparison.group, "Fig.")
+    found: dict[Variant, Held] = {}
+    for finding in FINDINGS if with_paper else ():
+        if finding.source.startswith(figure):
+            for each in verdicts(finding, [comparison]):
+                if each.ratio:
+                    found.setdefault(each.other, Held(each.baseline, finding.ratio, each.today))
+    first = comparison.measured[0]
+    return {each: found.get(each, Held(first)) for each in comparison.measured}
+
+
+def _speed_bar(variant: Variant, held: Held, is_baseline: bool) -> Bar:
+    bar = training_bar(variant, speed, is_baseline)
+    paper = held.paper * _median(held.baseline, speed) if held.paper else None
+    return replace(bar, paper=paper, newer=held.newer)
+
+
+def _columns(comparison: Comparison, with_paper: bool) -> tuple[str, ...]:
+    columns = ["Variant", "Images/s (least to most, n)", "Held against", "Speed ratio (95 % interval, rounds)"]
+    columns += ["Paper's ratio"] if with_paper else []
+    columns += ["Steady epoch", "Extra in the first epoch"]
+    return (*columns, "12 full epochs, computed") if comparison.workload == "mnist_cnn" else tuple(columns)
+
+
+def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool) -> tuple[str, ...]:
+    bar = training_bar(variant, speed)
+    cells = [variant.label, f"{number(bar.value)} ({spread(bar)})"]
+    if held.baseline is variant:
+        cells += ["", "1"]
+    else:
+        ratio = paired_ratio(held.baseline.by_block(speed), variant.by_block(speed))
+        cells += [held.baseline.label, ratio_text(ratio) + (f", {ratio.n}" if ratio else "")]
+    if with_paper:
+        older = ", of older versions" if held.newer else ""
+        cells.append(f"{held.paper:g}{older}" if held.paper else "none stated")
+    cells += [_seconds(variant, _steady_seconds), _seconds(variant, first_epoch_extra)]
+    return (*cells, _seconds(variant, wall_clock)) if comparison.workload == "mnist_cnn" else tuple(cells)
+
+
+def _seconds(variant: Variant, quantity: Quantity) -> str:
+    return format_seconds(_median(variant, quantity))
+
+
+def _steady_seconds(training: TrainingResult) -> float | None:
+    return summary(each.seconds for each in training.steady).median if training.steady else None
+
+
+def _median(variant: Variant, quantity: Quantity) -> float:
+    return summary(variant.by_block(quantity).values()).median
+
+
+def _span(values: set[int]) -> str:
+    least, most = min(values), max(values)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"

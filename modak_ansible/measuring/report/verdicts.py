@@ -1,0 +1,147 @@
+"""Whether the papers' findings hold: every pair of runs that a finding speaks of, judged by its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from modak_ansible.measuring.report.paper import VERSIONS, Build, Claim, Finding, Pair
+from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, imports_per_second, speed
+from modak_ansible.measuring.statistics import Ratio, paired_ratio
+
+Word = Literal["holds", "does not hold", "cannot be said"]
+QUANTITIES: dict[str, Quantity] = {"speed": speed, "import": imports_per_second}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding's sentence about one pair of builds on one machine."""
+
+    word: Word
+    reason: str
+    ratio: Ratio | None
+    baseline: Variant
+    other: Variant
+    machine: str
+    workload: str
+
+    @property
+    def today(self) -> bool:
+        """Whether software is in it that the paper did not have."""
+        return not (_is_the_papers(self.baseline) and _is_the_papers(self.other))
+
+
+def judge(ratio: Ratio | None, claim: Claim) -> tuple[Word, str]:
+    """The verdict and, where nothing can be said, the reason.
+
+    A finding holds when the whole interval lies between the claim's bounds, and does not hold when the whole of it lies
+    beyond one of them; an interval that covers a bound says neither.
+    """
+    if ratio is None:
+        return "cannot be said", "no round measured both"
+    if ratio.low is None or ratio.high is None:
+        return "cannot be said", "one round has no interval"
+    above = -math.inf if claim.above is None else claim.above
+    below = math.inf if claim.below is None else claim.below
+    if above < ratio.low and ratio.high < below:
+        return "holds", ""
+    if ratio.high <= above or ratio.low >= below:
+        return "does not hold", ""
+    return "cannot be said", f"the interval covers {above if ratio.low <= above else below:g}"
+
+
+def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
+    """One for each pair of builds and machine, those of the paper's software first."""
+    every = [
+        each
+        for comparison in found
+        if finding.workload in {"", comparison.workload} and finding.accelerated in {None, bool(comparison.accelerator)}
+        for pair in finding.pairs
+        for each in _in_comparison(finding, pair, comparison)
+    ]
+    chosen: dict[tuple[str, ...], Verdict] = {}
+    for each in every:
+        builds = [(of.record.framework, of.record.version, of.compiler) for of in (each.baseline, each.other)]
+        key = (*builds[0], *builds[1], each.machine, each.workload)
+        if key not in chosen or _weight(each) < _weight(chosen[key]):
+            chosen[key] = each
+    return sorted(chosen.values(), key=lambda each: each.today)
+
+
+def _weight(verdict: Verdict) -> tuple[bool, int, bool, int]:
+    """What was measured goes before what was not, few switches before many, hub before pip, many rounds before few."""
+    rounds = verdict.ratio.n if verdict.ratio else 0
+    return (verdict.ratio is None, len(verdict.other.settings), verdict.other.record.origin != "hub", -rounds)
+
+
+def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iterator[Verdict]:
+    quantity = QUANTITIES[finding.quantity]
+    for baseline in _matching(pair.baseline, comparison.variants):
+        for other in _matching(pair.other, comparison.variants):
+            if not _comparable(pair, baseline, other):
+                continue
+            ratio = paired_ratio(baseline.by_block(quantity), other.by_block(quantity))
+            word, reason = judge(ratio, finding.claim)
+            if ratio is None:
+                reason = _why_not(other) or _why_not(baseline) or reason
+            yield Verdict(word, reason, ratio, baseline, other, comparison.machine, comparison.workload)
+
+
+def _matching(build: Build, variants: Sequence[Variant]) -> list[Variant]:
+    return [each for each in variants if _is_of(each, build)]
+
+
+def _is_of(variant: Variant, build: Build) -> bool:
+    record = variant.record
+    return (
+        build.framework in {"", record.framework}
+        and (not build.version or _is_version(record.framework, record.version, build.version))
+        and (not build.origins or record.origin in build.origins)
+        and (build.container is None or variant.container == build.container)
+        and (build.container is not None or variant.compiler in build.compilers)
+    )
+
+
+def _is_version(framework: str, version: str, wanted: str) -> bool:
+    if wanted == "today":
+        return not any(_begins(version, each) for each in VERSIONS.get(framework, ()))
+    return _begins(version, wanted)
+
+
+def _begins(version: str, start: str) -> bool:
+    return version == start or version.startswith(f"{start}.")
+
+
+def _is_the_papers(variant: Variant) -> bool:
+    record = variant.record
+    return any(_begins(record.version, each) for each in VERSIONS.get(record.framework, ()))
+
+
+def _comparable(pair: Pair, baseline: Variant, other: Variant) -> bool:
+    """Nothing else may differ than what the finding is about."""
+    about = {"compiler"} if pair.baseline.compilers != pair.other.compilers else set()
+    if pair.baseline.container is not None:
+        about = {"container"}
+        if baseline.entry != other.entry:
+            return False
+    elif baseline.container != other.container:
+        return False
+    return _without(baseline, about) == _without(other, about)
+
+
+def _without(variant: Variant, names: set[str]) -> dict[str, str]:
+    return {
+        name: value for name, value in variant.settings if name not in names and (name, value) != ("compiler", "none")
+    }
+
+
+def _why_not(variant: Variant) -> str:
+    """Why a variant measured nothing."""
+    if variant.trainings:
+        return ""
+    record = variant.runs[-1].record
+    return (
+        f"{variant.label} {record.outcome}: {record.reason}" if record.reason else f"{variant.label} {record.outcome}"
+    )
