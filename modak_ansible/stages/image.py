@@ -5,17 +5,27 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.model.refusal import Refusal
+from modak_ansible.planning import read_origin
+from modak_ansible.refusals import note_refusal
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.target.image_probe import refusal_error
 from modak_ansible.target.site import package_sources
 
 
-def ensure_image(stage: Stage) -> Outcome:
+def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     """Makes sure that the plan's image is on the target.
 
+    Args:
+        stage: the deployment.
+        again: whether an image that its probe refused before is made and tried once more.
+
     Raises:
-        ModakError: it cannot be built or pulled, with the end of the log.
+        ModakError: it cannot be built or pulled, with the end of the log; or it was, and its probe refuses it, which
+            the project then remembers.
     """
     arguments = {
         "workspace": stage.plan["target"]["workspace"],
@@ -25,31 +35,66 @@ def ensure_image(stage: Stage) -> Outcome:
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
         return Outcome(False, _message(stage.plan, answer), {"image": answer["image"]})
+    if answer["refusal"] and not again:
+        raise _refused(stage, answer["refusal"])
     names = ", ".join(answer["missing"])
     if stage.check:
         return Outcome(True, f"would make {names}")
     began = time.monotonic()
     # apt and pip are asked only where something is to be built
     site = {**arguments["site"], "otherwise": package_sources()}
-    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start")
+    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", again=again)
     stage.say(
         f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
     )
-    line = ""
-    while True:
-        answer = stage.call("modak_image", **arguments, action="wait", seconds=LOOK_SECONDS, seen=line)
-        status = answer["status"]
-        if status["state"] != "running":
-            break
-        line = status.get("line", "")
-        stage.say(f"{status['step']}, {format_seconds(status['seconds'])}: {line[:100]}")
-    if status["state"] != "done" or answer["missing"]:
-        raise _failure(status)
+    answer = _wait(stage, arguments)
+    if answer["missing"] and answer["refusal"]:
+        raise _refused(stage, answer["refusal"])
+    if answer["status"]["state"] != "done" or answer["missing"]:
+        raise _failure(answer["status"])
     return Outcome(
         True,
         f"{_message(stage.plan, answer)}, made in {format_seconds(time.monotonic() - began)}",
         {"image": answer["image"]},
     )
+
+
+def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Shows how the build gets on, to its end."""
+    line = ""
+    while True:
+        answer = stage.call("modak_image", **arguments, action="wait", seconds=LOOK_SECONDS, seen=line)
+        status = answer["status"]
+        if status["state"] != "running":
+            return answer
+        line = status.get("line", "")
+        stage.say(f"{status['step']}, {format_seconds(status['seconds'])}: {line[:100]}")
+
+
+def _refused(stage: Stage, refusal: dict[str, Any]) -> ModakError:
+    """The error for a refusal; the project remembers it where the catalogue's own build is to blame."""
+    plan = stage.plan
+    entry = next((each for each in load_catalogue().entries if each.name == plan["image"]["entry"]), None)
+    with_packages = plan["image"]["container_runtime"] == "none" and plan["application"]["requirements"]
+    if entry is None or refusal["name"] != entry.name or with_packages:
+        return refusal_error(refusal)
+    if not stage.check:
+        noted = Refusal(
+            entry=entry.name,
+            entry_digest=entry.digest,
+            architecture=plan["target"]["processor"]["architecture"],
+            address=plan["target"]["address"],
+            processor=refusal["processor"],
+            reason=refusal["refused"],
+            date=refusal["probed"],
+        )
+        note_refusal(read_origin(stage.folder / "plan.json")["state"], noted)
+    error = refusal_error(refusal)
+    return ModakError(error.message, hint=f"another build may serve; to try it again: {_again(entry.name)}")
+
+
+def _again(entry: str) -> str:
+    return f"modak catalogue build {entry} --again"
 
 
 def _message(plan: dict[str, Any], answer: dict[str, Any]) -> str:

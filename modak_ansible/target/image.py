@@ -15,6 +15,16 @@ from ..errors import ModakError
 from .background import Activity
 from .commands import TimedRun, find_program, full_environment
 from .files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from .image_probe import (
+    PROBE_FAILED,
+    ProbeFailed,
+    probe_image,
+    raise_verdict,
+    read_refusal,
+    refusal_error,
+    write_refusal,
+)
+from .mirror import require_release
 from .site import Site, read_site
 from .site_folder import write_site_folder
 from .workspace import Workspace
@@ -59,8 +69,9 @@ class ImageStore:
             find_runtime(self._image["container_runtime"])
         if "build" in kinds:
             check_fakeroot()
-            if any("Bootstrap: debootstrap" in layer["definition"] for layer in self.missing()):
-                self._check_debootstrap()
+            for layer in self.missing():
+                if "Bootstrap: debootstrap" in layer["definition"]:
+                    self._check_debootstrap(layer)
 
     def check_given(self) -> None:
         """Tells whether an image that somebody else put there is the one that is meant.
@@ -71,6 +82,22 @@ class ImageStore:
         for layer in self._image["layers"]:
             if layer["kind"] == "file":
                 self._check_given(layer)
+
+    def refusal(self) -> dict[str, Any] | None:
+        """What the probe said of the lowest layer that it refused on this processor; None when it refused none.
+
+        ``name`` is the layer's, ``refused`` the reason, ``processor`` the model, ``probed`` the date.
+        """
+        made = [layer for layer in self.missing() if layer["kind"] != "file"]
+        found = (read_refusal(self._workspace.place(layer["path"])) for layer in made)
+        return next((refusal for refusal in found if refusal), None)
+
+    def forget_refusals(self) -> None:
+        """Has what was refused tried again."""
+        for layer in self.missing():
+            path = self._workspace.place(layer["path"])
+            if layer["kind"] != "file" and read_refusal(path):
+                path.with_suffix(".json").unlink()
 
     def start(self) -> bool:
         """Begins to make what is missing; False when that is going on already."""
@@ -100,15 +127,17 @@ class ImageStore:
             if digest != layer["checksum"]:
                 raise ModakError(f"the image {path} has the SHA-256 {digest}, not {layer['checksum']}")
 
-    def _check_debootstrap(self) -> None:
+    def _check_debootstrap(self, layer: dict[str, Any]) -> None:
         if find_program("debootstrap") is None:
             raise ModakError(
                 "debootstrap is not on the target", hint="set the target's image_base to docker, or ask for debootstrap"
             )
-        if read_site(self._site).apt_mirror is None:
+        site = read_site(self._site)
+        if site.apt_mirror is None:
             raise ModakError(
                 "the target's apt names no Debian mirror", hint="give the target's site capability an apt_mirror"
             )
+        require_release(_fill(layer["definition"], apt_mirror=site.apt_mirror), layer["name"], site)
 
     # --- in the background
 
@@ -121,7 +150,18 @@ class ImageStore:
             activity.note(f"waiting for {layer['name']}, which another build makes")
             with Lock(self._workspace.images / f".{layer['digest']}.lock"):
                 if not self._is_there(layer):
-                    self._make_layer(layer, below, activity)
+                    self._make_or_refuse(layer, below, activity)
+
+    def _make_or_refuse(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+        """Makes a layer that serves here, or notes that it does not."""
+        path = self._workspace.place(layer["path"])
+        known = read_refusal(path)  # by a build that was waited for
+        if known:
+            raise refusal_error(known)
+        try:
+            self._make_layer(layer, below, activity)
+        except ProbeFailed as failure:
+            raise refusal_error(write_refusal(path, layer, failure.reason, _now()), activity.log) from failure
 
     def _make_layer(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
         activity.note(f"{'pulling' if layer['kind'] == 'pull' else 'building'} {layer['name']}")
@@ -141,6 +181,9 @@ class ImageStore:
                 self._run([runtime, "pull", str(made), layer["source"]], activity, {})
             else:
                 self._build(runtime, layer, below, scratch, activity)
+            if layer["kind"] == "build" or layer.get("probe"):
+                activity.note(f"probing {layer['name']}")
+                probe_image(runtime, made, list(layer.get("probe") or ()))
             activity.note(f"checking {layer['name']}")
             known = {"size": made.stat().st_size, "sha256": sha256_of(made), "seconds": round(time.time() - began, 1)}
             write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
@@ -161,7 +204,10 @@ class ImageStore:
             build_date=_now(),
         )
         write_whole(scratch / "image.def", definition)
-        options = [part for bind in binds for part in ("--bind", bind)] if _can_bind(runtime) else []
+        offered = TimedRun()([runtime, "build", "--help"]).out
+        options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
+        # a build that works and a probe that fails are told apart by probing afterwards
+        options += ["--notest"] if "--notest" in offered else []
         environment = _build_environment(settings, scratch)
         # without --force the labels of the layer below would stay
         command = [
@@ -191,6 +237,8 @@ class ImageStore:
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, env={**full_environment(), **environment}, close_fds=False, check=False
         ).returncode
+        if code == PROBE_FAILED and command[0] == "sh":
+            raise_verdict(code, tail(activity.log, 60))
         if code != 0:
             raise _build_error(activity, code)
 
@@ -243,10 +291,6 @@ def _has_range(path: Path, name: str, number: int) -> bool:
     except OSError:
         return False
     return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
-
-
-def _can_bind(runtime: str) -> bool:
-    return "--bind" in TimedRun()([runtime, "build", "--help"]).out
 
 
 def _fill(definition: str, **values: str) -> str:

@@ -49,7 +49,7 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": _system(),
-        "processor": cpuinfo.get("model name") or platform.processor(),
+        "processor": processor_name(),
         "cpuinfo": cpuinfo,
         "cores": os.cpu_count(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -59,6 +59,11 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "scheduler": _scheduler_version(scheduler),
         "rsync": find_program("rsync") is not None,
     }
+
+
+def processor_name() -> str:
+    """The processor's model name, as the kernel gives it, or at least its family."""
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 
 def _scheduler_version(scheduler: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.image import ensure_image
 
@@ -12,4 +14,4 @@ class ActionModule(StageAction):
     stage_name = "image"
 
     def perform(self, stage):
-        return ensure_image(stage)
+        return ensure_image(stage, again=boolean(self._task.args.get("again", False)))

@@ -25,6 +25,7 @@ options:
     required: true
     choices: [look, start, wait]
     description: What to do; wait comes back when there is news, or when its time is over.
+  again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The last line of the log that the caller knows.}
 author: modak-ansible
@@ -38,6 +39,7 @@ def main():
             "image": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
             "action": {"type": "str", "required": True, "choices": ["look", "start", "wait"]},
+            "again": {"type": "bool", "default": False},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
         },
@@ -52,8 +54,10 @@ def act(store, module):
     if module.params["action"] == "look" and not module.check_mode:
         store.check_given()
     if module.params["action"] == "start":
+        if module.params["again"] and not module.check_mode:
+            store.forget_refusals()
         store.check()
-        if store.missing() and not module.check_mode:
+        if store.missing() and not store.refusal() and not module.check_mode:
             started = store.start()
     if module.params["action"] == "wait":
         wait_for_news(store, module.params["seen"], module.params["seconds"])
@@ -61,6 +65,7 @@ def act(store, module):
         "changed": started,
         "started": started,
         "missing": [layer["name"] for layer in store.missing()],
+        "refusal": store.refusal(),
         "status": store.activity.status(),
         "image": store.describe(),
     }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.refusals import known_refusals
 from modak_ansible.stages import image as image_stage
 from modak_ansible.stages.image import ensure_image
 
@@ -26,9 +30,68 @@ def test_an_image_that_is_missing_is_made_with_the_controllers_sources(make_stag
     def call(name, *, action, site, **arguments):
         sites[action] = site
         is_done = action == "wait"
-        return {"missing": [] if is_done else ["top"], "started": True, "image": {}, "status": {"state": "done"}}
+        missing = [] if is_done else ["top"]
+        return {"missing": missing, "started": True, "image": {}, "refusal": None, "status": {"state": "done"}}
 
     stage, said = make_stage(call)
     assert ensure_image(stage).changed
     assert sites["start"]["otherwise"] == {"apt_mirror": "http://here/debian"}
     assert said == ["making top on the target"]
+
+
+REFUSAL = {"name": "pytorch-2.13-cpu", "refused": "Illegal instruction", "processor": "Acme 9000", "probed": "2026"}
+
+
+def refuse(actions, refusal=REFUSAL):
+    def call(name, *, action, **arguments):
+        actions.append((action, arguments.get("again", False)))
+        begins = action == "look" and len(actions) == 1 and not refusal.get("before")
+        status = {"state": "failed", "step": "probing", "message": "no"}
+        return {
+            "missing": ["top"], "started": True, "image": {}, "status": status, "refusal": None if begins else refusal
+        }  # fmt: skip
+
+    return call
+
+
+def test_a_refusal_is_remembered_by_the_project(make_stage, blueprint):
+    (blueprint.path / ".modak").mkdir()
+    stage, _ = make_stage(refuse([]))
+    with pytest.raises(ModakError, match="was refused by its probe on Acme 9000: Illegal instruction") as caught:
+        ensure_image(stage)
+    assert "modak catalogue build pytorch-2.13-cpu --again" in caught.value.hint
+    (known,) = known_refusals(blueprint.path / ".modak")
+    assert (known.entry, known.architecture, known.address) == (
+        "pytorch-2.13-cpu",
+        "skylake_avx512",
+        "frontend.example",
+    )
+    assert (known.processor, known.reason) == ("Acme 9000", "Illegal instruction")
+
+
+def test_what_was_refused_before_is_not_built(make_stage, blueprint):
+    (blueprint.path / ".modak").mkdir()
+    actions = []
+    stage, _ = make_stage(refuse(actions, {**REFUSAL, "before": True}))
+    with pytest.raises(ModakError, match="was refused by its probe"):
+        ensure_image(stage)
+    assert actions == [("look", False)]
+    with pytest.raises(ModakError, match="was refused by its probe"):
+        ensure_image(stage, again=True)
+    assert ("start", True) in actions
+
+
+def test_the_users_own_packages_do_not_count_against_the_build(make_stage, blueprint):
+    (blueprint.path / ".modak").mkdir()
+    stage, _ = make_stage(refuse([], {**REFUSAL, "name": "requirements"}))
+    with pytest.raises(ModakError, match="requirements was refused by its probe"):
+        ensure_image(stage)
+    assert known_refusals(blueprint.path / ".modak") == ()
+
+
+def test_nothing_is_remembered_when_nothing_may_change(make_stage, blueprint):
+    (blueprint.path / ".modak").mkdir()
+    stage, _ = make_stage(refuse([], {**REFUSAL, "before": True}), check=True)
+    with pytest.raises(ModakError, match="was refused by its probe"):
+        ensure_image(stage)
+    assert known_refusals(blueprint.path / ".modak") == ()

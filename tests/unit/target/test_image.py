@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target import image as image_module
+from modak_ansible.target import image_probe
 from modak_ansible.target.image import ImageStore, check_fakeroot, find_runtime
 from modak_ansible.target.workspace import Workspace
 
@@ -19,7 +21,8 @@ case "$1" in
     --version) echo "apptainer version 1.4.5" ;;
     pull) echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
     build)
-        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; exit 0; }
+        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"; exit 0; }
+        echo "$*" >> "$CALLS.options"
         image=${@: -2:1} definition=${@: -1}
         echo "build $(grep -m 1 '^From\\|^OSVersion' "$definition")" >> "$CALLS"
         cp "$definition" "$CALLS.$(grep -c . "$CALLS").def"
@@ -27,6 +30,9 @@ case "$1" in
         echo part > "$image"
         [ -n "${BREAK:-}" ] && { echo "FATAL: $BREAK" >&2; exit 255; }
         cat "$definition" > "$image" ;;
+    test | exec)
+        echo "$*" >> "$CALLS.probes"
+        [ -z "${SAYS:-}" ] || grep -q "OSVersion" "${@: -1}" || { cat "$SAYS"; exit "$CODE"; } ;;
 esac
 """
 
@@ -42,12 +48,25 @@ def runtime(tmp_path, monkeypatch):
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
     monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
+    monkeypatch.setattr(image_module, "require_release", lambda *arguments: None)
+    monkeypatch.setattr(image_probe, "_devices", list)
     return tmp_path
 
 
 def layer(digest, definition, kind="build", **more):
     return {"name": digest, "kind": kind, "digest": digest, "definition": definition, "path": f"images/{digest}.sif",
             "source": "", "checksum": "", **more}  # fmt: skip
+
+
+RECORDED = Path(__file__).resolve().parents[1] / "recorded"
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """Has the probe of any image but a base say what a real one said."""
+    monkeypatch.setenv("SAYS", str(RECORDED / "apptainer-1.4.5-test-illegal.txt"))
+    monkeypatch.setenv("CODE", "132")
+    monkeypatch.setattr(image_probe, "processor_name", lambda: "Acme 9000")
 
 
 BASE = layer("base", "Bootstrap: debootstrap\nOSVersion: bookworm\nMirrorURL: {{ apt_mirror }}\n")
@@ -184,6 +203,63 @@ def test_an_environment_is_whole_or_absent(runtime):
     store = store_of(runtime, bad, container_runtime="none")
     assert "ERROR: no wheel" in make(store)["message"]
     assert not (runtime / "w" / "images" / "bad.venv").exists()
+
+
+# --- probes
+
+
+def test_every_layer_is_probed_after_its_build(runtime):
+    store = store_of(runtime, BASE, TOP)
+    assert make(store)["state"] == "done"
+    assert all("--notest" in line for line in (runtime / "calls.options").read_text().splitlines())
+    assert (runtime / "calls.probes").read_text().count("test ") == 2
+    assert store.refusal() is None
+
+
+def test_a_pulled_image_is_probed_with_the_command_of_its_layer(runtime):
+    hub = layer("hub", "", kind="pull", source="docker://acme/torch:1", probe=["python3", "-c", "import torch"])
+    store = store_of(runtime, hub)
+    assert make(store)["state"] == "done"
+    assert (runtime / "calls.probes").read_text().endswith("image.sif python3 -c import torch\n")
+
+
+def test_a_refused_image_is_not_kept_and_not_built_again(runtime, refusing):
+    store = store_of(runtime, BASE, TOP)
+    status = make(store)
+    assert status["message"] == "top was refused by its probe on Acme 9000: Illegal instruction"
+    assert store.refusal()["refused"] == "Illegal instruction"
+    assert [path.name for path in (runtime / "w" / "images").glob("*.sif")] == ["base.sif"]
+    assert not list((runtime / "w" / "images").glob(".*.part"))
+    assert make(store_of(runtime, BASE, TOP))["message"] == status["message"]
+    assert len(calls(runtime)) == 2
+
+
+def test_a_refused_image_is_tried_again_when_that_is_asked_for(runtime, refusing, monkeypatch):
+    store = store_of(runtime, BASE, TOP)
+    make(store)
+    monkeypatch.delenv("SAYS")
+    store.forget_refusals()
+    assert store.refusal() is None
+    assert make(store)["state"] == "done"
+    assert store.missing() == []
+
+
+def test_another_processor_tries_for_itself(runtime, refusing, monkeypatch):
+    store = store_of(runtime, BASE, TOP)
+    make(store)
+    monkeypatch.setattr(image_probe, "processor_name", lambda: "Acme 9001")
+    assert store.refusal() is None
+    monkeypatch.delenv("SAYS")
+    assert make(store)["state"] == "done"
+
+
+def test_an_environment_that_its_probe_refuses(runtime, monkeypatch):
+    monkeypatch.setattr(image_probe, "processor_name", lambda: "Acme 9000")
+    script = f'mkdir -p "$1/bin"; echo "AssertionError: no"; exit {image_probe.PROBE_FAILED}\n'
+    store = store_of(runtime, layer("env", script, kind="venv", path="images/env.venv"), container_runtime="none")
+    assert make(store)["message"] == "env was refused by its probe on Acme 9000: AssertionError: no"
+    assert store.refusal()["processor"] == "Acme 9000"
+    assert not (runtime / "w" / "images" / "env.venv").exists()
 
 
 def test_what_is_missing_is_told_before_the_build(runtime, monkeypatch):
