@@ -13,8 +13,8 @@ from modak_ansible.model.record import Measure, Record
 
 SAMPLES = "least to most of all samples; n counts samples"
 TITLES = {
-    "sgemm": "Matrix multiplication, single precision",
-    "convolution": "3x3 convolution, single precision",
+    "sgemm": "Matrix multiplication",
+    "convolution": "3x3 convolution",
     "triad": "Memory bandwidth (STREAM triad)",
     "copy": "Memory bandwidth (copy)",
     "write": "Writing a large file",
@@ -31,6 +31,10 @@ TITLES = {
     "launch": "From the job's start to the program's",
 }
 PEAKS = ("sgemm", "convolution", "triad", "copy")
+_PLAIN = {
+    "entry", "target", "accelerator", "storage", "file_system", "library", "matmul", "precision", "memory_format",
+    "direction", "device", "module",
+}  # fmt: skip
 STORAGE = ("write", "read", "small_files_write", "small_files_read")
 NETWORK = ("latency", "bandwidth", "allreduce")
 STARTS = ("process_start", "container_start", "python_start", "import", "launch")
@@ -133,8 +137,10 @@ def _labels(samples: list[Sample]) -> list[str]:
 
 
 def _fact(name: str, value: str) -> str:
-    """A number needs its name; a word speaks for itself, but for a switch's."""
-    return value if name in {"entry", "target", "accelerator", "storage", "library"} else f"{name} {value}"
+    """A value with its name, unless it speaks for itself."""
+    if name == "container":
+        return "natively" if value in {"0", "none"} else "in a container"
+    return value if name in _PLAIN and value != "default" else f"{name.replace('_', ' ')} {value}"
 
 
 def _caption(samples: list[Sample]) -> str:

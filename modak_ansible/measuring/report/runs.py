@@ -111,16 +111,33 @@ def imports_per_second(training: TrainingResult) -> float | None:
 
 def comparisons(runs: Iterable[Run]) -> list[Comparison]:
     """The trainings by suite, group, workload and machine, in the order in which they ran first."""
-    found: dict[tuple[str, ...], list[Run]] = {}
+    groups: dict[tuple[str, ...], list[Run]] = {}
     for run in sorted(runs, key=lambda each: each.record.date):
         record = run.record
         if record.training or not record.measures:
-            where = (record.target.name, record.target.processor, record.target.accelerator)
-            found.setdefault((record.suite, record.group, record.workload, *where), []).append(run)
+            groups.setdefault((record.suite, record.group, record.workload, record.target.name), []).append(run)
     return [
-        Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
-        for (suite, group, workload, target, processor, accelerator), members in found.items()
+        Comparison(*key, processor, accelerator, _variants(members))
+        for key, group in groups.items()
+        for (processor, accelerator), members in _by_machine(group).items()
     ]
+
+
+def _by_machine(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+    """The runs of one target by processor and accelerator.
+
+    What never ran may not know the node's processor; it is counted to the first machine that measured something.
+    """
+    measured = list(dict.fromkeys(_machine(run) for run in runs if run.training))
+    found: dict[tuple[str, str], list[Run]] = {machine: [] for machine in measured}
+    for run in runs:
+        machine = _machine(run)
+        found.setdefault(machine if machine in found or not measured else measured[0], []).append(run)
+    return found
+
+
+def _machine(run: Run) -> tuple[str, str]:
+    return run.record.target.processor, run.record.target.accelerator
 
 
 def _variants(runs: list[Run]) -> tuple[Variant, ...]:

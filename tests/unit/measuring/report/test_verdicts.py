@@ -110,3 +110,13 @@ def test_a_version_is_not_taken_for_one_that_begins_alike():
         *rounds("tensorflow-2.1-pip", 1500, "stock-images", version="2.13.1"),
     )
     assert [each.today for each in found] == [True]
+
+
+def test_what_never_ran_needs_no_processor():
+    nowhere = record("tensorflow-1.14-pip").target.model_dump() | {"processor": ""}
+    (found,) = judged(
+        "ngraph",
+        *rounds("tensorflow-1.14-pip", 1000, "compilers"),
+        record("tensorflow-1.14-ngraph-pip", "compilers", outcome="refused", reason="stops", target=nowhere),
+    )
+    assert found.reason == "tensorflow-1.14-ngraph-pip refused: stops"

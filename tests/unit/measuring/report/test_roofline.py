@@ -1,0 +1,53 @@
+"""Peaks, work and the bytes that a step must move."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_records import measured, whole_table
+
+from modak_ansible.measuring.report.infrastructure import measures
+from modak_ansible.measuring.report.page import roof_geometry
+from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, roofline
+from modak_ansible.measuring.report.runs import Run, comparisons
+
+RUNS = [Run(each, "a file") for each in whole_table()]
+FOUND = [each for each in comparisons(RUNS) if not each.accelerator]
+WORK = {"mnist_cnn": 0.0716, "resnet50": 24.3}
+
+
+def test_the_best_of_single_precision_is_the_peak():
+    samples = measures([*RUNS, Run(measured("a", "sgemm", "GFLOP/s", [900.0], precision="bf16"), "")])
+    assert best(samples, ("sgemm", "convolution"), "fp32") == {"sgemm": 428.0, "convolution": 516.5}
+
+
+def test_work_achieved_is_images_times_their_work():
+    made = achieved_chart([each for each in FOUND if each.workload == "resnet50"], 24.3, {"sgemm": 428.0})
+    assert [bar.label for bar in made.bars] == ["pytorch-2.13-cpu memory_format=channels_last", "pytorch-2.13-cpu"]
+    assert made.bars[1].value == pytest.approx(24.3 * 7.0)
+    assert made.table.rows[1][2] == "40 %"
+
+
+def test_the_bytes_of_the_small_network_are_its_layers_and_parameters():
+    """By hand: 68,634 numbers of an image five times, 1,199,882 parameters ten times a batch, four bytes each."""
+    by_hand = 4 * (5 * (784 + 21_632 + 36_864 + 9_216 + 138) + 10 * 1_199_882 / 128)
+    assert bytes_per_image("mnist_cnn", 128) == pytest.approx(by_hand)
+    assert bytes_per_image("unknown", 1) is None
+
+
+def test_resnet50_has_the_layers_that_it_is_known_for():
+    """Its 53 convolutions give 11,113,984 numbers of an image (v1.5), which batch-norm doubles."""
+    activations = (bytes_per_image("resnet50", 1) / 4 - 8 * 25_557_032) / 5
+    assert activations == 3 * 224**2 + 2 * 11_113_984 + 64 * 56**2 + 2048 + 1000
+
+
+def test_points_lie_below_the_roof_and_on_the_plane():
+    roof = roofline(FOUND, WORK, measures(RUNS))
+    assert roof.ridge == pytest.approx(516.5 / 40.1)
+    assert all(rate < min(roof.peak, intensity * roof.bandwidth) for _, intensity, rate in roof.points)
+    places = [float(each.rstrip("%")) for point in roof_geometry(roof)["points"] for each in point[1:3]]
+    assert all(0 <= each <= 100 for each in places)
+
+
+def test_without_bandwidth_or_peaks_there_is_no_roofline():
+    assert roofline(FOUND, WORK, []) is None
+    assert roofline(FOUND, {}, measures(RUNS)) is None
