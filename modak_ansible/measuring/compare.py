@@ -93,13 +93,17 @@ def _lines(records: list[Record]) -> tuple[Line, ...]:
 
 
 def _by_variant(records: list[Record]) -> dict[str, list[Record]]:
-    """The runs by variant, in the suite's own order: that of the first round, for later ones are reversed.
+    """The runs by variant, in the suite's own order, which every other round has reversed.
 
     A variant that never ran has the place 1, behind the one that did.
     """
-    ordered = sorted(records, key=lambda each: (each.round % 2 == 0, each.round, not each.plan, each.position))
+
+    def place(record: Record) -> tuple[bool, int, bool, int]:
+        is_reversed = record.round % 2 == 0
+        return is_reversed, record.round, not record.plan, -record.position if is_reversed else record.position
+
     found: dict[str, list[Record]] = {}
-    for each in ordered:
+    for each in sorted(records, key=place):
         found.setdefault(each.variant, []).append(each)
     return found
 

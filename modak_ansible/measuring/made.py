@@ -48,6 +48,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _begun(outcome: Outcome) -> str:
+    """When the job began by its own word, which it gives before it waits for anything."""
+    started = outcome.job.get("started")
+    return datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds") if started else ""
+
+
 def record_of(
     suite: Suite, variant: Variant, turn: Turn, date: str, plan: Plan, facts: dict[str, Any], outcome: Outcome
 ) -> Record:
@@ -57,18 +63,18 @@ def record_of(
         suite: that it belongs to.
         variant: what was run.
         turn: when in its suite.
-        date: when it began.
+        date: when it was submitted, for a job of which nobody knows when it began.
         plan: that was carried out.
         facts: of its target, with its ``architecture``.
         outcome: how it ended.
     """
     metrics = outcome.metrics or {}
     record = Record(
-        **_identity(suite, variant, turn, date),
+        **_identity(suite, variant, turn, _begun(outcome) or date),
         outcome="measured",
         plan=plan.digest,
         image=_image(plan),
-        target=_target(plan.target, facts, metrics),
+        target=_target(variant, plan.target, facts, metrics),
         allocation=_allocation(plan, outcome.job),
         load=_load(metrics),
         versions=metrics.get("versions", {}),
@@ -94,9 +100,8 @@ def not_run(
     reason: str,
 ) -> Record:
     """The record of a variant that never became a job."""
-    return Record(
-        **_identity(suite, variant, turn, now()), outcome=outcome, reason=reason, target=_target(target, facts, {})
-    )
+    identity = _identity(suite, variant, turn, now())
+    return Record(**identity, outcome=outcome, reason=reason, target=_target(variant, target, facts, {}))
 
 
 def reason_of(error: ModakError) -> str:
@@ -134,13 +139,13 @@ def _image(plan: Plan) -> RecordedImage:
     )
 
 
-def _target(target: Target, facts: dict[str, Any], metrics: dict[str, Any]) -> RecordedTarget:
+def _target(variant: Variant, target: Target, facts: dict[str, Any], metrics: dict[str, Any]) -> RecordedTarget:
     """The node as the job saw it; what the front end says of itself holds for nodes with the same processor only."""
     seen = metrics.get("processor") or {}
     model = seen.get("model") or facts.get("processor", "")
     alike = model == facts.get("processor")
     return RecordedTarget(
-        name=target.name,
+        name=variant.target,
         scheduler=target.scheduler.value,
         hostname=metrics.get("hostname") or facts.get("hostname", ""),
         processor=model,

@@ -21,6 +21,7 @@ from modak_ansible.model.target import Target
 from modak_ansible.planner import make_plan
 from modak_ansible.planning import Planned, request_of
 from modak_ansible.project import blueprint_state, known_testbed
+from modak_ansible.refusals import known_refusals
 
 # What makes every run a deployment of its own, and is of no meaning to a script.
 RUN_VARIABLE = "MODAK_BENCH_RUN"
@@ -69,7 +70,8 @@ def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Pla
     Raises:
         CannotPlan: the target or the catalogue cannot give what the variant asks for.
     """
-    plan = make_plan(_request(suite, variant, place, run or uuid.uuid4().hex))
+    request = _request(suite, variant, place, run or uuid.uuid4().hex)
+    plan = make_plan(request, refusals=known_refusals(place.state))
     # stages look for the user's files beside the blueprint, and here these are the workload's
     beside = workloads_folder() / variant.workload.name / "workload.yaml"
     return Planned(plan, beside, place.state, known_testbed(place.state))

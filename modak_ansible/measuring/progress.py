@@ -29,9 +29,13 @@ class Progress:
         """A job is about to run."""
         self._began = time.monotonic()
 
+    def again(self, runs: int) -> None:
+        """So many runs that have ended are to be run once more."""
+        self._ended -= runs
+
     def ended(self, record: Record, rounds: int) -> None:
         """Shows what a run amounts to."""
-        self._ended += record.outcome != "disturbed"
+        self._ended += 1
         if record.plan:
             self._took.append(time.monotonic() - self._began)
         left = max(0, self._runs - self._ended)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.measuring.executor import Executor, Say
@@ -26,6 +26,7 @@ STRIKES = 2
 
 Plan = Callable[[Suite, Variant, Place], Planned]
 Wait = Callable[[], None]
+Outcome = Literal["failed", "refused"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -111,7 +112,15 @@ class Runner:
             if key not in made:
                 made[key] = self._image_problem(planned)
             if made[key]:
-                self._drop(variant, "failed", made[key])
+                self._drop(variant, *self._judged(variant, made[key]))
+
+    def _judged(self, variant: Variant, problem: str) -> tuple[Outcome, str]:
+        """Whether an image that cannot be had is refused by its own probe: plans do not take it any more then."""
+        try:
+            self._planned(variant)
+        except CannotPlan as error:
+            return "refused", reason_of(error)
+        return "failed", problem
 
     def _planned(self, variant: Variant) -> Planned:
         """The plan of a new run; the target is looked at first when it was not yet."""
@@ -139,7 +148,7 @@ class Runner:
             return reason_of(error)
         return ""
 
-    def _drop(self, variant: Variant, outcome: Any, reason: str) -> None:
+    def _drop(self, variant: Variant, outcome: Outcome, reason: str) -> None:
         self.say(f"{variant} is {outcome}: {reason.splitlines()[0]}")
         self._leave_out(variant)
         if not self.history.is_said(variant, reason):
@@ -174,6 +183,7 @@ class Runner:
             record = self._run(variant, Turn(turn.round, position, turn.attempt), progress, block.rounds)
             disturbed = disturbed or record.outcome == "disturbed"
             if disturbed and not is_last:
+                progress.again(position)
                 return True
         return disturbed
 
@@ -213,8 +223,3 @@ class Runner:
     def _note(self, record: Record) -> None:
         self.file.append(record)
         self.history.add(record)
-
-
-def targets_in_use(blocks: list[Block], places: Mapping[str, Place]) -> dict[str, Place]:
-    """The places that any variant runs on."""
-    return {name: places[name] for name in {each.target for block in blocks for each in block.variants}}

@@ -189,14 +189,15 @@ class _Reader:
     def _matrix(self, item: Item, workload: Workload | None, seen: dict[str, Item]) -> Matrix | None:
         fields = Fields(item, "a matrix", ("entries", "settings"), self._mistakes)
         entries = [(each, fields.scalar(each, "an entry")) for each in fields.elements("entries", required=True)]
-        sets = fields.elements("settings") or [Item(item.location, {})]
+        given = fields.elements("settings")
+        sets = given or [Item(item.location, {})]
         settings = [(each, self._switches(each, fields)) for each in sets]
         for place, name in entries:
             for set_place, values in settings:
                 if name is not None:
                     self._pair(place, name, set_place, values, workload)
                     variant = variant_name(name, values)
-                    self._once(seen, variant, set_place if values else place, "the variant")
+                    self._once(seen, variant, set_place if given else place, "the variant")
         names = tuple(name for _, name in entries if name is not None)
         return Matrix(entries=names, settings=tuple(values for _, values in settings)) if names else None
 

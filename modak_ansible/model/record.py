@@ -23,7 +23,7 @@ class RecordedImage(Model):
 class RecordedTarget(Model):
     """Where the run ran."""
 
-    name: str
+    name: str = Field(description="as the suite calls it")
     scheduler: str
     hostname: str
     processor: str = Field(description="model name, as the kernel gives it")
@@ -126,7 +126,9 @@ class Record(Model):
     variant: str = Field(description="the run's name in its group")
     round: int = Field(ge=1)
     position: int = Field(ge=1, description="place in the order of its round")
-    attempt: int = Field(default=1, ge=1, description="2 and more: the machine was busy before")
+    attempt: int = Field(
+        default=1, ge=1, description="2 and more: the machine was busy before, or the round was cut short"
+    )
     outcome: Literal["measured", "disturbed", "failed", "refused"] = Field(
         description="disturbed: the machine was busy; refused: the image's probe or the plan ruled it out"
     )

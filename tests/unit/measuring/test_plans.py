@@ -1,0 +1,105 @@
+"""The plan of a run: stock where nothing is said, and a deployment of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.measuring.plans import Place, place_of, plan_run
+from modak_ansible.measuring.suites import find_suite, known_here, read_suite
+from modak_ansible.measuring.variants import blocks_of
+from modak_ansible.optimisations.base import CannotPlan
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The variants of a shipped suite by name."""
+    known = known_here()
+
+    def variants(name):
+        suite = read_suite(find_suite(name), known)
+        return suite, {(block.group, each.name): each for block in blocks_of(suite, known) for each in block.variants}
+
+    return variants
+
+
+@pytest.fixture(scope="module")
+def plan(shipped, place):
+    suite, variants = shipped("today-cpu")
+
+    def make(group, name, where=place, **more):
+        return plan_run(suite, variants[group, name], where, **more).plan
+
+    return make
+
+
+def choices(plan) -> dict[str, str]:
+    return {choice.name: choice.value for choice in plan.choices}
+
+
+def test_stock_is_what_a_user_has_without_us(plan):
+    stock = plan("pytorch", "pytorch-2.13-cpu")
+    assert choices(stock)["allocator"] == "system"
+    assert choices(stock)["staging"] == "shared"
+    assert {"OMP_WAIT_POLICY", "LD_PRELOAD"}.isdisjoint(stock.job.environment)
+    assert "allocator" not in dict(stock.application.arguments)
+    assert stock.job.exclusive
+
+
+def test_switches_of_the_plan_are_the_plans_and_others_the_scripts(plan):
+    tuned = plan("pytorch", "pytorch-2.13-cpu allocator=tcmalloc matmul=onednn")
+    assert tuned.job.environment["LD_PRELOAD"].startswith("libtcmalloc")
+    assert dict(tuned.application.arguments) == {"epochs": "3", "images": "2560", "matmul": "onednn"}
+
+
+def test_native_is_an_environment_of_the_node(plan):
+    native = plan("pytorch", "pytorch-2.13-cpu container=native")
+    assert native.image.layers[-1].kind == "venv"
+    assert "apptainer" not in native.job.script
+
+
+def test_every_run_is_a_deployment_of_its_own_with_the_same_image(plan):
+    one, two = (plan("pytorch", "pytorch-2.13-cpu") for _ in range(2))
+    assert one.deployment != two.deployment
+    assert one.image.digest == two.image.digest
+    same = [plan("pytorch", "pytorch-2.13-cpu", run="a").digest for _ in range(2)]
+    assert same[0] == same[1]
+
+
+def test_a_network_takes_two_nodes_and_no_data(plan):
+    network = plan("network", "openmpi-mpi4py")
+    assert (network.job.nodes, network.job.processes_per_node, network.dataset) == (2, 1, None)
+
+
+def test_true_is_an_option_without_a_value(shipped, place):
+    suite, variants = shipped("numerics")
+    made = plan_run(suite, variants["today", "pytorch-2.13-cpu"], place).plan
+    assert dict(made.application.arguments)["check-gradients"] is True
+    assert "--check-gradients" in made.job.script
+
+
+def test_builds_for_the_processor_are_planned_for_the_one_that_was_found(shipped, place):
+    suite, variants = shipped("paper-cpu")
+    found = Place(place.blueprint, place.request, "x86_64_v4")
+    own = plan_run(suite, variants["own-builds", "pytorch-2.13-cpu-opt"], found).plan
+    stock = plan_run(suite, variants["own-builds", "pytorch-2.13-cpu"], found).plan
+    assert own.target.processor.architecture == "x86_64_v4"
+    assert stock.target.processor.architecture == "x86_64"  # the image is the one that users of the target have
+
+
+def test_what_cannot_be_planned_says_so(plan, place):
+    small = place.request.target.model_copy(update={"partitions": ()})
+    one_node = small.partitions or [part.model_copy(update={"nodes": 1}) for part in place.request.target.partitions]
+    target = small.model_copy(update={"partitions": tuple(one_node)})
+    alone = Place(place.blueprint, place.request.model_copy(update={"target": target}))
+    with pytest.raises(CannotPlan, match="2 nodes are asked for"):
+        plan("network", "openmpi-mpi4py", alone)
+
+
+def test_paths_of_a_blueprint_hold_from_anywhere(blueprint):
+    data = blueprint.path / "data"
+    data.mkdir()
+    (data / "train-images-idx3-ubyte.gz").write_bytes(b"pixels")
+    blueprint.replace("source: [ digits ]", "source: [ data ]").replace("name: mnist", "name: mine")
+    found = place_of(blueprint.service, Inputs())
+    assert [each.location for each in found.request.dataset.sources] == [str(data)]

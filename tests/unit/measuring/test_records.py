@@ -1,0 +1,95 @@
+"""Files of records outlive crashes, and what is no record is refused with its line."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.errors import ModakError
+from modak_ansible.measuring.records import RecordFile, read_records
+from modak_ansible.model.record import Record
+
+
+@pytest.fixture
+def file(tmp_path):
+    return RecordFile(tmp_path / "deep" / "example.jsonl")
+
+
+def test_what_is_written_comes_back(file, record):
+    written = [record(round=1), record(round=2, outcome="failed", reason="no")]
+    for each in written:
+        file.append(each)
+    assert read_records(file.path) == written
+    assert file.open() == (written, "")
+
+
+def test_a_file_that_is_not_there_is_empty(file):
+    assert file.open() == ([], "")
+    assert file.set_aside() is None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(cut=st.integers(1, 400))
+def test_a_torn_last_line_is_set_aside(tmp_path_factory, record, cut):
+    file = RecordFile(tmp_path_factory.mktemp("torn") / "example.jsonl")
+    file.append(record(round=1))
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole + whole[:cut])
+    known, message = file.open()
+    assert [each.round for each in known] == [1]
+    assert "was cut short" in message
+    assert file.path.read_bytes() == whole
+    assert file.path.with_name("example.jsonl.torn").read_bytes() == whole[:cut]
+    file.append(record(round=2))
+    assert [each.round for each in read_records(file.path)] == [1, 2]
+
+
+def test_a_last_line_that_lacks_its_end_only_is_kept(file, record):
+    file.append(record())
+    file.path.write_bytes(file.path.read_bytes().rstrip())
+    assert file.open()[1] == ""
+    file.append(record(round=2))
+    assert [each.round for each in read_records(file.path)] == [1, 2]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "{}", '{"schema_version": "modak.record/2"}', "[1]", '"text"'])
+def test_a_bad_line_is_refused_with_its_place(file, record, line):
+    file.append(record())
+    file.path.write_text(file.path.read_text() + line + "\n")
+    file.append(record())
+    with pytest.raises(ModakError, match=r"example\.jsonl:2:1: no record: ") as caught:
+        read_records(file.path)
+    assert "\n" not in caught.value.message
+    with pytest.raises(ModakError):
+        file.open()
+
+
+def test_a_file_that_cannot_be_read_is_one_message(tmp_path):
+    with pytest.raises(ModakError, match="cannot be read"):
+        read_records(tmp_path / "none.jsonl")
+
+
+def test_a_file_is_set_aside_under_a_name_of_its_own(file, record):
+    names = set()
+    for _ in range(3):
+        file.append(record())
+        names.add(file.set_aside().name)
+    assert len(names) == 3
+    assert all(name.startswith("example-until-20") for name in names)
+    assert not file.path.exists()
+
+
+def test_the_schema_in_the_repository_is_the_models(root, record):
+    schema = json.loads((root / "benchmarks" / "records" / "record.schema.json").read_text())
+    current = Record.model_json_schema(mode="serialization", by_alias=True)
+    assert schema == current, "write it anew: benchmarks/records/README.md says how"
+    jsonschema.validate(json.loads(record().model_dump_json(by_alias=True)), schema)
+
+
+def test_committed_records_are_records(root):
+    for path in (root / "benchmarks" / "records").glob("*.jsonl"):
+        assert read_records(path), path
