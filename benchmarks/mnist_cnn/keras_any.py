@@ -10,21 +10,23 @@ import common
 import keras
 import keras_model
 import numpy as np
-from arguments import refuse
+from arguments import give_up, refuse
 from dataset import batches
 from recorder import Recorder
 
 SWITCHES = {
-    "compiler": ("none", "xla", "inductor"),
+    "compiler": ("default", "none", "xla", "inductor"),
     "precision": ("fp32", "bf16"),
 }
 BACKEND = keras.backend.backend()
-COMPILERS = {"tensorflow": ("none", "xla"), "jax": ("none", "xla"), "torch": ("none", "inductor")}
+COMPILER = {"tensorflow": "xla", "jax": "xla", "torch": "inductor"}
 
 
 def configure(arguments):
     """Sets what holds for the whole process, before the backend begins to compute."""
-    if arguments.compiler not in COMPILERS.get(BACKEND, ("none",)):
+    if BACKEND not in COMPILER:
+        give_up(2, "KERAS_BACKEND %s: this training knows %s" % (BACKEND, ", ".join(sorted(COMPILER))))
+    if arguments.compiler not in ("default", "none", COMPILER[BACKEND]):
         refuse("compiler", arguments.compiler, "Keras on %s has not got it" % BACKEND)
     backend = importlib.import_module(BACKEND)
     if BACKEND == "tensorflow":
@@ -52,7 +54,9 @@ def main():
 
     model = keras_model.network(keras, arguments.dropout)
     keras_model.set_weights(model, arguments.seed)
-    keras_model.compile_model(keras, model, arguments, jit_compile=arguments.compiler != "none")
+    compiles = "auto" if arguments.compiler == "default" else arguments.compiler != "none"
+    keras_model.compile_model(keras, model, arguments, jit_compile=compiles)
+    arguments.switches["compiler"] = COMPILER[BACKEND] if model.jit_compile else "none"  # as Keras resolved it
 
     if arguments.check_gradients:
         print("the gradients are not compared: Keras gives none that is the same on every backend")

@@ -1,0 +1,58 @@
+"""How busy others keep the cores: what the kernel counted, less this process and its descendants."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import machine
+import pytest
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(machine, "clock", lambda: now[0])
+    return now
+
+
+def test_foreign_cores_are_a_mean_over_time(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [50.0]
+    monkeypatch.setattr(machine, "_foreign_seconds", lambda: seconds[0])
+    neighbours = machine.Neighbours()
+    clock[0] += 10
+    seconds[0] += 15
+    assert neighbours.foreign_cores() == 1.5
+    seconds[0] = 49.9  # ticks of both sides are not read at one moment
+    assert neighbours.foreign_cores() == 0
+
+
+def test_without_proc_nobody_knows(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_foreign_seconds", lambda: None)
+    neighbours = machine.Neighbours()
+    clock[0] += 1
+    assert neighbours.foreign_cores() is None
+
+
+def test_a_childs_work_is_ones_own() -> None:
+    before = machine._own_ticks()
+    work = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "done\n"
+        assert machine._own_ticks() - before >= 0.2 * TICKS
+        child.communicate("\n")
+    assert machine._own_ticks() - before >= 0.2 * TICKS
+
+
+def test_descendants() -> None:
+    mine = os.getpid()
+    parents = {mine: 1, 1: 0, mine + 1: mine, mine + 2: mine + 1, mine + 3: 1}
+    assert machine._descends(mine, parents)
+    assert machine._descends(mine + 2, parents)
+    assert not machine._descends(mine + 3, parents)
