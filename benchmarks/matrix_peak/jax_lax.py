@@ -59,8 +59,8 @@ def convolution(work: shapes.Convolution, dtype: jnp.dtype, memory_format: str, 
 
 def main() -> None:
     """Measures and writes the measures."""
-    parser = measuring_parser(__doc__.splitlines()[0], samples=5)
-    parser.add_argument("--precision", choices=["all", *TYPES], default="all", help="default: %(default)s")
+    parser = measuring_parser(__doc__.splitlines()[0], samples=3)
+    parser.add_argument("--precision", choices=[*TYPES, "all"], default="fp32", help="default: %(default)s")
     parser.add_argument("--memory-format", choices=["all", *FORMATS], default="all", help="default: %(default)s")
     arguments = parser.parse_args()
     device = jax.default_backend()

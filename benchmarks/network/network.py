@@ -137,7 +137,7 @@ def main() -> None:
     try:
         run(MPI.COMM_WORLD, arguments, [("mpi4py", mpi4py.__version__), ("mpi", mpi_name(MPI.Get_library_version()))])
     except (MPI.Exception, ArithmeticError) as error:
-        sys.stderr.write(f"error: {error}; MPI's own lines above may say more, and the network's README.md does\n")
+        sys.stderr.write(f"error: {error}; the lines of MPI above may say more\n")
         sys.stderr.flush()
         MPI.COMM_WORLD.Abort(1)  # the others would wait for ever
 

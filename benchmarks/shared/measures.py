@@ -1,4 +1,4 @@
-"""Keeps what an infrastructure benchmark measured, in the form that benchmarks/README.md calls modak.measures/1.
+"""Keeps what an infrastructure benchmark measured, in the form that benchmarks/infrastructure.md describes.
 
 It runs in the container of the script, which may be one of the paper's: Python 2.7 must read it too, without numpy.
 """

@@ -179,7 +179,7 @@ def main() -> None:
         help="a storage class and a folder of it, repeatable (default: home = where the measures are written, and"
         " scratch = $TMPDIR or /tmp)",
     )
-    parser.add_argument("--megabytes", metavar="N", type=number(int, 4), default=512, help="default: %(default)s")
+    parser.add_argument("--megabytes", metavar="N", type=number(int, 5), default=512, help="default: %(default)s")
     parser.add_argument("--files", metavar="N", type=number(int, 1), default=2000, help="default: %(default)s")
     arguments = parser.parse_args()
     measures = Measures("storage", arguments)
