@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Layer, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
@@ -26,7 +27,8 @@ def image_of(
         catalogue: knows the entry's base.
 
     Raises:
-        CannotPlan: an image is given, and the target uses no containers.
+        CannotPlan: an image is given, and the target uses no containers; or one of the entry's libraries cannot be
+            compiled for the target's processor.
     """
     in_container = target.container_runtime != "none"
     if entry is None:
@@ -65,7 +67,11 @@ def _built_layers(entry: Entry, requirements: tuple[str, ...], target: Target, c
     architecture = target.processor.architecture
     base = catalogue.bases[entry.base]
     bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, architecture), None)
-    framework = _layer(entry.name, apptainer.framework_definition(entry, architecture, bottom.digest), bottom)
+    try:
+        definition = apptainer.framework_definition(entry, architecture, bottom.digest)
+    except ModakError as error:
+        raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
+    framework = _layer(entry.name, definition, bottom)
     return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON)]
 
 

@@ -10,6 +10,9 @@ from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, J
 
 EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --json"
 
+# Reasons that people are told of each choice.
+_SHOWN = 4
+
 
 def command(
     blueprint: Blueprint,
@@ -38,7 +41,7 @@ def plan_text(plan: Any, *, brief: bool) -> str:
     for choice in plan.choices:
         evidence = f" [{choice.evidence}]" if choice.evidence else ""
         lines.append(f"  {choice.name:<12} {choice.value}: {choice.reason}{evidence}")
-        lines += [f"  {'':<12} not {each.value}: {each.reason}" for each in choice.rejected]
+        lines += [f"  {'':<12} {text}" for text in _rejections(choice.rejected)]
     lines += ["", "Brought to the target, in this order"]
     lines += [f"  {each.what:<8} {each.source} -> {plan.target.workspace}/{each.destination}" for each in plan.staging]
     if not brief:
@@ -46,6 +49,16 @@ def plan_text(plan: Any, *, brief: bool) -> str:
             lines += ["", f"Definition of {layer.name} ({layer.digest[:12]})", "", _indented(layer.definition)]
         lines += ["", "Job script", "", _indented(plan.job.script)]
     return "\n".join(lines)
+
+
+def _rejections(rejected: Any) -> list[str]:
+    """The alternatives that were not taken, those with the same reason together; the first few, and how many more."""
+    by_reason: dict[str, list[str]] = {}
+    for each in rejected:
+        by_reason.setdefault(each.reason, []).append(each.value)
+    told = [f"not {', '.join(values)}: {reason}" for reason, values in by_reason.items()]
+    more = sum(len(values) for values in list(by_reason.values())[_SHOWN:])
+    return [*told[:_SHOWN], *([f"and {more} more, which --json tells"] if more else [])]
 
 
 def _target(plan: Any) -> str:

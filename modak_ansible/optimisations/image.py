@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import archspec.cpu
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.errors import nearest
 from modak_ansible.model.plan import Choice, Rejected
+from modak_ansible.model.refusal import Refusal
+from modak_ansible.model.target import Target
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
@@ -77,7 +81,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         _why_not_on_processor(entry, request.target.processor.architecture)
         or _why_not_accelerated(entry, draft)
         or _why_not_made(entry, draft)
-        or _why_refused(entry, draft)
+        or why_refused(entry, draft.request.target, draft.refusals)
     )
 
 
@@ -110,13 +114,12 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
     return ""
 
 
-def _why_refused(entry: Entry, draft: Draft) -> str:
-    """What is known of the build's probe on the target's processor."""
-    target = draft.request.target
+def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal]) -> str:
+    """What is known against a build's probe on a target's processor; empty where nothing is."""
     architecture = target.processor.architecture
     for name in sorted(_family(architecture) & set(entry.refusals)):
         return f"its probe fails on {name}: {entry.refusals[name]}"
-    for refusal in draft.refusals:
+    for refusal in refusals:
         place = (refusal.entry, refusal.address, refusal.architecture)
         if place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
             return f"its probe failed on {refusal.processor}: {refusal.reason}"

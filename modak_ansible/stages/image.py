@@ -34,6 +34,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     }
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
+        _note(stage, answer)
         return Outcome(False, _message(stage.plan, answer), {"image": answer["image"]})
     if answer["refusal"] and not again:
         raise _refused(stage, answer["refusal"])
@@ -52,11 +53,18 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         raise _refused(stage, answer["refusal"])
     if answer["status"]["state"] != "done" or answer["missing"]:
         raise _failure(answer["status"])
+    _note(stage, answer)
     return Outcome(
         True,
         f"{_message(stage.plan, answer)}, made in {format_seconds(time.monotonic() - began)}",
         {"image": answer["image"]},
     )
+
+
+def _note(stage: Stage, answer: dict[str, Any]) -> None:
+    """Has the record know the image that is there."""
+    if not stage.check:
+        stage.record.update(image=answer["image"])
 
 
 def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:

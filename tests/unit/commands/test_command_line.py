@@ -27,12 +27,25 @@ def modak(*arguments, cwd=None, **environment):
 def test_help_lists_the_commands():
     shown = modak("--help")
     assert shown.returncode == 0
-    for name in ("validate", "plan", "deploy", "status", "logs", "undeploy", "image", "testbed"):
+    for name in ("validate", "plan", "deploy", "status", "logs", "undeploy", "image", "catalogue", "testbed"):
         assert name in shown.stdout
 
 
 @pytest.mark.parametrize(
-    "name", ["validate", "plan", "deploy", "status", "logs", "undeploy", "image", "testbed up", "testbed ssh"]
+    "name",
+    [
+        "validate",
+        "plan",
+        "deploy",
+        "status",
+        "logs",
+        "undeploy",
+        "image",
+        "catalogue show",
+        "catalogue build",
+        "testbed up",
+        "testbed ssh",
+    ],
 )
 def test_every_command_has_help_with_an_example(name):
     shown = modak(*name.split(), "--help")
