@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modak_ansible.measuring.report.numerics import agreement
 from modak_ansible.measuring.report.paper import FINDINGS, Finding
 from modak_ansible.measuring.report.runs import Comparison, Run, speed
 from modak_ansible.measuring.report.trainings import ratio_text
@@ -14,6 +15,7 @@ from modak_ansible.measuring.statistics import paired_ratio
 from modak_ansible.model.record import Record
 
 _MOST = 5  # sentences about findings
+_FIRST = ("xla-cpu", "own-pytorch", "tensorflow-2.1", "container", "import")  # of which there is most to say
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,12 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 
 def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tuple[str, str]]:
-    """Three to six findings, each with its verdict; those that were decided first."""
+    """A few findings, each with its verdict, those that were decided first; then numerics and the largest gain."""
     measured = [each for each in every if any(verdict.ratio for verdict in each.verdicts)]
-    said = [_sentence(each) for each in sorted(measured, key=lambda each: not each.decided)[:_MOST]]
-    fastest = _fastest(found)
+    said = [_sentence(each) for each in sorted(measured, key=_rank)[:_MOST]]
+    also = " ".join([*agreement(found), *_fastest(found)])
+    said += [("", also)] if also else []
     missing = [each.finding.title for each in every if each not in measured]
-    if fastest:
-        said.append(("", fastest))
     if missing and said:
         said.append(("cannot be said", f"Nothing can be said here of what was not measured: {'; '.join(missing)}."))
     return said
@@ -68,7 +69,7 @@ def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tupl
 
 def paper_text(finding: Finding) -> str:
     """The paper's number as a ratio, or that it gives none."""
-    return f"the paper: {finding.ratio:g}" if finding.ratio else "the paper gives no number"
+    return f"the paper: about {finding.ratio:g}" if finding.ratio else "the paper gives no number"
 
 
 def _sentence(each: Judged) -> tuple[str, str]:
@@ -99,7 +100,13 @@ def _ran(finding: Finding, several: Sequence[Verdict]) -> str:
     )
 
 
-def _fastest(found: Sequence[Comparison]) -> str:
+def _rank(each: Judged) -> tuple[bool, int]:
+    """Decided findings go first, and of these the ones that matter most."""
+    name = each.finding.name
+    return not each.decided, _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+def _fastest(found: Sequence[Comparison]) -> list[str]:
     """The variant that gains most over the first of its group, with the interval."""
     gains = []
     for comparison in found:
@@ -109,13 +116,13 @@ def _fastest(found: Sequence[Comparison]) -> str:
             if ratio and ratio.low and ratio.low > 1:
                 gains.append((ratio.low, variant.label, ratio, comparison, baseline))
     if not gains:
-        return ""
+        return []
     _, label, ratio, comparison, baseline = max(gains, key=lambda each: each[0])
     held = baseline.label if baseline else ""
-    return (
+    return [
         f"The largest gain over the first variant of its group, in {comparison.group} ({comparison.workload}): "
         f"{label} ran at {ratio_text(ratio)} times the speed of {held}."
-    )
+    ]
 
 
 def _machine(record: Record) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number
-from modak_ansible.measuring.report.runs import Run
+from modak_ansible.measuring.report.runs import NATIVE, Run
 from modak_ansible.measuring.report.trainings import slug
 from modak_ansible.measuring.statistics import summary
 from modak_ansible.model.record import Measure, Record
@@ -114,7 +114,7 @@ def _facts(sample: Sample) -> dict[str, str]:
     # a number with a fraction was measured on the way, such as an error, and names nothing
     about = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
     if record.training:  # how a job was launched has nothing to do with what it trained
-        container = "none" if record.image and not record.image.container else "any"
+        container = NATIVE[0] if record.image and not record.image.container else "any"
         return {**about, "target": record.target.name, "container": container}
     return {
         **about,
@@ -139,7 +139,7 @@ def _labels(samples: list[Sample]) -> list[str]:
 def _fact(name: str, value: str) -> str:
     """A value with its name, unless it speaks for itself."""
     if name == "container":
-        return "natively" if value in {"0", "none"} else "in a container"
+        return "natively" if value in {"0", *NATIVE} else "in a container"
     return value if name in _PLAIN and value != "default" else f"{name.replace('_', ' ')} {value}"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.measuring.records import read_records
 from modak_ansible.measuring.report.page import render
@@ -31,7 +33,7 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
         ModakError: a file of records is damaged, with its line, or a file cannot be written.
     """
     runs = read_runs(files)
-    parts = sections(runs, comparisons(runs), work_of_workloads())
+    parts = sections(runs, comparisons(runs), work_of_workloads(), titles_of_groups())
     text = render(runs, parts)
     drawn: list[Path] = []
     try:
@@ -70,3 +72,12 @@ def work_of_workloads() -> dict[str, float]:
     """GFLOP of one training step for each image, by workload, of those that say it."""
     found = load_workloads()
     return {name: each.gflop_per_image for name, each in found.items() if each.gflop_per_image}
+
+
+def titles_of_groups() -> dict[tuple[str, str], str]:
+    """Titles of the groups of the suites that ship, by the names of suite and group."""
+    found: dict[tuple[str, str], str] = {}
+    for path in sorted((shipped("benchmarks") / "suites").glob("*.yaml")):
+        suite = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found |= {(suite["name"], group["name"]): group["title"] for group in suite["groups"]}
+    return found

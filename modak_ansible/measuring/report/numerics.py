@@ -5,34 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from modak_ansible.measuring.report.charts import Table, number
-from modak_ansible.measuring.report.runs import Comparison, Variant
+from modak_ansible.measuring.report.runs import Comparison
 from modak_ansible.measuring.statistics import summary
 from modak_ansible.model.record import TrainingResult
 
-COLUMNS = (
-    "Variant",
-    "First losses without dropout",
-    "Largest difference",
-    "Gradient error",
-    "Final accuracy (least to most, n)",
-)
+_LOSSES = ("First losses without dropout", "Largest relative difference", "Gradient error")
+_ACCURACY = "Final accuracy (least to most, n)"
+_NO_DROPOUT = ("resnet50",)  # networks that have none; for the others it was set to 0
+_SAME = 1e-3  # of a loss: reassociated sums differ by less, another initial scheme by far more
+_COMPARED = 5  # steps; later ones drift apart by rounding alone
+
+Alike = tuple[str, ...]
+Group = dict[str, list[TrainingResult]]
 
 
 def numerics_tables(found: Iterable[Comparison]) -> list[tuple[str, Table]]:
-    """One table for each workload and way to train; a row for each variant.
+    """One table for each workload and way to train; a row for each variant. Those with comparable losses come first.
 
-    Losses are compared where dropout was 0, and data, batch, seed and learning rate were alike: with dropout every
+    Losses are comparable without dropout and where data, batch, seed and learning rate were alike: with dropout every
     framework draws random numbers of its own.
     """
-    groups: dict[tuple[str, ...], list[tuple[Variant, TrainingResult]]] = {}
+    groups = sorted(_groups(found).items(), key=lambda each: (not _is_comparable(each[0]), each[0]))
+    return [
+        (_title(key), _losses_table(group) if _is_comparable(key) else _accuracy_table(group)) for key, group in groups
+    ]
+
+
+def agreement(found: Iterable[Comparison]) -> list[str]:
+    """For each workload in a sentence how far the first losses of its single-precision variants lie apart."""
+    widest: dict[str, tuple[float, str, int, str]] = {}
+    for key, group in _groups(found).items():
+        exact = {label: runs for label, runs in group.items() if "precision=" not in label or "precision=fp32" in label}
+        if _is_comparable(key) and len(exact) > 1:
+            reference, *others = exact
+            difference, label = max((_difference(exact[reference], exact[each]), each) for each in others)
+            widest[key[0]] = max((difference, label, len(exact), reference), widest.get(key[0], (-1.0, "", 0, "")))
+    return [
+        f"{workload} computes the same in {count} variants: without dropout, their first {_COMPARED} losses lie within "
+        f"{difference:.1e} of those of {reference} ({label} is farthest)."
+        if difference < _SAME
+        else f"{workload} does not compute the same in all of {count} variants: without dropout, one of the first "
+        f"{_COMPARED} losses of {label} differs by {difference:.1e} from that of {reference}."
+        for workload, (difference, label, count, reference) in widest.items()
+    ]
+
+
+def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
+    groups: dict[Alike, Group] = {}
     for comparison in found:
         for variant in comparison.variants:
             for training in variant.trainings:
-                groups.setdefault(_same(comparison, training), []).append((variant, training))
-    return [(_title(key), _table(members)) for key, members in sorted(groups.items())]
+                group = groups.setdefault(_alike(comparison, training), {})
+                group.setdefault(variant.label, []).append(training)
+    return groups
 
 
-def _same(comparison: Comparison, training: TrainingResult) -> tuple[str, ...]:
+def _is_comparable(key: Alike) -> bool:
+    workload, dropout = key[0], key[6]
+    return dropout == "0" or workload in _NO_DROPOUT
+
+
+def _alike(comparison: Comparison, training: TrainingResult) -> Alike:
     """What must be alike for losses to be comparable, as texts."""
     return (
         comparison.workload,
@@ -46,7 +79,7 @@ def _same(comparison: Comparison, training: TrainingResult) -> tuple[str, ...]:
     )
 
 
-def _title(key: tuple[str, ...]) -> str:
+def _title(key: Alike) -> str:
     workload, dataset, images, batch, seed, rate, dropout, epochs = key
     return (
         f"{workload}: {dataset}, {images} images, batch {batch}, seed {seed}, learning rate {rate}, "
@@ -54,36 +87,29 @@ def _title(key: tuple[str, ...]) -> str:
     )
 
 
-def _table(members: list[tuple[Variant, TrainingResult]]) -> Table:
-    by_label: dict[str, list[TrainingResult]] = {}
-    for variant, training in members:
-        by_label.setdefault(variant.label, []).append(training)
-    reference = next((each for each in by_label.values() if _losses(each)), None)
-    rows = []
-    for label, trainings in by_label.items():
-        rows.append(
-            (
-                label,
-                ", ".join(f"{loss:.5f}" for loss in _losses(trainings)) or "with dropout",
-                "reference" if trainings is reference else _difference(reference, trainings),
-                _gradient(trainings),
-                _accuracy(trainings),
-            )
+def _losses_table(group: Group) -> Table:
+    reference = next(iter(group.values()))
+    rows = (
+        (
+            label,
+            ", ".join(f"{loss:.5f}" for loss in trainings[0].first_losses[:_COMPARED]),
+            "reference" if trainings is reference else f"{_difference(reference, trainings):.1e}",
+            _gradient(trainings),
+            _accuracy(trainings),
         )
-    return Table(COLUMNS, tuple(rows))
+        for label, trainings in group.items()
+    )
+    return Table(("Variant", *_LOSSES, _ACCURACY), tuple(rows))
 
 
-def _losses(trainings: list[TrainingResult]) -> tuple[float, ...]:
-    """Of the first run: with one seed a variant begins alike every time."""
-    return trainings[0].first_losses[:5] if trainings[0].dropout == 0 else ()
+def _accuracy_table(group: Group) -> Table:
+    return Table(("Variant", _ACCURACY), tuple((label, _accuracy(trainings)) for label, trainings in group.items()))
 
 
-def _difference(reference: list[TrainingResult] | None, trainings: list[TrainingResult]) -> str:
-    """The largest relative difference of a step's loss from the reference's."""
-    pairs = list(zip(_losses(reference) if reference else (), _losses(trainings), strict=False))
-    if not pairs:
-        return "not compared"
-    return f"{max(abs(one - other) / max(abs(one), 1e-12) for one, other in pairs):.1e}"
+def _difference(reference: list[TrainingResult], trainings: list[TrainingResult]) -> float:
+    """The largest relative difference of a step's loss, of first runs: with one seed all of a variant begin alike."""
+    pairs = zip(reference[0].first_losses[:_COMPARED], trainings[0].first_losses[:_COMPARED], strict=False)
+    return max((abs(one - other) / max(abs(one), 1e-12) for one, other in pairs), default=0.0)
 
 
 def _gradient(trainings: list[TrainingResult]) -> str:

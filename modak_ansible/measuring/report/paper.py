@@ -13,7 +13,7 @@ VERSIONS = {"tensorflow": ("1.14", "2.1"), "pytorch": ("1.4",), "mxnet": ("1.6",
 FULL_EPOCH = {"mnist_cnn": 60_000}
 FULL_EPOCHS = {"mnist_cnn": 12, "resnet50": 3}
 
-FIGURES = {"stock-images": "Fig. 3", "own-builds": "Fig. 4", "compilers": "Fig. 5"}  # by group of the suite
+FIGURES = {"stock-images": "Fig. 3", "own-builds": "Fig. 4", "compilers": "Fig. 5"}  # by the first word of a group
 
 STOCK = ("hub", "pip")
 OWN = ("opt-build",)
@@ -62,6 +62,11 @@ class Finding:
     ratio: float | None = None  # as stated: speed of the other by speed of the baseline
     note: str = ""
     quantity: Literal["speed", "import"] = "speed"
+
+
+def figure_of(group: str) -> str:
+    """The group of FIGURES that a suite's group belongs to, as ``compilers-1.14`` to ``compilers``; or none."""
+    return next((each for each in FIGURES if group == each or group.startswith(f"{each}-")), "")
 
 
 FASTER = Claim(above=1.0)

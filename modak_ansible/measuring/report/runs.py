@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.statistics import summary
 from modak_ansible.model.record import Record, TrainingResult
 
 Block = tuple[str, str, int]  # the records' file, the suite's digest, the round
+NATIVE = ("native", "none")  # values of the switch container
 Quantity = Callable[[TrainingResult], float | None]
 
 
@@ -55,7 +56,7 @@ class Variant:
     @property
     def container(self) -> bool:
         image = next((run.record.image for run in self.runs if run.record.image), None)
-        return image.container if image else dict(self.settings).get("container") != "none"
+        return image.container if image else dict(self.settings).get("container") not in NATIVE
 
     @property
     def trainings(self) -> list[TrainingResult]:
@@ -88,10 +89,26 @@ class Comparison:
         return [each for each in self.variants if each.by_block(speed)]
 
     @property
+    def is_timed(self) -> bool:
+        """Whether its speeds are of interest: runs without dropout are there for their numbers."""
+        trainings = [training for each in self.variants for training in each.trainings]
+        return not trainings or any(training.dropout for training in trainings)
+
+    @property
+    def native_pairs(self) -> Comparison:
+        """The variants that ran both natively and in a container, those two side by side."""
+        found: dict[tuple[object, ...], list[Variant]] = {}
+        for each in self.measured:
+            rest = tuple(pair for pair in each.settings if pair[0] != "container")
+            found.setdefault((each.entry, rest), []).append(each)
+        pairs = [each for each in found.values() if len({variant.container for variant in each}) == 2]
+        ordered = (variant for pair in pairs for variant in sorted(pair, key=lambda each: each.container))
+        return replace(self, variants=tuple(ordered))
+
+    @property
     def is_native(self) -> bool:
-        """Whether it is about containers: as many of its variants ran without one as in one."""
-        native = sum(not each.container for each in self.measured)
-        return 0 < native < len(self.measured) <= 2 * native
+        """Whether it is about containers and nothing else."""
+        return bool(self.measured) and len(self.native_pairs.variants) == len(self.measured)
 
     @property
     def baseline(self) -> Variant | None:
@@ -117,9 +134,9 @@ def comparisons(runs: Iterable[Run]) -> list[Comparison]:
         if record.training or not record.measures:
             groups.setdefault((record.suite, record.group, record.workload, record.target.name), []).append(run)
     return [
-        Comparison(*key, processor, accelerator, _variants(members))
-        for key, group in groups.items()
-        for (processor, accelerator), members in _by_machine(group).items()
+        Comparison(suite, group, workload, target, processor, accelerator, _variants(members))
+        for (suite, group, workload, target), every in groups.items()
+        for (processor, accelerator), members in _by_machine(every).items()
     ]
 
 

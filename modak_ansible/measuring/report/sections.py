@@ -15,7 +15,7 @@ from modak_ansible.measuring.report.infrastructure import (
     measures,
 )
 from modak_ansible.measuring.report.numerics import numerics_tables
-from modak_ansible.measuring.report.paper import FIGURES
+from modak_ansible.measuring.report.paper import FIGURES, figure_of
 from modak_ansible.measuring.report.roofline import achieved_chart, best, roofline
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
 from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
@@ -23,6 +23,8 @@ from modak_ansible.model.record import TrainingResult
 
 PAPER_SUITE = "modak bench run benchmarks/suites/paper-cpu.yaml"
 TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"
+NUMERICS_SUITE = "modak bench run benchmarks/suites/numerics.yaml"
+Titles = Mapping[tuple[str, str], str]
 LEADS = {
     "stock-images": (
         "Fig. 3: stock images",
@@ -42,32 +44,37 @@ LEADS = {
 }
 
 
-def sections(runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str, float]) -> list[Section]:
+def sections(
+    runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str, float], titles: Titles | None = None
+) -> list[Section]:
     """Every part of the page, those without measurements too.
 
     Args:
         runs: all records.
         found: the trainings among them, put in order.
         work: GFLOP of one training step for each image, by workload.
+        titles: of groups, by the names of suite and group; a group's name stands for one that is missing.
     """
+    titles = titles or {}
     samples = measures(runs)
     named = {name for names in (PEAKS, STORAGE, NETWORK, STARTS) for name in names}
-    resnet = [each for each in found if each.workload == "resnet50" and not each.is_native]
-    others = [each for each in found if each.group not in FIGURES and each not in resnet and not each.is_native]
+    timed = [each for each in found if each.is_timed and not each.is_native]
+    resnet = [each for each in timed if each.workload == "resnet50"]
+    others = [each for each in timed if not figure_of(each.group) and each not in resnet]
     return [
-        *(_figure(group, found) for group in FIGURES),
+        *(_figure(group, timed, titles) for group in FIGURES),
         Section(
             "today",
             "Today's frameworks and switches",
             "Against the first variant of each group, whose bars are grey.",
-            _speed_charts(others, with_paper=False),
+            _speed_charts(others, titles, with_paper=False),
             missing=TODAY_SUITE,
         ),
         Section(
             "resnet50",
             "ResNet50",
             "The paper, on a GPU: faster by 2 % with own builds, by 9 % with XLA.",
-            _speed_charts(resnet, with_paper=True),
+            _speed_charts(resnet, titles, with_paper=True),
             missing=TODAY_SUITE,
         ),
         Section(
@@ -79,7 +86,7 @@ def sections(runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str
         ),
         Section("storage", "Storage classes", "", _measured(samples, STORAGE), missing=TODAY_SUITE),
         Section("network", "Network between nodes", "", _measured(samples, NETWORK), missing=TODAY_SUITE),
-        _peaks(found, work, samples),
+        _peaks(timed, work, samples),
         Section("more", "Other measures", "", _measured([each for each in samples if each.measure.name not in named])),
         Section(
             "numerics",
@@ -87,7 +94,7 @@ def sections(runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str
             "Without dropout and from the same first weights every framework should begin with the same losses; later "
             "steps drift apart by rounding alone. Gradients are held against double precision where a framework can.",
             tables=tuple(numerics_tables(found)),
-            missing=PAPER_SUITE,
+            missing=NUMERICS_SUITE,
         ),
         _not_measured(runs),
     ]
@@ -97,26 +104,26 @@ def charts(parts: Iterable[Section]) -> list[Chart]:
     return [chart for part in parts for chart in part.charts]
 
 
-def _figure(group: str, found: Sequence[Comparison]) -> Section:
+def _figure(group: str, timed: Sequence[Comparison], titles: Titles) -> Section:
     title, lead = LEADS[group]
-    members = [each for each in found if each.group == group and each.workload != "resnet50"]
-    return Section(group, title, lead, _speed_charts(members, with_paper=True), missing=PAPER_SUITE)
+    members = [each for each in timed if figure_of(each.group) == group and each.workload != "resnet50"]
+    return Section(group, title, lead, _speed_charts(members, titles, with_paper=True), missing=PAPER_SUITE)
 
 
-def _speed_charts(members: Iterable[Comparison], with_paper: bool) -> tuple[Chart, ...]:
-    return tuple(speed_chart(each, _title(each), with_paper) for each in members if each.measured)
+def _speed_charts(members: Iterable[Comparison], titles: Titles, with_paper: bool) -> tuple[Chart, ...]:
+    return tuple(speed_chart(each, _title(each, titles), with_paper) for each in members if each.measured)
 
 
-def _title(comparison: Comparison) -> str:
-    where = comparison.accelerator or comparison.target
-    return f"{comparison.workload}: {comparison.group.replace('-', ' ')}, on {where}"
+def _title(comparison: Comparison, titles: Titles) -> str:
+    title = titles.get((comparison.suite, comparison.group), comparison.group.replace("-", " "))
+    return f"{title}: {comparison.workload} on {comparison.accelerator or comparison.target}"
 
 
 def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
     """Steady speed, import and time to the first step, of groups that have both."""
     made = []
-    for comparison in found:
-        if comparison.is_native:
+    for comparison in (each.native_pairs for each in found if each.is_timed):
+        if comparison.variants:
             made += [
                 speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
                 _start_chart(comparison, "process start to framework imported", "s", _imports),
@@ -144,7 +151,11 @@ def _start_chart(comparison: Comparison, what: str, unit: str, quantity: Quantit
 
 
 def _where(container: bool, label: str) -> str:
-    return f"{label} in a container" if container else f"{label.replace(' container=none', '')} natively"
+    return (
+        f"{label} in a container"
+        if container
+        else f"{label.replace(' container=none', '').replace(' container=native', '')} natively"
+    )
 
 
 def _imports(training: TrainingResult) -> float | None:

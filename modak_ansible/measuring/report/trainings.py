@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
-from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, FULL_EPOCHS
+from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, FULL_EPOCHS, figure_of
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
 from modak_ansible.measuring.report.verdicts import verdicts
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
@@ -108,7 +108,7 @@ def first_epoch_extra(training: TrainingResult) -> float | None:
 
 def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
     """What each variant is held against: what the figure's findings name, and otherwise the group's first."""
-    figure = FIGURES.get(comparison.group, "Fig.")
+    figure = FIGURES.get(figure_of(comparison.group), "Fig.")
     found: dict[Variant, Held] = {}
     for finding in FINDINGS if with_paper else ():
         if finding.source.startswith(figure):

@@ -57,7 +57,9 @@ def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
     every = [
         each
         for comparison in found
-        if finding.workload in {"", comparison.workload} and finding.accelerated in {None, bool(comparison.accelerator)}
+        if comparison.is_timed
+        and finding.workload in {"", comparison.workload}
+        and finding.accelerated in {None, bool(comparison.accelerator)}
         for pair in finding.pairs
         for each in _in_comparison(finding, pair, comparison)
     ]

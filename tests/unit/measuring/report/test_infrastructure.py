@@ -42,7 +42,7 @@ def test_short_times_are_milliseconds_or_microseconds(seconds, unit, value):
 def test_native_and_container_are_called_so():
     made = chart(
         measured("a", "import", "s", [2.0], container=1).model_copy(update={"settings": {}}),
-        measured("a", "import", "s", [3.0], container=0).model_copy(update={"settings": {"container": "none"}}),
+        measured("a", "import", "s", [3.0], container=0).model_copy(update={"settings": {"container": "native"}}),
     )
     assert [bar.label for bar in made.bars] == ["in a container", "natively"]
 

@@ -82,3 +82,8 @@ def test_the_command_says_what_it_wrote(tmp_path):
     result = CliRunner().invoke(app, [str(path), "--output", str(page)])
     assert (result.exit_code, result.output) == (0, f"{page}: 5 records\n")
     assert "pytorch-1.4-pip" in page.read_text()
+
+
+def test_titles_are_those_of_the_suites_that_ship():
+    titles = making.titles_of_groups()
+    assert titles["paper-cpu", "stock-images"] == "Fig. 3, stock images"

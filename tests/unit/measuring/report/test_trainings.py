@@ -87,3 +87,22 @@ def test_a_later_attempt_stands_for_its_round():
     )
     (bar,) = speed_chart(comparison(*second, *first), "").bars
     assert (bar.n, round(bar.value)) == (1, 204)
+
+
+def test_speeds_without_dropout_are_of_no_interest():
+    exact = rounds("tensorflow-1.14-pip", 900, "paper", trained={"dropout": 0.0})
+    assert not comparison(*exact).is_timed
+    assert comparison(*exact, *rounds("tensorflow-2.1-pip", 900, "paper", 2)).is_timed
+
+
+def test_native_runs_stand_beside_the_same_in_a_container():
+    found = comparison(
+        *rounds("pytorch-2.13-cpu", 100, "pytorch", 1),
+        *rounds("pytorch-2.13-cpu", 100, "pytorch", 2, settings={"precision": "bf16"}),
+        *rounds("pytorch-2.13-cpu", 100, "pytorch", 3, settings={"container": "native"}),
+    )
+    assert [each.label for each in found.native_pairs.variants] == [
+        "pytorch-2.13-cpu container=native",
+        "pytorch-2.13-cpu",
+    ]
+    assert not found.is_native

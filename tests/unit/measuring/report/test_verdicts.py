@@ -95,7 +95,7 @@ def test_machines_and_files_are_not_mixed():
 
 
 def test_containers_are_held_against_the_same_entry_without_one():
-    native = rounds("pytorch-2.13-cpu", 1000, "native", settings={"container": "none"})
+    native = rounds("pytorch-2.13-cpu", 1000, "native", settings={"container": "native"})
     (found,) = judged("container", *native, *rounds("pytorch-2.13-cpu", 1100, "native", 2))
     assert (found.word, found.baseline.container, found.other.container) == ("holds", False, True)
     (started,) = judged("import", *native, *rounds("pytorch-2.13-cpu", 1100, "native", 2))
