@@ -167,3 +167,18 @@ def test_errors_are_one_line(framework: Framework, drawn: Path, tmp_path: Path) 
         assert message in errors[0]
         assert done.stdout == ""
     assert not (tmp_path / "metrics.json").exists()
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [("--memory-format", "channels_last"), ("--input", "loader"), ("--compiler", "none", "--matmul", "default")],
+)
+def test_switches_that_keep_the_numerics(
+    pytorch: Framework, drawn: Path, tmp_path: Path, switches: tuple[str, ...]
+) -> None:
+    arguments = ("--epochs", 1, "--images", 640, "--dropout", 0, "--learning-rate", 0.1, "--check-gradients")
+    plain = train(pytorch, drawn, tmp_path / "plain.json", *arguments)
+    switched = train(pytorch, drawn, tmp_path / "switched.json", *arguments, *switches)
+    assert switched["first_losses"] == pytest.approx(plain["first_losses"], rel=1e-5)
+    assert switched["switches"][switches[0][2:].replace("-", "_")] == switches[1]
+    assert 0 < switched["gradient_error"] < 1e-5
