@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from modak_ansible.measuring.report.charts import Table, number
@@ -12,7 +13,7 @@ from modak_ansible.model.record import TrainingResult
 _LOSSES = ("First losses without dropout", "Largest relative difference", "Gradient error")
 _ACCURACY = "Final accuracy (least to most, n)"
 _NO_DROPOUT = ("resnet50",)  # networks that have none; for the others it was set to 0
-_SAME = 1e-3  # of a loss: reassociated sums differ by less, another initial scheme by far more
+_SAME = 1e-4  # of the first loss: reassociated sums differ by less, other first weights by far more
 _COMPARED = 5  # steps; later ones drift apart by rounding alone
 
 Alike = tuple[str, ...]
@@ -32,22 +33,44 @@ def numerics_tables(found: Iterable[Comparison]) -> list[tuple[str, Table]]:
 
 
 def agreement(found: Iterable[Comparison]) -> list[str]:
-    """For each workload in a sentence how far the first losses of its single-precision variants lie apart."""
-    widest: dict[str, tuple[float, str, int, str]] = {}
+    """For each workload in a sentence whether its single-precision variants begin alike, and how far they drift apart.
+
+    Alike is judged by the first loss, which no update has changed yet.
+    """
+    sentences = []
+    for workload, groups in _exact_groups(found).items():
+        apart = [_farthest(group, 1) for group in groups]
+        first, label, reference = max(apart)
+        drift = max(_farthest(group, _COMPARED)[0] for group in groups)
+        variants = len({each for group in groups for each in group})
+        if first < _SAME:
+            sentences.append(
+                f"{workload} begins alike in {variants} variants: without dropout, their first loss differs by at most "
+                f"{first:.1e}, and none of the first {_COMPARED} by more than {drift:.1e} (relative)."
+            )
+        else:
+            sentences.append(
+                f"{workload} does not begin alike in all of {variants} variants: without dropout, the first loss of "
+                f"{label} differs by {first:.1e} from that of {reference} (relative)."
+            )
+    return sentences
+
+
+def _exact_groups(found: Iterable[Comparison]) -> dict[str, list[Group]]:
+    """By workload the comparable groups of more than one variant, without number formats that change the numbers."""
+    exact: dict[str, list[Group]] = {}
     for key, group in _groups(found).items():
-        exact = {label: runs for label, runs in group.items() if "precision=" not in label or "precision=fp32" in label}
-        if _is_comparable(key) and len(exact) > 1:
-            reference, *others = exact
-            difference, label = max((_difference(exact[reference], exact[each]), each) for each in others)
-            widest[key[0]] = max((difference, label, len(exact), reference), widest.get(key[0], (-1.0, "", 0, "")))
-    return [
-        f"{workload} computes the same in {count} variants: without dropout, their first {_COMPARED} losses lie within "
-        f"{difference:.1e} of those of {reference} ({label} is farthest)."
-        if difference < _SAME
-        else f"{workload} does not compute the same in all of {count} variants: without dropout, one of the first "
-        f"{_COMPARED} losses of {label} differs by {difference:.1e} from that of {reference}."
-        for workload, (difference, label, count, reference) in widest.items()
-    ]
+        single = {label: runs for label, runs in group.items() if re.search(r"precision=(?!fp32)", label) is None}
+        if _is_comparable(key) and len(single) > 1:
+            exact.setdefault(key[0], []).append(single)
+    return exact
+
+
+def _farthest(group: Group, steps: int) -> tuple[float, str, str]:
+    """The largest difference from the first variant in some first steps; whose it is, and the first variant."""
+    reference, *others = group
+    difference, label = max((_difference(group[reference], group[each], steps), each) for each in others)
+    return difference, label, reference
 
 
 def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
@@ -106,9 +129,9 @@ def _accuracy_table(group: Group) -> Table:
     return Table(("Variant", _ACCURACY), tuple((label, _accuracy(trainings)) for label, trainings in group.items()))
 
 
-def _difference(reference: list[TrainingResult], trainings: list[TrainingResult]) -> float:
+def _difference(reference: list[TrainingResult], trainings: list[TrainingResult], steps: int = _COMPARED) -> float:
     """The largest relative difference of a step's loss, of first runs: with one seed all of a variant begin alike."""
-    pairs = zip(reference[0].first_losses[:_COMPARED], trainings[0].first_losses[:_COMPARED], strict=False)
+    pairs = zip(reference[0].first_losses[:steps], trainings[0].first_losses[:steps], strict=False)
     return max((abs(one - other) / max(abs(one), 1e-12) for one, other in pairs), default=0.0)
 
 
