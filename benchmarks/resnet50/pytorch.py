@@ -22,6 +22,7 @@ SWITCHES = {
     "matmul": ("default", "onednn"),
     "input": ("memory", "stream"),
 }
+MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
 
 
 def unit(convolution):
@@ -91,16 +92,34 @@ def apply_switches(arguments, device):
         refuse("precision", "bf16", "PyTorch %s has no autocast" % torch.__version__)
     if given["compiler"] == "inductor" and not hasattr(torch, "compile"):
         refuse("compiler", "inductor", "PyTorch %s has no torch.compile" % torch.__version__)
+    if given["memory_format"] == "channels_last" and not convolves_channels_last(device):
+        refuse("memory_format", "channels_last", "PyTorch %s convolves contiguous images only" % torch.__version__)
     if given["matmul"] == "onednn":
-        if not hasattr(torch.backends.mkldnn, "matmul"):
+        if device.type == "cuda":
+            refuse("matmul", "onednn", "it is for processors")
+        if not hasattr(getattr(torch.backends, "mkldnn", None), "matmul"):
             refuse("matmul", "onednn", "PyTorch %s cannot choose the library" % torch.__version__)
-        # Allowing bf16 is what hands float32 products to oneDNN; whether it really rounds them depends on the
-        # processor, so --check-gradients belongs to it.
-        torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # oneDNN multiplies then, in float32 where it is faster
+        error = matmul_error()
+        if error > MATMUL_ERROR:
+            refuse("matmul", "onednn", "on this processor it computes in bf16 (relative error %.1e)" % error)
     if device.type == "cuda" and hasattr(torch.backends.cuda.matmul, "allow_tf32"):
         torch.backends.cuda.matmul.allow_tf32 = given["precision"] == "tf32"
         torch.backends.cudnn.allow_tf32 = given["precision"] == "tf32"  # on, unless told otherwise
     torch.set_num_threads(arguments.threads)
+
+
+def convolves_channels_last(device):
+    """Says whether a convolution keeps the format; PyTorch 1.4 takes it on a processor, and converts."""
+    images = torch.zeros(1, 8, 4, 4, device=device).contiguous(memory_format=torch.channels_last)
+    convolution = nn.Conv2d(8, 8, 3).to(device)
+    return convolution(images).is_contiguous(memory_format=torch.channels_last)
+
+
+def matmul_error():
+    """Returns the relative error of a product of matrices in float32, against float64."""
+    a, b = (torch.from_numpy(np.random.RandomState(seed).rand(256, 256)) for seed in (1, 2))
+    return float((a.float().mm(b.float()).double() - a.mm(b)).norm() / a.mm(b).norm())
 
 
 def autocast(arguments, device):
@@ -156,7 +175,7 @@ def main():
     for parameter in model.parameters():  # Module.to(memory_format=...) is younger than PyTorch 1.4
         if parameter.dim() == 4:
             parameter.data = parameter.data.contiguous(memory_format=layout)
-    computed = torch.compile(model) if arguments.switches["compiler"] == "inductor" else model
+    computed = torch.compile(model, dynamic=False) if arguments.switches["compiler"] == "inductor" else model
     loss_of = loss_function(computed, arguments, device)
     if arguments.check_gradients:
         images, labels = next(iter(feed.training_batches(0)))

@@ -1,6 +1,8 @@
 """ResNet50's command line, batches and scores; and that workload.yaml says what the scripts have."""
 
 import ast
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,7 +39,9 @@ def ends(function, *words: str) -> int:
 @pytest.mark.parametrize("script", sorted({each.script for each in WORKLOAD.scripts}))
 def test_switches_of_the_scripts(script: str) -> None:
     tree = ast.parse((FOLDER / script).read_text())
-    [value] = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "SWITCHES"]
+    [value] = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SWITCHES"
+    ]
     stated = [each.switches for each in WORKLOAD.scripts if each.script == script]
     assert all(ast.literal_eval(value) == each for each in stated)
 
@@ -138,3 +142,9 @@ def test_score_is_cross_entropy() -> None:
 
 def test_no_framework_is_needed_to_read_the_shared_files() -> None:
     assert not {"torch", "tensorflow", "jax", "mxnet"} & {name for name in sys.modules if "." not in name}
+
+
+def test_the_commands_for_a_gpu_are_clean() -> None:
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent))
+    found = subprocess.run([shellcheck, str(FOLDER.parent / "gpu.sh")], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout

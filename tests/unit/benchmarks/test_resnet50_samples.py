@@ -55,7 +55,7 @@ def test_class_folders_with_a_test_split(tmp_path: Path, undecoded: None) -> Non
     assert sorted(load("folder", each) for each in train) == sorted(
         [(JPEG + f"n01 {n}".encode(), 0) for n in range(3)] + [(JPEG + f"n02 {n}".encode(), 1) for n in range(4)]
     )
-    assert [label for _, label in map(lambda each: load("folder", each), test)] == [1, 1]
+    assert [label for _, label in (load("folder", each) for each in test)] == [1, 1]
     assert samples.find("folder", str(tmp_path), seed=1, images=2)[0] == train[:2]
     assert samples.find("folder", str(tmp_path), seed=2)[0] != train
 
