@@ -6,7 +6,6 @@ It runs in the container of the training, which may be one of the paper's: Pytho
 from __future__ import absolute_import, division, print_function
 
 import json
-import math
 import os
 import platform
 import resource
@@ -25,6 +24,7 @@ from output import say, write_atomically
 SCHEMA = "modak.metrics/1"
 PROGRESS_INTERVAL = 10  # seconds between the lines of a long epoch
 FIRST_LOSSES = 5  # steps; after them rounding has made equal runs drift apart
+DIVERGED = 1e6  # mean cross-entropy; some frameworks go on with 1e28 where others have no number any more
 
 Workload = namedtuple(
     "Workload", "name title parameters"
@@ -130,7 +130,7 @@ class Recorder(object):
 
     def _read(self, loss, images):
         loss = float(loss)
-        if math.isnan(loss) or math.isinf(loss):
+        if not loss < DIVERGED:  # not a number either
             give_up(1, "the training diverged: the loss is %s; a lower --learning-rate may help" % loss)
         if len(self.metrics["first_losses"]) < FIRST_LOSSES:
             self.metrics["first_losses"].append(loss)

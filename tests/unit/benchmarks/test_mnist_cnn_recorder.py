@@ -146,7 +146,7 @@ def test_another_network_is_refused(training: recorder.Recorder, capsys: pytest.
     assert not training.arguments.metrics.exists()
 
 
-@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), 5e27])
 def test_a_training_that_diverges_ends(
     training: recorder.Recorder, capsys: pytest.CaptureFixture[str], loss: float
 ) -> None:
@@ -182,3 +182,36 @@ def test_a_write_that_fails_leaves_the_last_whole_file(tmp_path: Path, monkeypat
         recorder.write_atomically(str(path), "second")
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_accelerator_is_not_waited_for_at_each_step(training: recorder.Recorder) -> None:
+    """The first five losses are read at once, the others when the epoch's work is done."""
+    waited: list[int] = []
+    read_losses: list[float] = []
+
+    class Loss(float):
+        def __float__(self) -> float:
+            read_losses.append(float.__add__(self, 0))
+            return float.__add__(self, 0)
+
+    training.deferred, training.synchronise = True, lambda: waited.append(len(read_losses))
+    common.begin(training, DATA, common.PARAMETERS)
+    training.epoch_begins()
+    for loss in range(8):
+        training.step_ends(Loss(loss), 25)
+    assert read_losses == [0, 1, 2, 3, 4]
+    training.evaluation_begins()
+    assert (waited, read_losses[5:]) == ([5], [5, 6, 7])
+    training.epoch_ends(test_loss=0.5, test_accuracy=0.875)
+    assert read(training)["epochs"][0]["training_loss"] == pytest.approx(3.5)
+
+
+def test_what_else_was_measured(training: recorder.Recorder) -> None:
+    training.gradients_checked(1.5e-6)
+    common.begin(training, DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    metrics = read(training)
+    assert metrics["gradient_error"] == 1.5e-6
+    assert metrics["switches"] == {"compiler": "none"}
+    assert metrics["load_average"] >= 0
+    assert metrics["epochs"][0]["foreign_cores"] >= 0
