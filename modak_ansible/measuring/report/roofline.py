@@ -87,6 +87,16 @@ def roofline(
     )
 
 
+def of_machine(samples: Iterable[Sample], processor: str, accelerator: str) -> list[Sample]:
+    """What was measured of one machine's accelerator, or of its processor where it has none."""
+    return [
+        each
+        for each in samples
+        if (each.record.target.processor, each.record.target.accelerator) == (processor, accelerator)
+        and (each.measure.about.get("device", "cpu") == "cpu") == (not accelerator)
+    ]
+
+
 def best(samples: Iterable[Sample], names: tuple[str, ...], precision: str) -> dict[str, float]:
     """The largest median of each measure, of those in one precision; what says no precision counts for all."""
     found: dict[str, float] = {}

@@ -16,7 +16,7 @@ from modak_ansible.measuring.report.infrastructure import (
 )
 from modak_ansible.measuring.report.numerics import numerics_tables
 from modak_ansible.measuring.report.paper import FIGURES, figure_of
-from modak_ansible.measuring.report.roofline import achieved_chart, best, roofline
+from modak_ansible.measuring.report.roofline import achieved_chart, best, of_machine, roofline
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
 from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
 from modak_ansible.model.record import TrainingResult
@@ -176,7 +176,7 @@ def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequ
     roofs = []
     for machine in dict.fromkeys((each.processor, each.accelerator) for each in found):
         here = [each for each in found if (each.processor, each.accelerator) == machine]
-        theirs = [each for each in samples if (each.record.target.processor, each.record.target.accelerator) == machine]
+        theirs = of_machine(samples, *machine)
         peaks = best(theirs, ("sgemm", "convolution"), "fp32")
         if peaks:
             worked = [each for each in here if each.workload in work and each.measured]

@@ -7,8 +7,9 @@ from synthetic_records import measured, whole_table
 
 from modak_ansible.measuring.report.infrastructure import measures
 from modak_ansible.measuring.report.page import roof_geometry
-from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, roofline
+from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, of_machine, roofline
 from modak_ansible.measuring.report.runs import Run, comparisons
+from modak_ansible.model.record import RecordedTarget
 
 RUNS = [Run(each, "a file") for each in whole_table()]
 FOUND = [each for each in comparisons(RUNS) if not each.accelerator]
@@ -46,6 +47,17 @@ def test_points_lie_below_the_roof_and_on_the_plane():
     assert all(rate < min(roof.peak, intensity * roof.bandwidth) for _, intensity, rate in roof.points)
     places = [float(each.rstrip("%")) for point in roof_geometry(roof)["points"] for each in point[1:3]]
     assert all(0 <= each <= 100 for each in places)
+
+
+def test_an_accelerator_is_not_held_against_the_memory_of_its_host():
+    target = RUNS[0].record.target.model_dump() | {"accelerator": "GPU"}
+    several = [
+        measured("a", name, unit, [1.0], **about).model_copy(update={"target": RecordedTarget.model_validate(target)})
+        for name, unit, about in (("triad", "GB/s", {}), ("sgemm", "GFLOP/s", {"device": "cuda"}))
+    ]
+    samples = measures([Run(each, "") for each in several])
+    assert [each.measure.name for each in of_machine(samples, target["processor"], "GPU")] == ["sgemm"]
+    assert of_machine(samples, target["processor"], "") == []
 
 
 def test_without_bandwidth_or_peaks_there_is_no_roofline():
