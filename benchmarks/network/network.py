@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -96,10 +97,9 @@ def transport_names(listing: str) -> list[str]:
 
 
 def settings() -> str:
-    """Returns the settings of OpenMPI in the environment, such as the interfaces that a site wants taken."""
-    prefix = "OMPI_MCA_"
-    found = (f"{name[len(prefix) :]}={value}" for name, value in os.environ.items() if name.startswith(prefix))
-    return " ".join(sorted(found))
+    """Returns what the environment tells OpenMPI of its ways, such as the interfaces that a site wants taken."""
+    found = (re.fullmatch(r"OMPI_MCA_((?:btl|mtl|pml)(?:_.+)?)", name) for name in os.environ)
+    return " ".join(sorted(f"{each[1]}={os.environ[each[0]]}" for each in found if each))
 
 
 def measure(world: MPI.Comm, measures: Measures | None, samples: int, floats: int, about: dict[str, Any]) -> None:
