@@ -28,6 +28,7 @@ class Base(Model):
     python: str = Field(description="the version of its Python, as major.minor")
     packages: tuple[str, ...] = Field(description="Debian packages")
     licence: str
+    mpi: str = Field(default="", description="how its MPI library wants to be started, as srun --mpi names it")
     remark: str = Field(default="", description="what a user should know, such as that the release left the mirrors")
 
 

@@ -17,9 +17,9 @@ from hpccm.primitives import baseimage, environment, label, raw, shell
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
+from modak_ansible.recipes.steps import ENVIRONMENT, PYTHON, environment_commands, framework_commands
 
-ENVIRONMENT = "/opt/venv"
-PYTHON = f"{ENVIRONMENT}/bin/python"
+__all__ = ["PYTHON", "base_definition", "framework_definition", "pulled_definition", "requirements_definition"]
 
 
 def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
@@ -33,25 +33,34 @@ def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
     stage = _stage()
     if bootstrap == "debootstrap":
         header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
-        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}")
+        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}" + _mirror_check(base))
     else:
         stage += baseimage(image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
     stage += raw(singularity=site.SETUP)
     stage += shell(commands=[site.ENTER], chdir=False)
     if bootstrap != "debootstrap":
         stage += apt_get(ospackages=list(base.packages))
-    stage += shell(commands=[f"python3 -m venv {ENVIRONMENT}", site.LEAVE])
+    stage += shell(commands=[*environment_commands(base), site.LEAVE])
     stage += environment(variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
     stage += label(metadata=_labels(target=architecture, licence=base.licence))
-    stage += shell(commands=[f"{PYTHON} -c 'import ssl, venv'"], _test=True, chdir=False)
+    stage += shell(commands=[f"{PYTHON} -c 'import pip, ssl'"], _test=True, chdir=False)
     return _text(stage)
 
 
 def framework_definition(entry: Entry, architecture: str, base_digest: str) -> str:
-    """A framework on top of a base image, tried by the entry's probe."""
+    """A framework on top of a base image, tried by the entry's probe.
+
+    Raises:
+        ModakError: one of its libraries cannot be compiled for that architecture.
+    """
     stage = _on_top(site.ENTER)
-    stage += shell(commands=_pip_install(entry.requirements, entry.index))
-    stage += shell(commands=[f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt", site.LEAVE])
+    if entry.packages:
+        stage += apt_get(ospackages=list(entry.packages))
+    for commands in framework_commands(entry, architecture):
+        stage += shell(commands=commands)
+    stage += shell(commands=[site.LEAVE], chdir=False)
+    if entry.environment:
+        stage += environment(variables=entry.environment, _export=False)
     stage += label(
         metadata=_labels(
             framework=entry.framework,
@@ -98,13 +107,18 @@ def _on_top(first: str) -> hpccm.Stage:
     return stage
 
 
-def _pip_install(requirements: Sequence[str], index: str) -> list[str]:
-    """First from what pip is configured to ask, then also from the framework's own index."""
-    packages = " ".join(shlex.quote(each) for each in requirements)
-    install = f"{PYTHON} -m pip install --no-cache-dir"
-    if not index:
-        return [f"{install} {packages}"]
-    return [f"{install} {packages} || {install} --extra-index-url {shlex.quote(index)} {packages}"]
+def _mirror_check(base: Base) -> str:
+    """A release that may have left the mirrors is looked for before anything is built from it."""
+    if not base.remark:
+        return ""
+    return f"""
+
+%pre
+    # {base.remark}
+    if ! wget -q --spider "{{{{ apt_mirror }}}}/dists/{base.suite}/InRelease"; then
+        echo "error: {{{{ apt_mirror }}}} has no Debian {base.suite}: {base.remark}" >&2
+        exit 1
+    fi"""
 
 
 def _labels(**values: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
+from modak_ansible.recipes.steps import pip_install
+from modak_ansible.target.image_probe import PROBE_FAILED
 
 
 def environment_script(entry: Entry, requirements: Sequence[str], python: str) -> str:
@@ -17,11 +19,10 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str) -
         python: the version of Python that the entry's wheels are for, as major.minor; another one is a mistake only
             when pip finds no wheel for it.
     """
-    packages = " ".join(shlex.quote(each) for each in (*entry.requirements, *requirements))
-    install = '"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir'
-    attempt = f"{install} {packages}"
-    if entry.index:
-        attempt += f" ||\n    {install} --extra-index-url {shlex.quote(entry.index)} {packages}"
+    attempt = pip_install(entry, '"$1/bin/python"', "--disable-pip-version-check --no-cache-dir")
+    if requirements:
+        packages = " ".join(shlex.quote(each) for each in requirements)
+        attempt += f'\n"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir {packages}'
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
@@ -29,5 +30,5 @@ interpreter=$(command -v python{python} || command -v python3)
 "$interpreter" -m venv "$1"
 {attempt}
 "$1/bin/python" -m pip check
-"$1/bin/python" -c {shlex.quote(entry.probe)}
+"$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
 """

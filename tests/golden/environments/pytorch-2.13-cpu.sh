@@ -1,14 +1,15 @@
 #!/bin/sh
-# pytorch-2.13-cpu: The PyTorch project's CPU wheels for Linux (manylinux, x86-64), with oneDNN and MKL.
+# pytorch-2.13-cpu: The PyTorch project's wheels for Linux (manylinux, x86-64), with oneDNN and MKL.
 set -eu
 interpreter=$(command -v python3.13 || command -v python3)
 "$interpreter" -m venv "$1"
-"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 'pandas>=2' ||
-    "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6 'pandas>=2'
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0 numpy==2.4.6
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
 "$1/bin/python" -m pip check
 "$1/bin/python" -c 'import torch
 layer = torch.nn.Conv2d(1, 4, 3)
 layer(torch.ones(2, 1, 8, 8)).sum().backward()
 assert torch.isfinite(layer.weight.grad).all()
-print("torch", torch.__version__)
-'
+assert torch.compile(lambda x: x.sin() + x.cos())(torch.zeros(64)).sum() == 64
+print("torch " + torch.__version__)
+' || exit 86

@@ -3,7 +3,8 @@
 set -eu
 interpreter=$(command -v python3.13 || command -v python3)
 "$interpreter" -m venv "$1"
-"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir tensorflow-cpu==2.21.0 keras==3.15.0 numpy==2.4.6 'pandas>=2'
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir tensorflow-cpu==2.21.0 keras==3.15.0 numpy==2.4.6
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
 "$1/bin/python" -m pip check
 "$1/bin/python" -c 'import tensorflow as tf
 kernel = tf.Variable(tf.ones((3, 3, 1, 4)))
@@ -11,4 +12,4 @@ with tf.GradientTape() as tape:
     total = tf.reduce_sum(tf.nn.conv2d(tf.ones((2, 8, 8, 1)), kernel, 1, "VALID"))
 assert bool(tf.reduce_all(tf.math.is_finite(tape.gradient(total, kernel))))
 print("tensorflow", tf.__version__)
-'
+' || exit 86

@@ -39,9 +39,17 @@ def test_base(bootstrap):
     assert "/opt/venv/bin/python" in "".join(sections(text)["%test"])
 
 
-@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_a_base_for_python_2_is_looked_for_on_the_mirror_first():
+    text = apptainer.base_definition(CATALOGUE.bases["debian-bullseye-python2.7"], "debootstrap", "x86_64")
+    assert_golden("definitions/base-python2.7.def", text)
+    assert "{{ apt_mirror }}/dists/bullseye/InRelease" in "".join(sections(text)["%pre"])
+    assert "virtualenv" in "".join(sections(text)["%post"])
+
+
+@pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
 def test_framework(name):
-    text = apptainer.framework_definition(ENTRIES[name], "x86_64", "base0123")
+    # what is compiled needs a processor with a name of its own
+    text = apptainer.framework_definition(ENTRIES[name], "zen5" if ENTRIES[name].libraries else "x86_64", "base0123")
     assert_golden(f"definitions/{name}.def", text)
     assert ENTRIES[name].probe.splitlines()[0] in "".join(sections(text)["%test"])
     assert labels(text) == {
@@ -57,6 +65,29 @@ def test_framework(name):
             "licence",
         )
     }
+
+
+def test_a_library_is_compiled_for_the_target():
+    entry = ENTRIES["pytorch-2.13-cpu-opt"]
+    text = apptainer.framework_definition(entry, "skylake_avx512", "base0123")
+    assert_golden("definitions/pytorch-2.13-cpu-opt-skylake_avx512.def", text)
+    assert "-march=skylake-avx512" in text
+    assert "export LD_PRELOAD=/opt/modak/lib/libopenblas.so.0" in "\n".join(sections(text)["%environment"])
+
+
+@pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
+def test_what_runs_in_a_build_is_sound_shell(name, shellcheck):
+    entry = ENTRIES[name]
+    found = sections(apptainer.framework_definition(entry, "zen5", "base0123"))
+    for section in ("%setup", "%post", "%test"):
+        shellcheck("#!/bin/sh -e\n" + "\n".join(found[section]))
+
+
+@pytest.mark.parametrize("base", CATALOGUE.bases.values(), ids=lambda base: base.name)
+def test_what_runs_in_a_base_s_build_is_sound_shell(base, shellcheck):
+    found = sections(apptainer.base_definition(base, "debootstrap", "x86_64"))
+    for section in ("%pre", "%setup", "%post"):
+        shellcheck("#!/bin/sh -e\n" + "\n".join(found.get(section, [])))
 
 
 def test_requirements():

@@ -1,0 +1,23 @@
+"""Libraries that are compiled for the target's processor while an image is built, one module each. Pure."""
+
+from __future__ import annotations
+
+from modak_ansible.recipes.libraries import glow, openblas
+from modak_ansible.recipes.libraries.place import FOLDER
+
+__all__ = ["FOLDER", "library_commands"]
+
+_LIBRARIES = {"glow": glow.commands, "openblas": openblas.commands}
+
+
+def library_commands(name: str, architecture: str) -> list[str]:
+    """Shell commands, run as root in the image, that leave the library in FOLDER.
+
+    Args:
+        name: which library, as an entry of the catalogue names it.
+        architecture: archspec name of the processor that it will run on.
+
+    Raises:
+        ModakError: it cannot be compiled for that processor.
+    """
+    return _LIBRARIES[name](architecture)

@@ -1,0 +1,47 @@
+"""OpenBLAS for one processor: a BLAS whose matrix products do not ask who made the processor, as MKL's do.
+
+PyTorch's wheels carry MKL inside libtorch_cpu.so and look ``sgemm_`` up by its name, so a library that is preloaded
+answers instead. Only BLAS is built: MKL's LAPACK stays. It takes its threads from the one OpenMP of the process.
+"""
+
+from __future__ import annotations
+
+from modak_ansible.errors import ModakError
+from modak_ansible.recipes.libraries.place import FOLDER, compiler_flags, debian_source, leave_source, processor
+
+# Debian trixie's; what an older gcc does not know, archspec refuses.
+_GCC = "14.2.0"
+
+
+def commands(architecture: str) -> list[str]:
+    """Compiles OpenBLAS from the source package of the image's own Debian release.
+
+    Raises:
+        ModakError: the processor is a generic one, for which there is nothing to gain.
+    """
+    flags = compiler_flags(architecture, "gcc", _GCC)
+    # 256 is the most threads that it will use
+    options = f"TARGET={_kernels(architecture)} USE_OPENMP=1 NUM_THREADS=256 NOFORTRAN=1 NO_LAPACK=1"
+    return [
+        *debian_source("openblas", "gcc libc6-dev make"),
+        # the last -march that gcc sees is the one that counts, and OpenBLAS's own comes before these
+        f"make -j\"$(nproc)\" {options} CC='gcc' COMMON_OPT='-O2 {flags}' libs shared",
+        f"cp -L libopenblas.so.0 {FOLDER}/libopenblas.so.0",
+        *leave_source(),
+    ]
+
+
+def _kernels(architecture: str) -> str:
+    """Which of OpenBLAS's hand-written kernels a processor gets."""
+    known = processor(architecture)
+    family = {known.name, *(each.name for each in known.ancestors)}
+    if "avx512f" in known:
+        return "SKYLAKEX"
+    if "zen" in family:
+        return "ZEN"
+    if "avx2" in known:
+        return "HASWELL"
+    raise ModakError(
+        f"OpenBLAS for {architecture} would be slower than the wheel's own library",
+        hint="say the target's architecture, such as zen4 or skylake_avx512, or take a pip build",
+    )

@@ -1,0 +1,54 @@
+"""The commands of a build that every kind of image has: Apptainer's, Docker's, and environments without one. Pure."""
+
+from __future__ import annotations
+
+import shlex
+
+from modak_ansible.catalogue import Base, Entry
+from modak_ansible.recipes.libraries import FOLDER, library_commands
+
+ENVIRONMENT = "/opt/venv"
+PYTHON = f"{ENVIRONMENT}/bin/python"
+
+
+def environment_commands(base: Base) -> list[str]:
+    """Makes the virtual environment that the framework goes into."""
+    if base.python.startswith("2."):
+        # offline: the wheels of pip and setuptools lie in Debian's own packages
+        return [f"virtualenv --no-download -p python{base.python} {ENVIRONMENT}"]
+    return [f"python3 -m venv {ENVIRONMENT}"]
+
+
+def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
+    """What makes a framework of a base image, step by step: the pinned packages, libraries, and further names.
+
+    Args:
+        entry: the framework.
+        architecture: archspec name of the processor that its libraries are compiled for.
+    """
+    steps = []
+    if entry.requirements:
+        steps.append([pip_install(entry, PYTHON)])
+    steps += [library_commands(name, architecture) for name in entry.libraries]
+    if entry.links:
+        links = [f"ln -s {shlex.quote(there)} {FOLDER}/{shlex.quote(name)}" for name, there in entry.links.items()]
+        steps.append([f"mkdir -p {FOLDER}", *links])
+    return [*steps, [f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt"]]
+
+
+def pip_install(entry: Entry, python: str, options: str = "--no-cache-dir --prefer-binary") -> str:
+    """One command: first what pip is configured to ask, then the framework's own index, then what serves otherwise.
+
+    Args:
+        entry: the framework.
+        python: the interpreter, as a word of the shell.
+        options: for ``pip install``.
+    """
+    install = f"{python} -m pip install {options}"
+    packages = " ".join(shlex.quote(each) for each in entry.requirements)
+    attempts = [f"{install} {packages}"]
+    if entry.index:
+        attempts.append(f"{install} --extra-index-url {shlex.quote(entry.index)} {packages}")
+    if entry.otherwise:
+        attempts.append(f"{install} {' '.join(shlex.quote(each) for each in entry.otherwise)}")
+    return " || ".join(attempts)
