@@ -190,7 +190,7 @@ def _script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | N
         arguments=tuple(each for each in request.application.arguments if each[1] is not False),
         environment=(*sorted(draft.environment.items()), *request.application.environment),
         gpu_request=_gpu_request(request),
-        launcher=_launcher(request, draft.cores_per_process),
+        launcher=_launcher(draft),
     )
 
 
@@ -207,13 +207,19 @@ def _gpu_request(request: Request) -> str:
     return (request.target.site.gpu_request or default).replace("{count}", str(count))
 
 
-def _launcher(request: Request, cores: int | None) -> str:
+def _launcher(draft: Draft) -> str:
+    request, cores = draft.request, draft.cores_per_process
     if request.resources.nodes * request.resources.processes_per_node == 1:
         return ""
     if request.target.site.launcher:
         return request.target.site.launcher
-    # since 22.05 srun no longer takes the cores of a task from the job
-    return f"srun --cpus-per-task={cores}" if cores else "srun"
+    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+    words = ["srun"]
+    if base and base.mpi:
+        words.append(f"--mpi={base.mpi}")
+    if cores:
+        words.append(f"--cpus-per-task={cores}")  # since 22.05 srun no longer takes the cores of a task from the job
+    return " ".join(words)
 
 
 def _staging(request: Request, image: PlannedImage, dataset: PlannedDataset | None) -> tuple[Staged, ...]:

@@ -7,7 +7,8 @@ import pytest
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.plan import Plan, digest_of
-from modak_ansible.planning import plan_blueprint, planned_from_file
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import plan_blueprint, planned_from_file, request_of
 
 
 def plan(blueprint, **inputs):
@@ -131,6 +132,15 @@ def test_more_requirements_are_a_layer_on_top(blueprint):
 def test_two_processes_are_started_by_the_launcher(blueprint):
     script = plan(blueprint.replace("cores_per_process: 4", "cores_per_process: 4, nodes: 2")).job.script
     assert 'srun --cpus-per-task=4 "${command[@]}" &' in script
+
+
+def test_srun_starts_processes_in_the_way_that_the_images_mpi_wants(blueprint):
+    blueprint.replace("cores_per_process: 4", "cores_per_process: 4, nodes: 2")
+    request = request_of(blueprint.service, Inputs())
+    application = request.application.model_copy(update={"framework": "mpi"})
+    optimisation = request.optimisation.model_copy(update={"entry": "openmpi-mpi4py"})
+    made = make_plan(request.model_copy(update={"application": application, "optimisation": optimisation}))
+    assert 'srun --mpi=pmix --cpus-per-task=4 "${command[@]}" &' in made.job.script
 
 
 def test_torque_needs_to_be_told_its_launcher(blueprint):
