@@ -96,7 +96,8 @@ class Benching:
             with _signals_as_interrupts():
                 runner.run()
         except (KeyboardInterrupt, TargetUnreachable):
-            say(f"{len(history)} runs are on record in {file.path}; to go on: the same command")
+            runs = "1 run is" if len(history) == 1 else f"{len(history)} runs are"
+            say(f"{runs} on record in {file.path}; to go on: the same command")
             raise
         say(f"records: {file.path}")
         self.measured = list(history)
@@ -109,9 +110,9 @@ class Benching:
             say(mended)
         history = History(self._suite, known)
         if history.others:
-            say(f"{history.others} records in {file.path} are of an earlier text of the suite, and do not count")
+            say(f"{file.path} has records of another suite, or of an earlier text of this one: they do not count")
         if len(history):
-            say(f"{len(history)} records in {file.path}; rounds that are complete are not measured anew")
+            say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
         return history
 
     def _planned(self, variant: Any) -> dict[str, Any]:

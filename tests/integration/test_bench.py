@@ -54,7 +54,7 @@ def test_a_suite_is_measured_interrupted_and_resumed(folder: Path, testbed: Test
     process = interrupted(folder)
     said = process.communicate(timeout=120)[0]
     assert process.returncode == 130, said
-    assert "1 runs are on record" in said
+    assert "1 run is on record" in said
     assert len(records(folder)) == 1
     assert litter(testbed) == ""
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from modak_ansible.deployment import _no_leftovers, _Watcher
+from modak_ansible.deployment import _no_leftovers, _own_signals, _Watcher
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE
 
 
@@ -26,6 +26,14 @@ class Listener:
 
 def event(kind, stdout="", **data):
     return {"event": kind, "stdout": stdout, "event_data": data}
+
+
+def test_whoever_runs_a_playbook_gets_the_signals_back():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    with _own_signals():
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+    assert {number: signal.getsignal(number) for number in before} == before
 
 
 def test_progress_tasks_and_results():

@@ -292,6 +292,19 @@ def test_a_line_that_is_not_ended_asks_the_scheduler_no_more_often(deployment, f
     assert len(asked) <= 3
 
 
+def test_a_job_that_is_waited_for_quietly_is_asked_for_at_its_end_only(deployment, fake, monkeypatch):
+    deployment.submit()
+    asked = []
+    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("RUNNING", "1"))
+    assert deployment.await_end(1.5).state == "RUNNING"
+    assert len(asked) == 1
+    monkeypatch.undo()
+    mark(deployment, "finished", "0")
+    began = time.monotonic()
+    assert deployment.await_end(60).state == "COMPLETED"
+    assert time.monotonic() - began < 1
+
+
 def test_a_line_without_end_does_not_hold_up_what_is_behind_it(deployment, fake):
     deployment.submit()
     fake.jobs["1"] = JobRecord("1", JobState.RUNNING)

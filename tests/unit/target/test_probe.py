@@ -1,0 +1,33 @@
+"""What a target says of its processor and its memory."""
+
+from __future__ import annotations
+
+from modak_ansible.target import probe as probe_module
+from modak_ansible.target.probe import probe
+from modak_ansible.target.workspace import Workspace
+
+CPUINFO = """\
+processor\t: 0
+vendor_id\t: AuthenticAMD
+model name\t: AMD EPYC: one
+flags\t\t: fpu avx2
+
+processor\t: 1
+model name\t: another
+"""
+
+
+def test_the_first_core_speaks_for_all(tmp_path, monkeypatch):
+    path = tmp_path / "cpuinfo"
+    path.write_text(CPUINFO)
+    monkeypatch.setattr(probe_module, "Path", lambda _: path)
+    known = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC: one", "flags": "fpu avx2"}
+    assert probe_module._cpuinfo() == known
+
+
+def test_a_machine_without_cpuinfo_is_known_by_its_platform(tmp_path, monkeypatch):
+    monkeypatch.setattr(probe_module, "_cpuinfo", dict)
+    monkeypatch.setattr(probe_module.platform, "processor", lambda: "some processor")
+    facts = probe(Workspace(str(tmp_path / "workspace")), "none", "none", create=True)
+    assert (facts["processor"], facts["cpuinfo"]) == ("some processor", {})
+    assert facts["memory"] > 10**8
