@@ -58,6 +58,23 @@ def place_of(blueprint: Path, inputs: Inputs) -> Place:
     return Place(blueprint, request.model_copy(update=update))
 
 
+def plan_look(place: Place, *, with_data: bool) -> Planned:
+    """The plan by which a target is looked at, and the data brought there, before anything is planned to run on it.
+
+    Raises:
+        CannotPlan: the target or the catalogue cannot give what the blueprint's own training asks for.
+    """
+    request = place.request
+    own = (*request.application.environment, (RUN_VARIABLE, uuid.uuid4().hex))
+    update = {
+        "blueprint": "bench-look",  # never the deployment that the user may have of the blueprint itself
+        "application": request.application.model_copy(update={"environment": own, "arguments": ()}),
+        "dataset": request.dataset if with_data else None,
+    }
+    plan = make_plan(request.model_copy(update=update))
+    return Planned(plan, place.blueprint, place.state, known_testbed(place.state))
+
+
 def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Planned:
     """The plan of one run.
 

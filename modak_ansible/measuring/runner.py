@@ -11,7 +11,7 @@ from modak_ansible.measuring.executor import Executor, Say
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
 from modak_ansible.measuring.made import Turn, not_run, now, reason_of, record_of
-from modak_ansible.measuring.plans import Place, plan_run
+from modak_ansible.measuring.plans import Place, plan_look, plan_run
 from modak_ansible.measuring.progress import Progress
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.variants import Block, Variant
@@ -72,6 +72,7 @@ class Runner:
             TargetUnreachable: a target does not answer any more; what was measured is on record.
         """
         blocks = [block for block in self.blocks if self._pending(block)]
+        self._look([variant for block in blocks for variant in block.variants])
         self._prepare([variant for block in blocks for variant in block.variants])
         pending = {block.group: self._pending(block) for block in blocks}
         runs = sum(len(pending[block.group]) * len(self._runnable(block)) for block in blocks)
@@ -123,18 +124,18 @@ class Runner:
         return "failed", problem
 
     def _planned(self, variant: Variant) -> Planned:
-        """The plan of a new run; the target is looked at first when it was not yet."""
-        if variant.target not in self._facts:
-            self._look(variant)
+        """The plan of a new run."""
         return self.plan(self.suite, variant, self.places[variant.target])
 
-    def _look(self, variant: Variant) -> None:
-        name = variant.target
-        place = self.places[name]
-        self.say(f"looking at the target {name}")
-        facts = self.executor.look(self.plan(self.suite, variant, place))
-        self._facts[name] = facts
-        self.places[name] = Place(place.blueprint, place.request, facts.get("architecture", ""))
+    def _look(self, variants: list[Variant]) -> None:
+        """Finds out what the targets are: a build for the processor can be planned only for one that is known."""
+        for name in dict.fromkeys(variant.target for variant in variants):
+            place = self.places[name]
+            self.say(f"looking at the target {name}")
+            with_data = any(each.workload.dataset for each in variants if each.target == name)
+            facts = self.executor.look(plan_look(place, with_data=with_data))
+            self._facts[name] = facts
+            self.places[name] = Place(place.blueprint, place.request, facts.get("architecture", ""))
 
     def _image_problem(self, planned: Planned) -> str:
         entry = planned.plan.image.entry
