@@ -19,7 +19,7 @@ from modak_ansible.errors import TargetUnreachable
 from modak_ansible.measuring.executor import PlaybookExecutor
 from modak_ansible.measuring.history import History
 from modak_ansible.measuring.load import wait_until_quiet
-from modak_ansible.measuring.plans import place_of, plan_run
+from modak_ansible.measuring.plans import place_of, plan_run, waits_for_processor
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.runner import Runner
 from modak_ansible.measuring.suites import find_target, known_here, read_suite
@@ -118,8 +118,11 @@ class Benching:
     def _planned(self, variant: Any) -> dict[str, Any]:
         from modak_ansible.planner import CannotPlan
 
+        place = self._places[variant.target]
+        if waits_for_processor(variant, place):
+            return {"image": "", "command": [], "problem": "planned for the processor that is found on the target"}
         try:
-            plan = plan_run(self._suite, variant, self._places[variant.target], run="dry-run").plan
+            plan = plan_run(self._suite, variant, place, run="dry-run").plan
         except CannotPlan as error:
             return {"image": "", "command": [], "problem": error.message}
         words = [

@@ -130,15 +130,21 @@ def _application(variant: Variant, run: str) -> Application:
     )
 
 
+def waits_for_processor(variant: Variant, place: Place) -> bool:
+    """Whether a plan has to wait until the target's processor was looked at: it depends on it, and nobody says."""
+    entry = variant.entry
+    depends = entry.libraries or entry.features or entry.refusals or not all(map(is_family, entry.architectures))
+    return bool(depends) and is_family(place.request.target.processor.architecture)
+
+
 def _target(variant: Variant, place: Place) -> Target:
     """The target; with the processor that was found there where a build depends on it and the blueprint says nothing.
 
     Other builds are planned as the blueprint has it: the name of the processor is part of an image's digest, and the
     image that users of the target have is the one to be measured.
     """
-    target, entry = place.request.target, variant.entry
-    depends = entry.libraries or entry.features or entry.refusals or not all(map(is_family, entry.architectures))
-    if not (depends and place.architecture and is_family(target.processor.architecture)):
+    target = place.request.target
+    if not (place.architecture and waits_for_processor(variant, place)):
         return target
     processor = target.processor.model_copy(update={"architecture": place.architecture})
     return target.model_copy(update={"processor": processor})

@@ -70,3 +70,10 @@ def test_an_empty_file_of_records_is_no_error(modak, tmp_path):
     (tmp_path / "empty.jsonl").touch()
     shown = modak("bench", "compare", tmp_path / "empty.jsonl")
     assert (shown.returncode, shown.stdout.strip()) == (0, "nothing was measured")
+
+
+def test_a_build_for_the_processor_is_planned_when_that_is_known(modak, tmp_path):
+    shown = modak("bench", "run", "paper-cpu", "--group", "own-builds", "--dry-run", "--json", cwd=tmp_path)
+    problems = {row["variant"]: row["problem"] for row in json.loads(shown.stdout)}
+    assert problems["pytorch-2.13-cpu"] == ""
+    assert problems["pytorch-2.13-cpu-opt"] == "planned for the processor that is found on the target"
