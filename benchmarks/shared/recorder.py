@@ -30,6 +30,7 @@ Workload = namedtuple(
     "Workload", "name title parameters"
 )  # the folder's name, and the trainable parameters it must have
 
+_signals = []  # those that ended the training
 _STARTED, _LOAD_AVERAGE = machine.process_started(), machine.load_average()
 
 
@@ -116,6 +117,8 @@ class Recorder(object):
 
     def step_ends(self, loss, images):
         """Takes the mean loss of one batch of so many images: a number, or what float() makes one of."""
+        if _signals:  # code of the framework that the signal interrupted went on, whatever was raised
+            sys.exit(128 + _signals[0])
         first = self.metrics["first_losses"]
         if self.deferred and len(first) >= FIRST_LOSSES:
             self.unread.append((loss, images))
@@ -204,6 +207,7 @@ def _elapsed():
 
 
 def _terminated(number, _frame):
+    _signals.append(number)
     # print() may be busy in the very code that the signal interrupted.
     os.write(2, b"stopped by SIGTERM; the metrics hold the epochs that ended\n")
     sys.exit(128 + number)

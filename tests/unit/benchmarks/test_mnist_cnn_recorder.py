@@ -28,6 +28,7 @@ def _own_signal_handler() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
+    recorder._signals.clear()
 
 
 @pytest.fixture
@@ -215,3 +216,16 @@ def test_what_else_was_measured(training: recorder.Recorder) -> None:
     assert metrics["switches"] == {"compiler": "none"}
     assert metrics["load_average"] >= 0
     assert metrics["epochs"][0]["foreign_cores"] >= 0
+
+
+def test_sigterm_ends_a_training_whose_framework_swallows_it(
+    training: recorder.Recorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    common.begin(training, DATA, common.PARAMETERS)
+    training.epoch_begins()
+    with pytest.raises(SystemExit):
+        signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as raised:
+        training.step_ends(2.0, 128)
+    assert raised.value.code == 143
+    assert capfd.readouterr().err == "stopped by SIGTERM; the metrics hold the epochs that ended\n"
