@@ -53,11 +53,11 @@ def plan_text(plan: Any, *, brief: bool) -> str:
 
 def _rejections(rejected: Any) -> list[str]:
     """The alternatives that were not taken, those with the same reason together; the first few, and how many more."""
-    by_reason: dict[str, list[str]] = {}
-    for each in rejected:
-        by_reason.setdefault(each.reason, []).append(each.value)
-    told = [f"not {', '.join(values)}: {reason}" for reason, values in by_reason.items()]
-    more = sum(len(values) for values in list(by_reason.values())[_SHOWN:])
+    from modak_ansible.model.plan import by_reason
+
+    grouped = by_reason(rejected)
+    told = [f"not {', '.join(values)}: {reason}" for reason, values in grouped.items()]
+    more = sum(len(values) for values in list(grouped.values())[_SHOWN:])
     return [*told[:_SHOWN], *([f"and {more} more, which --json tells"] if more else [])]
 
 

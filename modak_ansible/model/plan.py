@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,6 +22,14 @@ class Rejected(Model):
 
     value: str
     reason: str
+
+
+def by_reason(rejected: Iterable[Rejected]) -> dict[str, list[str]]:
+    """The values of alternatives by the reason that they share, in the order of the first of each."""
+    found: dict[str, list[str]] = {}
+    for each in rejected:
+        found.setdefault(each.reason, []).append(each.value)
+    return found
 
 
 class Choice(Model):

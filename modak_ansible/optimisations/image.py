@@ -9,7 +9,7 @@ import archspec.cpu
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.errors import nearest
-from modak_ansible.model.plan import Choice, Rejected
+from modak_ansible.model.plan import Choice, Rejected, by_reason
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.target import Target
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation
@@ -76,7 +76,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
     if not satisfies(entry.version, request.application.version):
         return f"version {entry.version} is not {request.application.version}"
     if wish.build not in ("any", entry.origin):
-        return f"it is a {entry.origin} build, and {wish.build} is asked for"
+        return f"its build is {entry.origin}, and {wish.build} is asked for"
     return (
         _why_not_on_processor(entry, request.target.processor.architecture)
         or _why_not_accelerated(entry, draft)
@@ -144,7 +144,7 @@ def _has_present_build(draft: Draft, framework: str) -> bool:
 
 def _why_other(other: Entry, taken: Entry) -> str:
     if other.origin != taken.origin:
-        return f"{taken.name} is a {taken.origin} build; build: {other.origin} takes this one"
+        return f"{taken.name} is a build of {taken.origin}; build: {other.origin} takes this one"
     if other.version == taken.version:
         return f"{taken.name} is as new; optimisation.entry takes this one"
     return f"{taken.name} is newer"
@@ -166,6 +166,6 @@ def _nothing_fits(draft: Draft, rejected: list[Rejected]) -> CannotPlan:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
     about = "version" if all("is not" in each.reason and "version" in each.reason for each in rejected) else "framework"
-    reasons = "; ".join(f"{each.value}: {each.reason}" for each in rejected)
+    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason(rejected).items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
 import pytest
-from cluster import Project
+from cluster import ROOT, Project, modak
 
 pytestmark = pytest.mark.testbed
 
@@ -79,3 +80,66 @@ def test_a_requirement_that_does_not_exist(project):
     assert "the whole log is" in done.stderr
     digest = project.plan()["image"]["digest"]
     assert project.testbed.ssh(f"ls -A modak/images | grep -c '{digest}.*sif\\|part$' || true") == "0"
+
+
+# --- a build whose probe fails
+
+REFUSING = """\
+name: refusing-1.0
+framework: pytorch
+version: "1.0"
+origin: pip
+architectures: [x86_64]
+base: debian-trixie
+requirements: [ six==1.17.0 ]
+probe: |
+  import six
+  raise RuntimeError("six " + six.__version__ + " finds this processor wanting")
+provenance: a test
+licence: MIT
+"""
+
+
+@pytest.fixture
+def refusing(tmp_path, monkeypatch):
+    """The name of an entry whose probe fails, in a catalogue of this test's own."""
+    shutil.copytree(ROOT / "modak_ansible" / "catalogue", tmp_path / "catalogue")
+    (tmp_path / "catalogue" / "entries" / "refusing-1.0.yaml").write_text(REFUSING)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import pathlib\nimport modak_ansible.catalogue.reader as reader\n"
+        f"reader._FOLDER = pathlib.Path({str(tmp_path / 'catalogue')!r})\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    return "refusing-1.0"
+
+
+def test_a_build_that_its_probe_refuses(project, refusing, tmp_path):
+    project.training["optimisation"] = {"entry": refusing}
+    testbed, image = project.testbed, f"modak/{project.plan()['image']['path']}"
+    kept = image.replace(".sif", ".json")
+    testbed.ssh(f"rm -f {kept}")
+
+    first = project.deploy()
+    assert first.returncode == 1
+    assert f"{refusing} was refused by its probe on " in first.stderr
+    assert "six 1.17.0 finds this processor wanting" in first.stderr
+    assert testbed.ssh(f"ls {image} 2> /dev/null || echo none") == "none"
+    refusal = json.loads(testbed.ssh(f"cat {kept}"))
+    assert refusal["refused"] == "RuntimeError: six 1.17.0 finds this processor wanting"
+
+    second = project.deploy()  # the plan knows it
+    assert second.returncode == 3
+    assert f"its probe failed on {refusal['processor']}: RuntimeError: six 1.17.0" in second.stderr
+    assert f"refused on {refusal['processor']} (testbed)" in modak("catalogue", cwd=project.path).stdout
+
+    other = Project(tmp_path / "other", testbed)  # knows nothing, and the target tells
+    other.training["optimisation"] = {"entry": refusing}
+    assert "was refused by its probe" in other.deploy().stderr
+    assert json.loads(testbed.ssh(f"cat {kept}")) == refusal
+
+    again = modak("catalogue", "build", refusing, "-b", project.path, "--again", "--json", cwd=project.path)
+    assert again.returncode == 1
+    (result,) = json.loads(again.stdout)
+    assert (result["outcome"], "finds this processor wanting" in result["reason"]) == ("refused", True)
+    assert json.loads(testbed.ssh(f"cat {kept}"))["probed"] > refusal["probed"]

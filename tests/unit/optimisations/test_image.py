@@ -73,7 +73,7 @@ def test_the_others_are_named_with_their_reasons(decide):
         "torch-3-glow": "nobody has tried it yet (its sources are not to be had); optimisation.entry takes it",
         "torch-2.14-hub": "the target reaches no hub",
         "torch-1.4": "its Python is 2.7; its version, or optimisation.entry, takes it",
-        "torch-2.13-opt": "torch-2.13 is a pip build; build: opt-build takes this one",
+        "torch-2.13-opt": "torch-2.13 is a build of pip; build: opt-build takes this one",
     }
 
 
@@ -101,7 +101,7 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
         ({"entry": "torch-2.31"}, "the catalogue has no entry torch-2.31"),
         ({"entry": "mxnet-1.6"}, "mxnet-1.6 is a build of mxnet, not of pytorch"),
         ({"entry": "torch-1.4", "version": "2.13"}, "torch-1.4 cannot be taken: version 1.4.0 is not 2.13"),
-        ({"entry": "torch-1.4", "build": "hub"}, "it is a pip build, and hub is asked for"),
+        ({"entry": "torch-1.4", "build": "hub"}, "its build is pip, and hub is asked for"),
         ({"entry": "torch-1.4", "accelerators": 1, "target": GPU}, "it uses no accelerator"),
         ({"entry": "torch-1.4", "architecture": "aarch64"}, "it needs x86_64, and the processor is aarch64"),
         ({"entry": "torch-2.14-hub"}, "the target reaches no hub"),
@@ -116,6 +116,12 @@ def test_what_cannot_be_taken_is_refused_with_the_reason(decide, wishes, reason)
         decide(*ALL, CHOOSY, mxnet, **wishes)
     assert reason in caught.value.message
     assert caught.value.about == "optimisation.entry"
+
+
+def test_a_framework_that_the_catalogue_has_not(decide):
+    with pytest.raises(CannotPlan, match="the catalogue has no pytorch") as caught:
+        decide(entry("mxnet-1.6", "1.6.0", framework="mxnet"))
+    assert (caught.value.about, caught.value.hint) == ("framework", "it has mxnet")
 
 
 def test_an_unknown_entry_has_a_near_one(decide):
