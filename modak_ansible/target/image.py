@@ -32,6 +32,8 @@ from .workspace import Workspace
 # A framework's image and the folder that it is built in, together.
 NEEDED_BYTES = 5 * 10**9
 _COMPLETE = ".complete"
+# A fifth of gzip's processor time for an image that is 2 % larger.
+_COMPRESSION = "-comp zstd -Xcompression-level 3"
 _RUNTIMES = ("apptainer", "singularity")
 
 
@@ -208,6 +210,8 @@ class ImageStore:
         options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
         # a build that works and a probe that fails are told apart by probing afterwards
         options += ["--notest"] if "--notest" in offered else []
+        if "--mksquashfs-args" in offered and _knows_zstd():
+            options += ["--mksquashfs-args", _COMPRESSION]
         environment = _build_environment(settings, scratch)
         # without --force the labels of the layer below would stay
         command = [
@@ -291,6 +295,11 @@ def _has_range(path: Path, name: str, number: int) -> bool:
     except OSError:
         return False
     return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
+
+
+def _knows_zstd() -> bool:
+    usage = TimedRun()(["mksquashfs", "-help-all"])
+    return "zstd" in usage.out + usage.err
 
 
 def _fill(definition: str, **values: str) -> str:

@@ -21,7 +21,8 @@ case "$1" in
     --version) echo "apptainer version 1.4.5" ;;
     pull) echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
     build)
-        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"; exit 0; }
+        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"
+                             echo "      --mksquashfs-args string"; exit 0; }
         echo "$*" >> "$CALLS.options"
         image=${@: -2:1} definition=${@: -1}
         echo "build $(grep -m 1 '^From\\|^OSVersion' "$definition")" >> "$CALLS"
@@ -41,7 +42,8 @@ esac
 def runtime(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
-    for program, text in {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n"}.items():
+    programs = {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n", "mksquashfs": "#!/bin/sh\necho zstd >&2\n"}
+    for program, text in programs.items():
         (folder / program).write_text(text)
         (folder / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -203,6 +205,15 @@ def test_an_environment_is_whole_or_absent(runtime):
     store = store_of(runtime, bad, container_runtime="none")
     assert "ERROR: no wheel" in make(store)["message"]
     assert not (runtime / "w" / "images" / "bad.venv").exists()
+
+
+def test_images_are_compressed_by_zstd_where_the_target_can(runtime):
+    make(store_of(runtime, BASE))
+    (runtime / "bin" / "mksquashfs").write_text("#!/bin/sh\necho gzip lzo xz >&2\n")
+    make(store_of(runtime, TOP))
+    with_zstd, without = (runtime / "calls.options").read_text().splitlines()
+    assert "--mksquashfs-args -comp zstd" in with_zstd
+    assert "mksquashfs" not in without
 
 
 # --- probes
