@@ -36,7 +36,7 @@ def decode(content, image_size, where):
     try:
         image = pillow.open(io.BytesIO(content)).convert("RGB")
     except (IOError, ValueError, SyntaxError, EOFError, struct.error, pillow.DecompressionBombError) as error:
-        raise DataError("%s: not a readable image: %s" % (where, str(error).replace("\n", " ")))
+        raise DataError("%s: not a readable image: %s" % (where, str(error).partition(" <")[0]))
     return np.array(_cut(image, image_size, pillow.BILINEAR), np.uint8)
 
 
