@@ -24,8 +24,9 @@ def commands(architecture: str) -> list[str]:
     options = f"TARGET={_kernels(architecture)} USE_OPENMP=1 NUM_THREADS=256 NOFORTRAN=1 NO_LAPACK=1"
     return [
         *debian_source("openblas", "gcc libc6-dev make"),
-        # the last -march that gcc sees is the one that counts, and OpenBLAS's own comes before these
-        f"make -j\"$(nproc)\" {options} CC='gcc' COMMON_OPT='-O2 {flags}' libs shared",
+        # OpenBLAS names the oldest processor that its kernels fit, after all other flags, and the last -march counts
+        f"sed -i 's/-march=skylake-avx512/{flags}/' Makefile.x86_64",
+        f"make -j\"$(nproc)\" {options} CC=gcc COMMON_OPT='-O2 {flags}' libs shared",
         f"cp -L libopenblas.so.0 {FOLDER}/libopenblas.so.0",
         *leave_source(),
     ]
