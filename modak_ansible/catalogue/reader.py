@@ -56,9 +56,6 @@ class Entry(Model):
         default=(), description="what is compiled for the target's processor: names of recipes/libraries"
     )
     requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
-    otherwise: tuple[str, ...] = Field(
-        default=(), description="what pip installs where no index has the requirements: the same release, built larger"
-    )
     index: str = Field(
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )

@@ -33,7 +33,7 @@ def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
     stage = _stage()
     if bootstrap == "debootstrap":
         header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
-        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}" + _mirror_check(base))
+        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}")
     else:
         stage += baseimage(image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
     stage += raw(singularity=site.SETUP)
@@ -105,20 +105,6 @@ def _on_top(first: str) -> hpccm.Stage:
     stage += raw(singularity=site.SETUP)
     stage += shell(commands=[first], chdir=False)
     return stage
-
-
-def _mirror_check(base: Base) -> str:
-    """A release that may have left the mirrors is looked for before anything is built from it."""
-    if not base.remark:
-        return ""
-    return f"""
-
-%pre
-    # {base.remark}
-    if ! wget -q --spider "{{{{ apt_mirror }}}}/dists/{base.suite}/InRelease"; then
-        echo "error: {{{{ apt_mirror }}}} has no Debian {base.suite}: {base.remark}" >&2
-        exit 1
-    fi"""
 
 
 def _labels(**values: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
 
 
 def pip_install(entry: Entry, python: str, options: str = "--no-cache-dir --prefer-binary") -> str:
-    """One command: first what pip is configured to ask, then the framework's own index, then what serves otherwise.
+    """One command: first what pip is configured to ask, then the framework's own index too.
 
     Args:
         entry: the framework.
@@ -49,6 +49,4 @@ def pip_install(entry: Entry, python: str, options: str = "--no-cache-dir --pref
     attempts = [f"{install} {packages}"]
     if entry.index:
         attempts.append(f"{install} --extra-index-url {shlex.quote(entry.index)} {packages}")
-    if entry.otherwise:
-        attempts.append(f"{install} {' '.join(shlex.quote(each) for each in entry.otherwise)}")
     return " || ".join(attempts)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from modak_ansible.errors import ModakError
 from modak_ansible.recipes.libraries.place import FOLDER, compiler_flags, debian_source, leave_source, processor
 
-# Debian trixie's; what an older gcc does not know, archspec refuses.
-_GCC = "14.2.0"
+# Debian bookworm's; for a newer processor it compiles for the newest of the ancestors that it knows.
+_GCC = "12.2.0"
 
 
 def commands(architecture: str) -> list[str]:
@@ -19,9 +19,10 @@ def commands(architecture: str) -> list[str]:
     Raises:
         ModakError: the processor is a generic one, for which there is nothing to gain.
     """
-    flags = compiler_flags(architecture, "gcc", _GCC)
+    kernels = _kernels(architecture)
+    flags = compiler_flags(architecture, "gcc", _GCC, "avx512f" if kernels == "SKYLAKEX" else "")
     # 256 is the most threads that it will use
-    options = f"TARGET={_kernels(architecture)} USE_OPENMP=1 NUM_THREADS=256 NOFORTRAN=1 NO_LAPACK=1"
+    options = f"TARGET={kernels} USE_OPENMP=1 NUM_THREADS=256 NOFORTRAN=1 NO_LAPACK=1"
     return [
         *debian_source("openblas", "gcc libc6-dev make"),
         # OpenBLAS names the oldest processor that its kernels fit, after all other flags, and the last -march counts

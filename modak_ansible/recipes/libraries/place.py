@@ -22,16 +22,19 @@ def processor(architecture: str) -> archspec.cpu.Microarchitecture:
     return known[architecture]
 
 
-def compiler_flags(architecture: str, compiler: str, version: str) -> str:
+def compiler_flags(architecture: str, compiler: str, version: str, feature: str = "") -> str:
     """What tells a compiler to use all that a processor has, such as ``-march=znver5 -mtune=znver5``.
 
-    A compiler that is older than the processor gets the newest of its ancestors that the compiler knows.
+    A compiler that is older than the processor gets the newest of its ancestors that the compiler knows, and that has
+    the feature, where one is named.
 
     Raises:
         ModakError: archspec does not know the processor, or the compiler none of its ancestors.
     """
     known = processor(architecture)
     for each in (known, *known.ancestors):
+        if feature and feature not in each:
+            continue
         try:
             flags: str = each.optimization_flags(compiler, version)
         except archspec.cpu.UnsupportedMicroarchitecture:

@@ -3,7 +3,7 @@
 set -eu
 interpreter=$(command -v python3.13 || command -v python3)
 "$interpreter" -m venv "$1"
-"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0 numpy==2.4.6
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
 "$1/bin/python" -m pip check
 "$1/bin/python" -c 'import torch

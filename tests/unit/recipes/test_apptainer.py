@@ -39,10 +39,9 @@ def test_base(bootstrap):
     assert "/opt/venv/bin/python" in "".join(sections(text)["%test"])
 
 
-def test_a_base_for_python_2_is_looked_for_on_the_mirror_first():
+def test_a_base_for_python_2():
     text = apptainer.base_definition(CATALOGUE.bases["debian-bullseye-python2.7"], "debootstrap", "x86_64")
     assert_golden("definitions/base-python2.7.def", text)
-    assert "{{ apt_mirror }}/dists/bullseye/InRelease" in "".join(sections(text)["%pre"])
     assert "virtualenv" in "".join(sections(text)["%post"])
 
 
@@ -86,7 +85,7 @@ def test_what_runs_in_a_build_is_sound_shell(name, shellcheck):
 @pytest.mark.parametrize("base", CATALOGUE.bases.values(), ids=lambda base: base.name)
 def test_what_runs_in_a_base_s_build_is_sound_shell(base, shellcheck):
     found = sections(apptainer.base_definition(base, "debootstrap", "x86_64"))
-    for section in ("%pre", "%setup", "%post"):
+    for section in ("%setup", "%post"):
         shellcheck("#!/bin/sh -e\n" + "\n".join(found.get(section, [])))
 
 

@@ -13,7 +13,7 @@ from modak_ansible.recipes.libraries.place import compiler_flags
 @pytest.mark.parametrize(
     ("architecture", "kernels", "flags"),
     [
-        ("zen5", "SKYLAKEX", "-march=znver5"),
+        ("zen5", "SKYLAKEX", "-march=x86-64-v4"),
         ("x86_64_v4", "SKYLAKEX", "-march=x86-64-v4"),
         ("zen2", "ZEN", "-march=znver2"),
         ("haswell", "HASWELL", "-march=haswell"),
