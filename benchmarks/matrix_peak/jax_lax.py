@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import machine  # noqa: F401  isort: skip - first: its import ends what counts as the launch
+import os
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import shapes
-from arguments import usable_cores
 from measures import Measures, measuring_parser
 
 TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
@@ -63,10 +63,11 @@ def main() -> None:
     parser.add_argument("--precision", choices=[*TYPES, "all"], default="fp32", help="default: %(default)s")
     parser.add_argument("--memory-format", choices=["all", *FORMATS], default="all", help="default: %(default)s")
     arguments = parser.parse_args()
+    os.environ["NPROC"] = str(arguments.threads)  # read by XLA when the first computation begins
     device = jax.default_backend()
     measures = Measures("matrix_peak", arguments, [("jax", jax.__version__)])
     for precision in shapes.chosen(arguments.precision, TYPES):
-        about = {"precision": precision, "device": device, "threads": usable_cores()}  # XLA takes them all
+        about = {"precision": precision, "device": device, "threads": arguments.threads}
         for work in shapes.products(device != "cpu"):
             rates = shapes.rates(product(work, TYPES[precision]), work.gflop, arguments.samples)
             shapes.add(measures, "sgemm", work, rates, matmul="default", **about)

@@ -189,7 +189,7 @@ def check_switches(arguments, device):
         refuse("precision", precision, version + " has only fp32")
     if precision in ("tf32", "fp16") and not gpu:
         refuse("precision", precision, "it needs an NVIDIA GPU")
-    if arguments.matmul == "onednn" and (gpu or not hasattr(torch.backends.mkldnn, "matmul")):
+    if arguments.matmul == "onednn" and (gpu or not hasattr(getattr(torch.backends, "mkldnn", None), "matmul")):
         refuse("matmul", "onednn", "it is for processors" if gpu else version + " cannot choose the library")
 
 

@@ -33,7 +33,7 @@ def test_a_training_is_recorded_with_what_identifies_it(made, metrics, planned):
     assert (record.round, record.position, record.attempt, record.outcome) == (2, 1, 3, "measured")
     assert record.date == "2023-11-14T22:13:20+00:00"
     assert record.plan == planned.plan.digest
-    assert (record.image.digest, record.image.base) == (planned.plan.image.digest, "debian-trixie")
+    assert (record.image.digest, record.image.base) == (planned.plan.image.digest, "debian-bookworm")
     assert record.image.definition_digest != record.image.digest
     assert (record.allocation.job_id, record.allocation.partition, record.allocation.threads) == ("7", "debug", 1)
     assert (record.training.dataset, record.training.seconds.imports) == ("MNIST", 1.0)

@@ -53,7 +53,7 @@ def test_switches_of_the_plan_are_the_plans_and_others_the_scripts(plan):
 
 
 def test_native_is_an_environment_of_the_node(plan):
-    native = plan("pytorch", "pytorch-2.13-cpu container=native")
+    native = plan("native", "tensorflow-2.21-cpu container=native")
     assert native.image.layers[-1].kind == "venv"
     assert "apptainer" not in native.job.script
 
