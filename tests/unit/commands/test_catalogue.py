@@ -91,7 +91,7 @@ def test_definitions_and_the_dockerfile_of_an_entry():
     assert "modak.target zen5" in shown
     assert call("show", "pytorch-2.13-cpu", "--dockerfile").stdout.startswith("FROM debian")
     told = json.loads(call("show", "pytorch-2.13-cpu", "--definition", "--dockerfile", "--json").stdout)
-    assert list(told["definitions"]) == ["debian-trixie", "pytorch-2.13-cpu"]
+    assert list(told["definitions"]) == ["debian-bookworm", "pytorch-2.13-cpu"]
     assert told["dockerfile"].startswith("FROM debian")
     assert told["framework"] == "pytorch"
 

@@ -96,7 +96,7 @@ def test_a_plan_for_people(blueprint):
     for words in (
         "pytorch-2.13-cpu",
         "not system: every step",
-        "Definition of debian-trixie",
+        "Definition of debian-bookworm",
         "#SBATCH --time",
         "train/train.py ->",
     ):
