@@ -68,7 +68,7 @@ lint: $(READY)
 	.venv/bin/ansible-lint --offline -q
 
 unit: $(READY)
-	.venv/bin/pytest -q tests/unit
+	.venv/bin/pytest -q -n auto tests/unit
 
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v --durations=15 tests/integration
