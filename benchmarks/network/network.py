@@ -12,6 +12,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,7 @@ def settings() -> str:
 
 
 def measure(world: MPI.Comm, measures: Measures | None, samples: int, floats: int, about: dict[str, Any]) -> None:
-    """Runs every benchmark on all processes; the first has the measures and writes them."""
+    """Runs every benchmark on all processes; the first has the measures."""
     for message in MESSAGES:
         seconds = ping_pong(world, message, samples)
         if measures and message == LATENCY_BYTES:
@@ -113,7 +114,6 @@ def measure(world: MPI.Comm, measures: Measures | None, samples: int, floats: in
     seconds = all_reduce(world, floats, samples)
     if measures:
         measures.add("allreduce", seconds, bytes=4 * floats, **about)
-        measures.finish()
 
 
 def main() -> None:
@@ -160,7 +160,12 @@ def run(world: MPI.Comm, arguments: argparse.Namespace, versions: list[tuple[str
             "transports": transports(),
             "settings": settings(),
         }
+    began = time.process_time()
     measure(world, measures, arguments.samples, arguments.floats, about)
+    spent = world.gather((machine_name(), time.process_time() - began))
+    if measures and spent:
+        measures.belong(sum(seconds for name, seconds in spent[1:] if name == spent[0][0]))
+        measures.finish()
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class Measures(object):
         signal.signal(signal.SIGTERM, _terminated)
         signal.signal(signal.SIGINT, _terminated)
         self.path = str(arguments.metrics)
-        self.neighbours = machine.Neighbours()
+        self.neighbours, self.started, self.companions = machine.Neighbours(), machine.clock(), 0.0
         self.content = {
             "schema": SCHEMA,
             "workload": workload,
@@ -111,13 +111,20 @@ class Measures(object):
         words = ", ".join("%s %s" % item for item in sorted(about.items()))
         say("%-18s %10.4g %-8s %s" % (name, median(samples), UNITS[name], words))
 
+    def belong(self, seconds):
+        """Takes the processor seconds of other processes of this measurement on this machine: they are not foreign."""
+        self.companions = seconds
+
     def finish(self):
         """To be called after the last measurement."""
         self.content["finished"] = True
         self._write()
 
     def _write(self):
-        self.content["foreign_cores"] = self.neighbours.foreign_cores()
+        foreign = self.neighbours.foreign_cores()
+        if foreign is not None:
+            foreign = round(max(0.0, foreign - self.companions / (machine.clock() - self.started)), 3)
+        self.content["foreign_cores"] = foreign
         write_atomically(self.path, json.dumps(self.content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
