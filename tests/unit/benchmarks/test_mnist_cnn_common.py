@@ -18,7 +18,7 @@ IMAGES = np.stack([np.full((28, 28), number, np.uint8) for number in range(20)])
 def write_split(folder: Path, split: str, images: np.ndarray, labels: np.ndarray, ending: str = "") -> None:
     for kind, values in (("images-idx3-ubyte", images), ("labels-idx1-ubyte", labels)):
         content = struct.pack(f">I{values.ndim}I", 0x0800 | values.ndim, *values.shape) + values.tobytes()
-        (folder / f"{split}-{kind}{ending}").write_bytes(gzip.compress(content) if ending else content)
+        (folder / f"{split}-{kind}{ending}").write_bytes(gzip.compress(content, mtime=0) if ending else content)
 
 
 def colours(images: np.ndarray) -> list[int]:
@@ -109,8 +109,8 @@ def test_data_that_does_not_fit_the_network(
         ("labels", bytes.fromhex("00000801 00000003 0700"), "2 bytes where its header states [3]"),
         ("labels", bytes.fromhex("00000801 00000001 0700"), "2 bytes where its header states [1]"),
         ("labels.gz", bytes.fromhex("00000801 00000001 07"), "unreadable, damaged or truncated"),
-        ("labels.gz", gzip.compress(bytes(1000))[:-9], "unreadable, damaged or truncated"),
-        ("labels.gz", gzip.compress(bytes(1000))[:14] + b"\xff" * 20, "unreadable, damaged or truncated"),
+        ("labels.gz", gzip.compress(bytes(1000), mtime=0)[:-9], "unreadable, damaged or truncated"),
+        ("labels.gz", gzip.compress(bytes(1000), mtime=0)[:14] + b"\xff" * 20, "unreadable, damaged or truncated"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -50,7 +50,7 @@ def test_gzip_holds_the_plain_file_and_no_time(tmp_path: Path) -> None:
 
 def test_compressed_files_are_read(tmp_path: Path) -> None:
     idx.write(tmp_path / "labels", LABELS)
-    (tmp_path / "labels.gz").write_bytes(gzip.compress((tmp_path / "labels").read_bytes()))
+    (tmp_path / "labels.gz").write_bytes(gzip.compress((tmp_path / "labels").read_bytes(), mtime=0))
     assert np.array_equal(idx.read(tmp_path / "labels.gz"), LABELS)
 
 
@@ -63,10 +63,10 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
         ("labels", bytes.fromhex("00000801 00000002 070009"), "has bytes to spare: 3 values where its header states 2"),
         ("labels", bytes.fromhex("00000d01 00000001 3f800000"), "not an IDX file of unsigned bytes"),
         ("labels", b"PK\x03\x04 a zip file", "not an IDX file of unsigned bytes: it starts with 504b0304"),
-        ("labels", gzip.compress(bytes.fromhex("00000801 00000001 07")), "should end in .gz"),
+        ("labels", gzip.compress(bytes.fromhex("00000801 00000001 07"), mtime=0), "should end in .gz"),
         ("labels.gz", bytes.fromhex("00000801 00000001 07"), "not a gzip file"),
-        ("labels.gz", gzip.compress(bytes(1000))[:-9], "truncated"),
-        ("labels.gz", gzip.compress(bytes(1000))[:14] + b"\xff" * 20, "damaged"),
+        ("labels.gz", gzip.compress(bytes(1000), mtime=0)[:-9], "truncated"),
+        ("labels.gz", gzip.compress(bytes(1000), mtime=0)[:14] + b"\xff" * 20, "damaged"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
