@@ -52,8 +52,8 @@ topology_template:
       type: modak.nodes.Training
       properties:
         framework: {framework}
-        script: train/common.py
-        files: [ recorder.py ]
+        script: train/output.py
+        files: [ output.py ]
       requirements: [ {{ host: machine }} ]
 """
     (folder / "service.yaml").write_text(template)
