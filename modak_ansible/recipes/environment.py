@@ -26,7 +26,10 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str) -
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
-interpreter=$(command -v python{python} || command -v python3)
+# one that starts: pyenv has commands for versions that it does not run
+for interpreter in python{python} python3; do
+    if "$interpreter" -c "" 2> /dev/null; then break; fi
+done
 "$interpreter" -m venv "$1"
 {attempt}
 "$1/bin/python" -m pip check

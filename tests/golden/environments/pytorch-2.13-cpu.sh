@@ -1,7 +1,10 @@
 #!/bin/sh
 # pytorch-2.13-cpu: The PyTorch project's wheels for Linux (manylinux, x86-64), with oneDNN and MKL.
 set -eu
-interpreter=$(command -v python3.13 || command -v python3)
+# one that starts: pyenv has commands for versions that it does not run
+for interpreter in python3.13 python3; do
+    if "$interpreter" -c "" 2> /dev/null; then break; fi
+done
 "$interpreter" -m venv "$1"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'

@@ -1,7 +1,10 @@
 #!/bin/sh
 # tensorflow-2.21-cpu: The TensorFlow project's CPU wheels for Linux (manylinux, x86-64), with oneDNN.
 set -eu
-interpreter=$(command -v python3.13 || command -v python3)
+# one that starts: pyenv has commands for versions that it does not run
+for interpreter in python3.13 python3; do
+    if "$interpreter" -c "" 2> /dev/null; then break; fi
+done
 "$interpreter" -m venv "$1"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir tensorflow-cpu==2.21.0 keras==3.15.0 numpy==2.4.6
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
