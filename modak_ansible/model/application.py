@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.work import Work
+from modak_ansible.model.workload import Workload
 
 
 class SourceFile(Model):
@@ -31,6 +33,11 @@ class Application(Model):
     )
     environment: tuple[tuple[str, str], ...] = ()
     outputs: tuple[str, ...] = ()
+    work: Work = Work()
+    workload: Workload | None = Field(
+        default=None, description="what workload.yaml in the script's folder says of its scripts and their switches"
+    )
+    prepares: bool = Field(default=False, description="whether the user's files hold the line that calls modak's prepare")
 
 
 class Resources(Model):
@@ -47,14 +54,27 @@ class Resources(Model):
 
 
 class Optimisation(Model):
-    """What the optimiser may do."""
+    """What the optimiser may do: any leaves a matter to it, every other value is a wish that is kept or refused."""
 
     objective: str = "time"
-    numerics: str = "same"
+    numerics: str = Field(default="same", description="same, reassociation or any: how far results may move")
     entry: str = Field(default="", description="the catalogue entry to take; empty leaves the choice")
     build: str = "any"
     compiler: str = "any"
+    memory_format: str = "any"
+    matmul: str = "any"
     allocator: str = "any"
-    wait_policy: str = "any"
+    precision: str = "any"
+    input: str = "any"
+    workers: int | None = Field(default=None, description="processes that read samples")
     threads: int | None = None
+    binding: str = "any"
+    wait_policy: str = "any"
+    huge_pages: str = "any"
     staging: str = "any"
+    batch_size: str = Field(default="keep", description="keep, or any where another batch is permitted")
+    autotuning: bool = False
+    tuning_budget: int = Field(default=600, description="seconds that tuning may take of the job")
+    minimal_efficiency: float | None = Field(
+        default=None, description="parallel efficiency, 0 to 1, for which the planner may choose nodes and processes"
+    )

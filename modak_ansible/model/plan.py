@@ -12,6 +12,7 @@ from pydantic import Field
 from modak_ansible.model.application import Application
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.prediction import Interval, Prediction
 from modak_ansible.model.target import Scheduler, Target
 
 SCHEMA = "modak.plan/1"
@@ -22,6 +23,8 @@ class Rejected(Model):
 
     value: str
     reason: str
+    speed: Interval | None = Field(default=None, description="against the value that was taken, where it is predicted")
+    records: int = 0
 
 
 def by_reason(rejected: Iterable[Rejected]) -> dict[str, list[str]]:
@@ -39,8 +42,25 @@ class Choice(Model):
     value: str
     reason: str
     numerics: Literal["same", "reassociation", "any"] = Field(default="same", description="how far results may move")
+    stock: str = Field(default="", description="what a run without this project would have")
+    reaches: Literal["", "image", "environment", "job", "code"] = Field(
+        default="", description="by what it acts; code: through the script's own switches, prepare or Keras"
+    )
+    speed: Interval | None = Field(default=None, description="ratio of whole times, stock over chosen, where predicted")
+    records: int = Field(default=0, description="measured runs behind it")
     evidence: str = Field(default="", description="where the reason was measured or documented")
     rejected: tuple[Rejected, ...] = ()
+
+
+class Candidate(Model):
+    """A whole configuration that was weighed."""
+
+    entry: str
+    settings: dict[str, str] = Field(default={}, description="what differs from the stock run")
+    numerics: Literal["same", "reassociation", "any"] = "same"
+    prediction: Prediction | None = Field(default=None, description="none where nothing like it was measured")
+    chosen: bool = False
+    note: str = Field(default="", description="such as stock, or why it was not taken")
 
 
 class Layer(Model):
@@ -125,6 +145,7 @@ class Plan(Model):
     job: PlannedJob
     staging: tuple[Staged, ...]
     choices: tuple[Choice, ...]
+    candidates: tuple[Candidate, ...] = Field(default=(), description="the chosen configuration, stock, and the nearest")
 
     @property
     def deployment(self) -> str:
