@@ -170,6 +170,7 @@ def _job(draft: Draft) -> PlannedJob:
         exclusive=resources.exclusive,
         walltime=resources.walltime,
         environment=draft.environment,
+        options=request.job_options,
         script="",
     )
 

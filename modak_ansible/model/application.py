@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.work import Work
 from modak_ansible.model.workload import Workload
 
@@ -22,22 +23,33 @@ class Application(Model):
     """A training script and what it needs."""
 
     name: str
-    framework: str
+    framework: str = Field(description="empty for a program that uses none")
     version: str = ""
     folder: str = Field(default="", description="the script's folder, below the blueprint's")
-    script: str = Field(description="the script's name below its folder")
+    script: str = Field(description="the script's name below its folder; empty where a command runs")
+    command: tuple[str, ...] = Field(
+        default=(),
+        description="the words of a program that runs in place of a Python script, its own folder first on PATH",
+    )
     files: tuple[SourceFile, ...] = ()
     requirements: tuple[str, ...] = ()
     arguments: tuple[tuple[str, str | bool], ...] = Field(
         default=(), description="option and value, in the order given"
     )
+    words: tuple[str, ...] = Field(default=(), description="what follows the arguments, as it stands")
     environment: tuple[tuple[str, str], ...] = ()
+    pre_execution: tuple[str, ...] = Field(default=(), description="the user's own shell lines, before the application")
+    post_execution: tuple[str, ...] = Field(default=(), description="shell lines that run after it, however it ended")
+    build: Build | None = None
+    hpc: HpcApplication | None = Field(default=None, description="for a program that is no training")
     outputs: tuple[str, ...] = ()
     work: Work = Work()
     workload: Workload | None = Field(
         default=None, description="what workload.yaml in the script's folder says of its scripts and their switches"
     )
-    prepares: bool = Field(default=False, description="whether the user's files hold the line that calls modak's prepare")
+    prepares: bool = Field(
+        default=False, description="whether the user's files hold the line that calls modak's prepare"
+    )
 
 
 class Resources(Model):

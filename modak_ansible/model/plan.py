@@ -12,6 +12,7 @@ from pydantic import Field
 from modak_ansible.model.application import Application
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.prediction import Interval, Prediction
 from modak_ansible.model.target import Scheduler, Target
 
@@ -118,6 +119,7 @@ class PlannedJob(Model):
     exclusive: bool = False
     walltime: int = Field(description="seconds")
     environment: dict[str, str] = Field(description="what the training sees besides the user's own environment")
+    options: JobOptions = Field(default=JobOptions(), description="what else is asked of the scheduler")
     script: str
 
 
@@ -145,7 +147,9 @@ class Plan(Model):
     job: PlannedJob
     staging: tuple[Staged, ...]
     choices: tuple[Choice, ...]
-    candidates: tuple[Candidate, ...] = Field(default=(), description="the chosen configuration, stock, and the nearest")
+    candidates: tuple[Candidate, ...] = Field(
+        default=(), description="the chosen configuration, stock, and the nearest"
+    )
 
     @property
     def deployment(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.target import Target
 
 
@@ -27,3 +28,4 @@ class Request(Model):
     target: Target
     dataset: Dataset | None = None
     image: GivenImage | None = None
+    job_options: JobOptions = JobOptions()
