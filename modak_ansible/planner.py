@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Catalogue, load_catalogue
+from modak_ansible.choosing import PerformanceModel, choose
 from modak_ansible.errors import nearest
 from modak_ansible.layers import image_of
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import (
-    Choice,
     Plan,
     PlannedDataset,
     PlannedImage,
@@ -20,25 +20,29 @@ from modak_ansible.model.plan import (
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
-from modak_ansible.optimisations import optimisations
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
 __all__ = ["CannotPlan", "make_plan"]
 
-_NUMERICS = ("same", "reassociation", "any")
 _DIGITS_LABEL = "drawn digits, not MNIST"
 _DIGITS_SIZE = 5 * 10**6
 
 
-def make_plan(request: Request, catalogue: Catalogue | None = None, refusals: Sequence[Refusal] = ()) -> Plan:
-    """The plan for a request; the same request, catalogue and refusals give the same plan, to the byte.
+def make_plan(
+    request: Request,
+    catalogue: Catalogue | None = None,
+    refusals: Sequence[Refusal] = (),
+    model: PerformanceModel | None = None,
+) -> Plan:
+    """The plan for a request; the same request, catalogue, refusals and model give the same plan, to the byte.
 
     Args:
         request: what is asked for.
         catalogue: what is known; the one that ships without it.
         refusals: builds that failed their probe before, and where.
+        model: knows how long things take; without it nothing is known to be faster than stock.
 
     Raises:
         CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
@@ -49,8 +53,8 @@ def make_plan(request: Request, catalogue: Catalogue | None = None, refusals: Se
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
     draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
-    choices = [choice for choice in (each.decide(draft) for each in optimisations()) if choice]
-    _check_numerics(request, choices)
+    chosen = choose(draft, model)
+    draft, request = chosen.draft, chosen.draft.request
     image = image_of(draft.entry, request.image, request.application.requirements, request.target, catalogue)
     dataset = _dataset(draft)
     job = _job(draft)
@@ -65,18 +69,12 @@ def make_plan(request: Request, catalogue: Catalogue | None = None, refusals: Se
         "dataset": dataset,
         "job": job,
         "staging": _staging(request, image, dataset),
-        "choices": tuple(choices),
+        "choices": chosen.choices,
+        "candidates": chosen.candidates,
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))
     return unsigned.model_copy(update={"digest": digest})
-
-
-def _check_numerics(request: Request, choices: list[Choice]) -> None:
-    allowed = _NUMERICS.index(request.optimisation.numerics)
-    for choice in choices:
-        if _NUMERICS.index(choice.numerics) > allowed:
-            raise AssertionError(f"{choice.name} moves results further than the request allows")
 
 
 # --- data

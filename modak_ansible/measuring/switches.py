@@ -39,13 +39,12 @@ def script_switches(settings: Mapping[str, str]) -> dict[str, str]:
 def optimisation_of(settings: Mapping[str, str], entry: str) -> Optimisation:
     """What the planner is asked for: nothing that is not named, and nothing of its own choice.
 
-    The wait policy stays the library's own: a job that has its node to itself is given none.
+    What a script's own switches decide is not the planner's: it knows nothing of the workload.
     """
     return Optimisation(
         entry=entry,
-        compiler="none",
         allocator=settings.get("allocator", "system"),
-        wait_policy=settings.get("wait_policy", "any"),
+        wait_policy=settings.get("wait_policy", "stock"),
         threads=int(settings["threads"]) if "threads" in settings else None,
         staging=settings.get("staging", "shared"),
     )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import ModakError
-from modak_ansible.model.plan import Choice
+from modak_ansible.model.prediction import Question
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
+
+Numerics = Literal["same", "reassociation", "any"]
+NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
+Reaches = Literal["image", "environment", "job", "code"]
 
 
 class CannotPlan(ModakError):
@@ -20,6 +24,31 @@ class CannotPlan(ModakError):
     def __init__(self, about: str, message: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.about = about
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to settle a matter.
+
+    Attributes:
+        value: its name, as in a plan's choices and in suites' settings.
+        reason: what it does, for people.
+        numerics: how far results may move from those of stock.
+        why_not: why it cannot be taken here; empty when it can.
+    """
+
+    value: str
+    reason: str = ""
+    numerics: Numerics = "same"
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Default:
+    """What good practice takes for the sake of safety; records of speed do not overrule it."""
+
+    value: str
+    reason: str
 
 
 @dataclass
@@ -34,6 +63,9 @@ class Draft:
         threads: threads of a process; None leaves it to the framework.
         environment: what the job sets for the training.
         staging: where the training reads its data.
+        settings: what differs from stock, by the names that suites and records use.
+        options: options of the script that the plan adds.
+        choices: what the runtime is to do in the script's process, by name; see MODAK_CHOICES.
     """
 
     request: Request
@@ -45,6 +77,19 @@ class Draft:
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     staging: Literal["shared", "node-local"] = "shared"
+    settings: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> Draft:
+        """One that can be changed without changing this one."""
+        return replace(
+            self,
+            environment=dict(self.environment),
+            settings=dict(self.settings),
+            options=dict(self.options),
+            choices=dict(self.choices),
+        )
 
     @property
     def in_container(self) -> bool:
@@ -57,6 +102,30 @@ class Draft:
             return self.partition.cores
         return self.request.target.processor.cores
 
+    def question(self) -> Question:
+        """What the performance model is asked about this draft."""
+        request, entry = self.request, self.entry
+        target, resources = request.target, request.resources
+        return Question.model_construct(  # all of it comes from models that were checked
+            work=request.application.work,
+            framework=entry.framework if entry else request.application.framework,
+            version=entry.version if entry else request.application.version,
+            entry=entry.name if entry else "",
+            origin=entry.origin if entry else "",
+            container=self.in_container,
+            settings=dict(self.settings),
+            architecture=target.processor.architecture,
+            peak_gflops=target.processor.peak_gflops,
+            memory_bandwidth=target.processor.memory_bandwidth,
+            node_cores=self.node_cores,
+            cores=self.cores_per_process,
+            threads=self.threads,
+            nodes=resources.nodes,
+            processes_per_node=resources.processes_per_node,
+            accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
+            dataset_bytes=request.dataset.size if request.dataset else None,
+        )
+
 
 class Optimisation(ABC):
     """One matter that is decided for every job.
@@ -64,15 +133,38 @@ class Optimisation(ABC):
     Attributes:
         name: as in the plan's choices and as the name of its files.
         after: the names of the optimisations whose outcome it reads.
+        reaches: by what it acts on the training.
     """
 
     name: ClassVar[str]
     after: ClassVar[tuple[str, ...]] = ()
+    reaches: ClassVar[Reaches]
 
     @abstractmethod
-    def decide(self, draft: Draft) -> Choice | None:
-        """Decides, notes the outcome in the draft, and gives the reasons; None where there is nothing to decide.
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        """The ways to settle it, the first being stock; none where there is nothing to decide.
 
         Raises:
             CannotPlan: what the request wants cannot be had.
         """
+
+    @abstractmethod
+    def apply(self, draft: Draft, value: str) -> None:
+        """Notes an option of this draft's in it."""
+
+    def wish(self, draft: Draft) -> str:
+        """The option that the user asks for; empty leaves the choice."""
+        wanted = getattr(draft.request.optimisation, self.name)
+        return "" if wanted in (None, "any") else str(wanted)
+
+    def default(self, draft: Draft) -> Default | None:  # noqa: ARG002 - most matters are of speed alone
+        """What is taken whatever the records say, for safety's sake; None leaves it to the records."""
+        return None
+
+    def evidence(self, draft: Draft) -> str:  # noqa: ARG002 - of an image it depends on the build
+        """Where it is told what it changes and where that was measured."""
+        return f"optimisations/{self.name}.md"
+
+    def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
+        """Why another is taken than one that would serve, where nothing was measured; empty: no reason of its own."""
+        return ""

@@ -9,10 +9,9 @@ import archspec.cpu
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.errors import nearest
-from modak_ansible.model.plan import Choice, Rejected, by_reason
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.target import Target
-from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation
+from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
 _ORIGINS = ("pip", "hub", "opt-build")
@@ -20,53 +19,74 @@ _ORIGINS = ("pip", "hub", "opt-build")
 
 class Image(Optimisation):
     name = "image"
+    reaches = "image"
 
-    def decide(self, draft: Draft) -> Choice | None:
-        given, wanted = draft.request.image, draft.request.optimisation.entry
-        if given and wanted:
-            raise CannotPlan("optimisation.entry", f"{wanted} is asked for, and the training has an image of its own")
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        given = draft.request.image
         if given:
-            return Choice(name=self.name, value=given.source, reason="the blueprint names this image")
-        choice = self._take_wanted(draft, wanted) if wanted else self._choose(draft)
-        assert draft.entry is not None  # noqa: S101 - both have set it
-        draft.environment.update(draft.entry.environment)
-        return choice
-
-    def _take_wanted(self, draft: Draft, wanted: str) -> Choice:
-        entries = {entry.name: entry for entry in draft.catalogue.entries}
-        if wanted not in entries:
-            hint = nearest(wanted, entries) or "modak catalogue lists its entries"
-            raise CannotPlan("optimisation.entry", f"the catalogue has no entry {wanted}", hint)
-        entry, framework = entries[wanted], draft.request.application.framework
-        if entry.framework != framework:
-            raise CannotPlan(
-                "optimisation.entry", f"{wanted} is a build of {entry.framework}, not of {framework}",
-                f"framework: {entry.framework}, or another entry",
-            )  # fmt: skip
-        reason = _why_not(entry, draft)
-        if reason:
-            raise CannotPlan("optimisation.entry", f"{wanted} cannot be taken: {reason}", "take another entry")
-        draft.entry = entry
-        return Choice(name=self.name, value=wanted, reason="asked for", evidence=entry.provenance)
-
-    def _choose(self, draft: Draft) -> Choice:
-        rejected: list[Rejected] = []
+            return (Option(given.source, "the blueprint names this image"),)
+        wanted = self.wish(draft)
+        if wanted:
+            _check_wanted(draft, wanted)
         fitting: list[Entry] = []
-        for entry in draft.catalogue.of_framework(draft.request.application.framework):
-            reason = _why_not(entry, draft) or _why_not_unasked(entry, draft)
+        refused: list[Option] = []
+        for entry in _competing(draft):
+            unasked = "" if entry.name == wanted else _why_not_unasked(entry, draft)
+            reason = _why_not(entry, draft) or unasked
             if reason:
-                rejected.append(Rejected(value=entry.name, reason=reason))
+                refused.append(Option(entry.name, why_not=reason))
             else:
                 fitting.append(entry)
         if not fitting:
-            raise _nothing_fits(draft, rejected)
-        entry, *others = sorted(fitting, key=lambda each: _ORIGINS.index(each.origin))  # stable: newest first
-        draft.entry = entry
-        rejected += [Rejected(value=other.name, reason=_why_other(other, entry)) for other in others]
-        reason = f"{entry.framework} {entry.version} fits the request and {draft.request.target.processor.architecture}"
-        return Choice(
-            name=self.name, value=entry.name, reason=reason, evidence=entry.provenance, rejected=tuple(rejected)
-        )
+            raise _nothing_fits(draft, refused)
+        fitting.sort(key=lambda each: _ORIGINS.index(each.origin))  # stable: newest first
+        return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if draft.request.image is None:
+            draft.entry = next(entry for entry in draft.catalogue.entries if entry.name == value)
+            draft.environment.update(draft.entry.environment)
+
+    def wish(self, draft: Draft) -> str:
+        entry, given = draft.request.optimisation.entry, draft.request.image
+        if given and entry:
+            raise CannotPlan("optimisation.entry", f"{entry} is asked for, and the training has an image of its own")
+        return entry
+
+    def evidence(self, draft: Draft) -> str:
+        return draft.entry.provenance if draft.entry else ""
+
+    def why_other(self, other: str, taken: str, draft: Draft) -> str:
+        entries = {entry.name: entry for entry in draft.catalogue.entries}
+        return _why_other(entries[other], entries[taken])
+
+
+def _competing(draft: Draft) -> list[Entry]:
+    return draft.catalogue.of_framework(draft.request.application.framework)
+
+
+def _option(entry: Entry, first: Entry, draft: Draft) -> Option:
+    reason = f"{entry.framework} {entry.version} fits the request and {draft.request.target.processor.architecture}"
+    asked = draft.request.optimisation.build != "any" or draft.request.optimisation.entry == entry.name
+    other_libraries = entry.origin != first.origin and not asked
+    return Option(entry.name, reason, numerics="reassociation" if other_libraries else "same")
+
+
+def _check_wanted(draft: Draft, wanted: str) -> None:
+    """Refuses an entry that is asked for and cannot be had."""
+    entries = {entry.name: entry for entry in draft.catalogue.entries}
+    if wanted not in entries:
+        hint = nearest(wanted, entries) or "modak catalogue lists its entries"
+        raise CannotPlan("optimisation.entry", f"the catalogue has no entry {wanted}", hint)
+    entry, framework = entries[wanted], draft.request.application.framework
+    if entry.framework != framework:
+        raise CannotPlan(
+            "optimisation.entry", f"{wanted} is a build of {entry.framework}, not of {framework}",
+            f"framework: {entry.framework}, or another entry",
+        )  # fmt: skip
+    reason = _why_not(entry, draft)
+    if reason:
+        raise CannotPlan("optimisation.entry", f"{wanted} cannot be taken: {reason}", "take another entry")
 
 
 def _why_not(entry: Entry, draft: Draft) -> str:
@@ -156,16 +176,19 @@ def _family(architecture: str) -> set[str]:
     return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
 
 
-def _nothing_fits(draft: Draft, rejected: list[Rejected]) -> CannotPlan:
+def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
     application = draft.request.application
-    if not rejected:
+    if not refused:
         known = sorted({entry.framework for entry in draft.catalogue.entries})
         return CannotPlan("framework", f"the catalogue has no {application.framework}", f"it has {', '.join(known)}")
     architecture = draft.request.target.processor.architecture
     if architecture not in archspec.cpu.TARGETS:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
-    about = "version" if all("is not" in each.reason and "version" in each.reason for each in rejected) else "framework"
-    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason(rejected).items())
+    about = "version" if all(each.why_not.startswith("version ") for each in refused) else "framework"
+    by_reason: dict[str, list[str]] = {}
+    for each in refused:
+        by_reason.setdefault(each.why_not, []).append(each.value)
+    reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.plan import Choice, Rejected
-from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation
+from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
+
+STOCK = "the framework's default"
 
 
 class Threads(Optimisation):
     name = "threads"
     after = ("image",)
+    reaches = "environment"
 
-    def decide(self, draft: Draft) -> Choice | None:
-        wanted = draft.request.optimisation.threads
-        cores = draft.cores_per_process
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        wanted, cores = draft.request.optimisation.threads, draft.cores_per_process
         if wanted and cores and wanted > cores:
             raise CannotPlan(
                 "optimisation.threads", f"{wanted} threads are more than the {cores} cores of a process",
                 "ask for more cores_per_process, or for fewer threads",
             )  # fmt: skip
-        threads = wanted or cores
-        if threads is None:
-            reason = "neither the blueprint nor the target says how many cores a process has"
-            return Choice(name=self.name, value="the framework's default", reason=reason)
-        draft.threads = threads
+        unknown = "" if cores else "neither the blueprint nor the target says how many cores a process has"
+        options = [Option(STOCK, unknown or "as many as the framework sees cores, those of other jobs among them")]
+        numbers = {number for number in (wanted, cores) if number}
+        options += [Option(str(number), "one for each core that the process is given") for number in sorted(numbers)]
+        if draft.node_cores and cores and draft.node_cores > cores:
+            why_not = "the scheduler gives the other cores of the node to other jobs"
+            options.append(Option(str(draft.node_cores), why_not=why_not))
+        return tuple(options)
+
+    def default(self, draft: Draft) -> Default | None:
+        cores = draft.cores_per_process
+        return Default(str(cores), "one for each core that the process is given") if cores else None
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if value == STOCK:
+            return
+        draft.threads = int(value)
         variables = draft.entry.thread_variables if draft.entry else ("OMP_NUM_THREADS",)
-        draft.environment.update({name: str(threads) for name in variables})
-        if wanted:
-            return Choice(name=self.name, value=str(threads), reason="asked for")
-        node_cores = draft.node_cores
-        rejected: tuple[Rejected, ...] = ()
-        if node_cores and node_cores > threads:
-            reason = "the scheduler gives the other cores of the node to other jobs"
-            rejected = (Rejected(value=str(node_cores), reason=reason),)
-        return Choice(
-            name=self.name, value=str(threads), reason="one for each core that the process is given", rejected=rejected
-        )
+        draft.environment.update(dict.fromkeys(variables, value))

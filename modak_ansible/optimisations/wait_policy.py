@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.plan import Choice, Rejected
-from modak_ansible.optimisations.base import Draft, Optimisation
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
 
 
 class WaitPolicy(Optimisation):
     name = "wait_policy"
     after = ("threads",)
+    reaches = "environment"
 
-    def decide(self, draft: Draft) -> Choice | None:
-        wanted = draft.request.optimisation.wait_policy
-        if wanted != "any":
-            draft.environment["OMP_WAIT_POLICY"] = wanted.upper()
-            return Choice(name=self.name, value=wanted, reason="asked for")
-        if draft.threads == 1:
-            reason = "a single thread waits for no other"
-            return Choice(name=self.name, value="stock", reason=reason)
-        if _has_nodes_alone(draft):
-            reason = "the job has its nodes to itself, so spinning threads are in nobody's way"
-            rejected = (Rejected(value="passive", reason="waking a sleeping thread takes time"),)
-            return Choice(name=self.name, value="stock", reason=reason, rejected=rejected)
-        draft.environment["OMP_WAIT_POLICY"] = "PASSIVE"
-        reason = "others may use the node, and a spinning thread keeps a core from the one it waits for"
-        rejected = (Rejected(value="stock", reason="one busy neighbour doubled the time of spinning threads"),)
-        return Choice(
-            name=self.name, value="passive", reason=reason, evidence="optimisations/wait_policy.md", rejected=rejected
-        )
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        if draft.threads == 1 and not self.wish(draft):
+            return (Option("stock", "a single thread waits for no other"),)
+        alone = "the job has its nodes to itself, so spinning threads are in nobody's way"
+        stock = Option("stock", alone if has_nodes_alone(draft) else "threads spin for a while, then sleep")
+        active = Option("active", "waiting threads spin, and are there at once")
+        return stock, active, Option("passive", "waiting threads sleep, and leave their core to whom they wait for")
+
+    def default(self, draft: Draft) -> Default | None:
+        if draft.threads == 1 or has_nodes_alone(draft):
+            return None
+        reason = "others may use the node, and one busy neighbour doubles the time of spinning threads"
+        return Default("passive", reason)
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if value != "stock":
+            draft.environment["OMP_WAIT_POLICY"] = value.upper()
+            draft.settings[self.name] = value
 
 
-def _has_nodes_alone(draft: Draft) -> bool:
+def has_nodes_alone(draft: Draft) -> bool:
     """Whether no other job can be on the node: it is exclusive, or all its cores are asked for."""
     resources = draft.request.resources
     if resources.exclusive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from measured import Measured
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
@@ -61,7 +62,7 @@ def test_a_described_partition_is_asked_for(blueprint):
 
 
 def test_what_is_decided(blueprint):
-    made = choices(plan(blueprint))
+    made = choices(make_plan(request_of(blueprint.service, Inputs()), model=Measured(allocator_tcmalloc=1.3)))
     assert made["image"].value == "pytorch-2.13-cpu"
     assert made["threads"].value == "4"
     assert made["allocator"].value == "tcmalloc"
@@ -71,7 +72,8 @@ def test_what_is_decided(blueprint):
 
 
 def test_the_environment_holds_what_was_decided(blueprint):
-    assert plan(blueprint).job.environment == {
+    made = make_plan(request_of(blueprint.service, Inputs()), model=Measured(allocator_tcmalloc=1.3))
+    assert made.job.environment == {
         "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "PASSIVE", "LD_PRELOAD": "libtcmalloc_minimal.so.4",
     }  # fmt: skip
 

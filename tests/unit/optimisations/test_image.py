@@ -154,7 +154,7 @@ def test_a_hub_image_is_pulled_and_tried(decide):
 
 
 def test_what_a_build_preloads_stands_beside_the_allocator(decide):
-    _, made = decide(*ALL, entry="torch-2.13-opt")
+    _, made = decide(*ALL, entry="torch-2.13-opt", allocator="tcmalloc")
     assert made.job.environment["LD_PRELOAD"] == "libblas.so.3:libtcmalloc_minimal.so.4"
     assert made.job.environment["A"] == "1"
     _, made = decide(*ALL, entry="torch-2.13-opt", allocator="system")

@@ -1,0 +1,58 @@
+"""A performance model that knows what a test tells it."""
+
+from __future__ import annotations
+
+from modak_ansible.model.prediction import Gain, Interval, Prediction
+
+
+class Measured:
+    """Every setting multiplies the speed; those that are not named change nothing.
+
+    Args:
+        spread: relative half width of the interval of every gain.
+        entries: speed by catalogue entry.
+        unknown: settings that were never measured, as ``allocator_tcmalloc``.
+        speeds: speed by setting and value, as ``allocator_tcmalloc=1.3``; stock is 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        spread: float = 0.02,
+        entries: dict[str, float] | None = None,
+        unknown: tuple[str, ...] = (),
+        **speeds: float,
+    ) -> None:
+        self._unknown = unknown
+        self._spread = spread
+        self._entries = entries or {}
+        self._speeds = speeds
+
+    def _speed(self, question) -> float | None:
+        names = [f"{name}_{value}".replace("-", "_") for name, value in question.settings.items()]
+        if set(self._unknown) & {*names, question.entry}:
+            return None
+        known = [self._speeds.get(name, 1.0) for name in names] + [self._entries.get(question.entry, 1.0)]
+        speed = 1.0
+        for each in known:
+            speed *= each
+        return speed
+
+    def gain(self, old, new) -> Gain:
+        before, after = self._speed(old), self._speed(new)
+        if before is None or after is None:
+            wide = Interval(middle=1, low=0.1, high=10)
+            return Gain(ratio=wide, records=0, known=False, why="nobody measured it")
+        ratio = after / before
+        spread = self._spread if ratio != 1 else 0.0
+        return Gain(
+            ratio=Interval(middle=ratio, low=ratio * (1 - spread), high=ratio * (1 + spread)), records=5, known=True
+        )
+
+    def predict(self, question) -> Prediction:
+        speed = self._speed(question)
+        middle = 100 / (speed or 1.0)
+        interval = Interval(middle=middle, low=middle * 0.9, high=middle * 1.1)
+        return Prediction(
+            seconds=interval, parts={"training": interval}, core_hours=middle / 3600, records=5, known=bool(speed)
+        )
