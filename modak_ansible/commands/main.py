@@ -12,7 +12,19 @@ from typing import Any
 
 import typer
 
-from modak_ansible.commands import bench, catalogue, deploy, image, logs, plan, status, testbed, undeploy, validate
+from modak_ansible.commands import (
+    bench,
+    catalogue,
+    deploy,
+    image,
+    logs,
+    model,
+    plan,
+    status,
+    testbed,
+    undeploy,
+    validate,
+)
 from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError
 
 # typer carries click in itself and gives only some of its names
@@ -31,6 +43,7 @@ for _command in (validate, plan, deploy, status, logs, undeploy, image):
     app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
 app.add_typer(catalogue.app)
 app.add_typer(bench.app)
+app.add_typer(model.app)
 app.add_typer(testbed.app)
 
 

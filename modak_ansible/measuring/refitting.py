@@ -1,0 +1,53 @@
+"""From files of records to a performance model: of the project, or the one that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from modak_ansible.errors import ModakError
+from modak_ansible.measuring.records import read_records
+from modak_ansible.measuring.workloads import load_workloads
+from modak_ansible.model.record import Record
+from modak_ansible.model.work import Work
+from modak_ansible.performance.fitting import fit
+from modak_ansible.performance.stored import Stored
+from modak_ansible.project import shipped
+
+MODEL = "model.json"
+
+
+def fit_files(files: Sequence[Path]) -> Stored:
+    """The model of all records in some files.
+
+    Raises:
+        ModakError: a file is damaged, with its line, or there is nothing to fit.
+    """
+    return fit(read_all(files), works())
+
+
+def read_all(files: Iterable[Path]) -> list[Record]:
+    """The records of some files, each file once and each run once, in an order that does not depend on the files'.
+
+    Raises:
+        ModakError: a file cannot be read, or a line of it is no record.
+    """
+    found = {path.resolve(): path for path in files}
+    if not found:
+        raise ModakError("there are no records", hint="modak bench run today-cpu measures some")
+    records = {each.model_dump_json(by_alias=True): each for path in found.values() for each in read_records(path)}
+    return [records[line] for line in sorted(records)]
+
+
+def files_of_records(state: Path) -> list[Path]:
+    """The files of records that ship, and those of a project's state folder."""
+    return [*sorted((shipped("benchmarks") / "records").glob("*.jsonl")), *sorted((state / "records").glob("*.jsonl"))]
+
+
+def works() -> dict[str, Work]:
+    """What the trainings of benchmarks/ compute, by workload."""
+    return {
+        name: Work(workload=name, gflop_per_sample=each.gflop_per_image, parameters=each.parameters)
+        for name, each in load_workloads().items()
+        if each.kind == "training"
+    }

@@ -1,0 +1,126 @@
+"""What of a question was never measured, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from modak_ansible.model.prediction import Question
+from modak_ansible.performance.features import switch_name
+from modak_ansible.performance.regression import Regression
+from modak_ansible.performance.run import Run
+from modak_ansible.performance.stored import Machine
+
+
+class Seen(NamedTuple):
+    """How much of a question is on record.
+
+    Attributes:
+        unknown: what no record has; the answer is not to be relied on.
+        notes: what makes it uncertain, though something like it was measured.
+        records: measured runs of the rarest of its matters.
+    """
+
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+    records: int
+
+
+class Known:
+    """What the records have."""
+
+    def __init__(self, regressions: Mapping[str, Regression], machines: tuple[Machine, ...]) -> None:
+        step = regressions.get("step")
+        self._counts = step.counts if step else {}
+        self._threads = {threads for each in machines for threads in each.peaks}
+        self._machines = {each.name for each in machines}
+        self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
+
+    def run(self, run: Run, question: Question) -> Seen:
+        """Of one run."""
+        facts = run.facts
+        if facts.framework not in self._frameworks:
+            return Seen((f"no record of {facts.framework}",), (), 0)
+        unknown, counts = self._place(question), [self._counts[f"framework {facts.framework}"]]
+        notes = []
+        entry = self._counts.get(f"entry {facts.entry}", 0)
+        if entry:
+            counts.append(entry)
+        else:
+            notes.append(f"no record of {facts.entry or 'this image'}, only of others of {facts.framework}")
+        for name, value in facts.switches.items():
+            self._switch(facts.framework, name, value, unknown, counts)
+        if question.nodes * question.processes_per_node > 1:
+            unknown.append("no record of several processes that train together")
+        return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
+
+    def difference(self, one: Run, other: Run, old: Question, new: Question) -> Seen:
+        """Of what two runs differ in; what they have in common may be as unknown as it likes."""
+        unknown = self._place(new)
+        counts: list[int] = []
+        before, after = one.facts, other.facts
+        for kind, first, second in (
+            ("framework", before.framework, after.framework),
+            ("entry", before.entry, after.entry),
+        ):
+            if first != second:
+                for value in (first, second):
+                    count = self._counts.get(f"{kind} {value}", 0)
+                    counts.append(count)
+                    if not count:
+                        unknown.append(f"no record of {value or 'an image without an entry'}")
+        for mine, others in ((after, before), (before, after)):
+            for name, value in mine.switches.items():
+                if others.framework != mine.framework or others.switches.get(name) != value:
+                    self._switch(mine.framework, name, value, unknown, counts)
+        if before.threads != after.threads and f"{after.framework} log(threads)" not in self._counts:
+            unknown.append("no record of another number of threads")
+        if (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
+            unknown.append("no record of several processes that train together")
+        records = min(counts) if counts else self._counts.get(f"framework {after.framework}", 0)
+        return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(other)), records)
+
+    def _place(self, question: Question) -> list[str]:
+        if question.accelerator and question.accelerator not in self._machines:
+            return [f"no record of a {question.accelerator}"]
+        return []
+
+    def _switch(self, framework: str, name: str, value: str, unknown: list[str], counts: list[int]) -> None:
+        count = self._counts.get(switch_name(framework, name, value), 0)
+        counts.append(count)
+        if not count:
+            unknown.append(f"no record of {framework} with {name} {value}")
+
+    def _notes(self, run: Run) -> list[str]:
+        notes = []
+        if run.facts.machine not in self._machines:
+            asked = run.facts.machine or "the machine, whose processor is not known"
+            notes.append(f"measured on {', '.join(sorted(self._machines))}, not on {asked}")
+        if f"workload {run.facts.workload}" not in self._counts:
+            notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
+        return notes
+
+
+def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
+    """What the question leaves open."""
+    found = []
+    work = run.work
+    missing = [
+        title
+        for value, title in (
+            (work.gflop_per_sample, "GFLOP of a sample"),
+            (work.samples, "samples"),
+            (work.epochs, "epochs"),
+            (work.batch_size, "batch size"),
+        )
+        if not value
+    ]
+    if missing:
+        found.append(f"how long it trains is not known: the work says nothing of its {', '.join(missing)}")
+    if run.peak is None:
+        found.append("the peak of the target is not known")
+    elif run.peak_of:
+        found.append(f"the peak is that of {run.peak_of}, which has the same architecture")
+    if question.settings.get("staging") == "node-local" and not question.dataset_bytes:
+        found.append("the copying of the dataset is left out: its size is not known")
+    return tuple(found)

@@ -1,0 +1,135 @@
+"""What the model knows a run by: its features, each with the group whose spread it shares.
+
+Everything is in natural logarithms, so that a coefficient is the logarithm of a factor. A feature is (group, name,
+value). Those of a single workload, of a single machine and of a single configuration stand beside the general ones and
+are held small: they say how far the general ones may be off where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log
+from typing import NamedTuple
+
+FEATURES = 1  # of this list; a model that was fitted with another one is not read
+
+Feature = tuple[str, str, float]
+Parts = ("step", "start", "first_step", "evaluation")
+
+_STEP_GFLOP = 10.0  # a step of middling work: what coefficients of log(work) are centred on
+_PARAMETERS_A_GFLOP = 1e5
+
+
+class Facts(NamedTuple):
+    """A run, as far as the model sees it.
+
+    Attributes:
+        switches: what differs from stock.
+        step_gflop: GFLOP of one step of one process; None where it is not known.
+        machine: processor's or accelerator's name; empty where it is not known.
+        threads: of one process.
+    """
+
+    framework: str
+    entry: str
+    workload: str
+    switches: Mapping[str, str]
+    machine: str
+    container: bool = True
+    step_gflop: float | None = None
+    parameters: int | None = None
+    threads: int | None = None
+
+
+def switch_name(framework: str, name: str, value: str) -> str:
+    """The feature of a switch of a framework."""
+    return f"{framework} {name}={value}"
+
+
+def step_features(facts: Facts) -> list[Feature]:
+    """Of the logarithm of (seconds of a step x peak / work of the step): what is lost to the machine's peak."""
+    framework, workload = facts.framework, facts.workload
+    found: list[Feature] = [
+        *_identity(facts),
+        ("workload", f"workload {workload}", 1.0),
+        ("framework in workload", f"{framework} in {workload}", 1.0),
+    ]
+    size = log(facts.step_gflop / _STEP_GFLOP) if facts.step_gflop else 0.0
+    if facts.step_gflop:
+        found += [("size", "log(step work)", size), ("framework and size", f"{framework} log(step work)", size)]
+        if facts.parameters:
+            share = log(facts.parameters / facts.step_gflop / _PARAMETERS_A_GFLOP)
+            found.append(("size", "log(parameters / step work)", share))
+    if facts.threads and facts.threads > 1:
+        found.append(("threads", f"{framework} log(threads)", log(facts.threads)))
+    for name, value in facts.switches.items():
+        switch = switch_name(framework, name, value)
+        found += [
+            ("switch", switch, 1.0),
+            ("switch in entry", f"{switch} with {facts.entry}", 1.0),
+            ("switch in workload", f"{switch} in {workload}", 1.0),
+            ("switch on machine", f"{switch} on {facts.machine}", 1.0),
+        ]
+        if size:
+            found.append(("switch and size", f"{switch} log(step work)", size))
+    return found + _pairs(facts)
+
+
+def start_features(facts: Facts) -> list[Feature]:
+    """Of the logarithm of the seconds from the start of the process to its first step."""
+    native: list[Feature] = [] if facts.container else [("container", f"{facts.framework} native", 1.0)]
+    return [*_identity(facts), *native, *_size(facts), *_switches(facts)]
+
+
+def first_step_features(facts: Facts) -> list[Feature]:
+    """Of the logarithm of the seconds that the first step takes longer than a steady one, compilation included."""
+    return [*_identity(facts), *_size(facts), *_switches(facts)]
+
+
+def evaluation_features(facts: Facts) -> list[Feature]:
+    """Of the logarithm of (seconds to evaluate a sample / seconds to train with it)."""
+    return [*_identity(facts), ("workload", f"workload {facts.workload}", 1.0), *_switches(facts)]
+
+
+FEATURES_OF = {
+    "step": step_features,
+    "start": start_features,
+    "first_step": first_step_features,
+    "evaluation": evaluation_features,
+}
+
+
+def _identity(facts: Facts) -> list[Feature]:
+    return [
+        ("all", "all", 1.0),
+        ("framework", f"framework {facts.framework}", 1.0),
+        ("entry", f"entry {facts.entry}", 1.0),
+    ]
+
+
+def _size(facts: Facts) -> list[Feature]:
+    found: list[Feature] = [("workload", f"workload {facts.workload}", 1.0)]
+    if facts.step_gflop:
+        found.append(("size", "log(step work)", log(facts.step_gflop / _STEP_GFLOP)))
+    return found
+
+
+def _switches(facts: Facts) -> list[Feature]:
+    return [("switch", switch_name(facts.framework, *each), 1.0) for each in facts.switches.items()]
+
+
+def _pairs(facts: Facts) -> list[Feature]:
+    """Two switches together, and the whole configuration in this workload where it has several.
+
+    Where the samples come from is added to what the step costs, whatever computes it.
+    """
+    switches = [f"{name}={value}" for name, value in facts.switches.items() if name != "input"]
+    if len(switches) < 2:
+        return []
+    found: list[Feature] = [
+        ("pair", f"{facts.framework} {one} {other}", 1.0)
+        for place, one in enumerate(switches)
+        for other in switches[place + 1 :]
+    ]
+    found.append(("configuration", f"{facts.framework} {' '.join(switches)} in {facts.workload}", 1.0))
+    return found

@@ -1,0 +1,176 @@
+"""The performance model as planning uses it: how long a run takes, and how much faster another one is."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+from modak_ansible.model.prediction import Gain, Interval, Prediction, Question
+from modak_ansible.performance.doubts import Known, doubts_of
+from modak_ansible.performance.features import FEATURES_OF, Feature
+from modak_ansible.performance.regression import Regression, Weights, weigh
+from modak_ansible.performance.run import Run, Runs
+from modak_ansible.performance.stored import Stored, read_stored
+
+SHIPPED = Path(__file__).parent / "model.json"
+_SIGMAS = 1.6449  # of a normal distribution's 90 %
+_LEAST_SHARE = 0.01  # of the whole time: a part below it adds nothing to the interval
+_ALIKE = 0.05  # shares that differ by less count as one, so that what both runs have in common cancels
+
+
+class Part(NamedTuple):
+    """One part of a run: its seconds, and the features of its regression; none where it comes from a bandwidth."""
+
+    name: str
+    seconds: float
+    features: list[Feature]
+
+
+class PerformanceModel:
+    """Answers questions from a fitted model; makes no use of numpy, and is quick."""
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        self.regressions = {name: Regression(part) for name, part in stored.parts.items()}
+        self.runs = Runs(stored.workloads, stored.machines)
+        self._known = Known(self.regressions, stored.machines)
+
+    def predict(self, question: Question) -> Prediction:
+        """How long a whole run takes, its parts, and what of it is not known.
+
+        The interval is that of a new run: with what the machine and the run do by themselves.
+        """
+        run = self.runs.of(question)
+        parts = self.parts(run, question)
+        intervals, total, variance = {}, 0.0, 0.0
+        for part in parts:
+            own = self._variance_of_run(part, run)
+            intervals[part.name] = _interval(part.seconds, sqrt(own))
+            total += part.seconds
+            variance += own * part.seconds**2
+        seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
+        seen = self._known.run(run, question)
+        doubts = (*seen.unknown, *seen.notes, *doubts_of(run, question))
+        cores = (run.facts.threads or 0) * question.nodes * question.processes_per_node
+        whole = any(part.name == "training" for part in parts)
+        return Prediction(
+            seconds=seconds,
+            parts=intervals,
+            core_hours=total * cores / 3600 if cores and whole else None,
+            records=seen.records,
+            known=not seen.unknown and whole,
+            doubts=doubts,
+        )
+
+    def gain(self, old: Question, new: Question) -> Gain:
+        """How many times as fast the new one is as the old: what both have in common cancels.
+
+        The interval is that of the ratio itself, without what single runs do by chance. Where it is not known how
+        long the run is, the ratio is that of steady steps, and ``why`` says so.
+        """
+        one, other = self.runs.of(old), self.runs.of(new)
+        seen = self._known.difference(one, other, old, new)
+        before, after = self.parts(one, old), self.parts(other, new)
+        is_whole = before[-1].name == after[-1].name == "training"
+        ratio = self._of_wholes(before, after) if is_whole else self._of_steps(one, other)
+        notes = list(seen.unknown or seen.notes)
+        if not is_whole and not seen.unknown:
+            notes.append("of steady steps alone: it is not known how long the run is")
+        return Gain(ratio=ratio, records=seen.records, known=not seen.unknown, why="; ".join(notes))
+
+    def step_seconds(self, run: Run) -> float | None:
+        """Of one steady step; None where the work or the machine's peak is not known."""
+        regression = self.regressions.get("step")
+        if regression is None or run.peak is None or run.facts.step_gflop is None:
+            return None
+        return exp(regression.mean(FEATURES_OF["step"](run.facts))) * run.facts.step_gflop / run.peak
+
+    def parts(self, run: Run, question: Question) -> list[Part]:
+        """What a run consists of, the training last; parts of which nothing is known are left out."""
+        found = []
+        for name in ("start", "first_step"):
+            regression = self.regressions.get(name)
+            if regression is not None:
+                features = FEATURES_OF[name](run.facts)
+                found.append(Part(name, exp(regression.mean(features)), features))
+        launch = run.machine.launch.get("container" if run.facts.container else "native") if run.machine else None
+        if launch:
+            found.append(Part("launch", launch, []))
+        staging = _staging_seconds(run, question)
+        if staging:
+            found.append(Part("staging", staging, []))
+        step = self.step_seconds(run)
+        if step is not None and run.steps is not None:
+            found.append(Part("training", run.steps * step, FEATURES_OF["step"](run.facts)))
+        return found
+
+    def _variance_of_run(self, part: Part, run: Run) -> float:
+        """Of the logarithm of one part's seconds in a new run."""
+        regression = self.regressions.get(_regression(part.name))
+        if regression is None:
+            return 0.0
+        weights: Weights = {}
+        weigh(weights, part.features)
+        return regression.variance(weights) + regression.noise(run.facts.framework)
+
+    def _of_wholes(self, before: list[Part], after: list[Part]) -> Interval:
+        """Ratio of whole times: to first order the logarithm of a sum is the sum of its parts', by their shares."""
+        old, new = sum(each.seconds for each in before), sum(each.seconds for each in after)
+        ends = {each.name: each for each in after}
+        variance = 0.0
+        for one in before:
+            regression = self.regressions.get(_regression(one.name))
+            other = ends.get(one.name)
+            if regression is None or other is None:
+                continue
+            share, share_after = one.seconds / old, other.seconds / new
+            if max(share, share_after) < _LEAST_SHARE:
+                continue
+            if abs(share - share_after) < _ALIKE * max(share, share_after):
+                share = share_after = max(share, share_after)
+            weights: Weights = {}
+            weigh(weights, one.features, share)
+            weigh(weights, other.features, -share_after)
+            variance += regression.variance(weights)
+        return _interval(old / new, sqrt(variance))
+
+    def _of_steps(self, one: Run, other: Run) -> Interval:
+        """Ratio of steady steps for each sample."""
+        regression = self.regressions.get("step")
+        if regression is None:
+            return Interval(middle=1.0, low=0.0, high=float("inf"))
+        weights: Weights = {}
+        weigh(weights, FEATURES_OF["step"](one.facts))
+        weigh(weights, FEATURES_OF["step"](other.facts), -1.0)
+        difference = sum(weight * regression.coefficient(name) for name, (_, weight) in weights.items())
+        if one.peak and other.peak:
+            difference += log(other.peak / one.peak)
+        return _interval(exp(difference), sqrt(regression.variance(weights)))
+
+
+def load_model(path: Path | None = None) -> PerformanceModel:
+    """The model in a file, or the one that ships.
+
+    Raises:
+        ModakError: the file cannot be read, is damaged, or was fitted by another version.
+    """
+    return PerformanceModel(read_stored(path or SHIPPED))
+
+
+def _staging_seconds(run: Run, question: Question) -> float | None:
+    """To copy the dataset to the node's own scratch, from the measured bandwidths; None where they are not known."""
+    if question.settings.get("staging") != "node-local" or not question.dataset_bytes or run.machine is None:
+        return None
+    storage = run.machine.storage
+    read, write = storage.get("home", {}).get("read"), storage.get("scratch", {}).get("write")
+    return question.dataset_bytes / 1e6 / min(read, write) if read and write else None
+
+
+def _regression(part: str) -> str:
+    return "step" if part == "training" else part
+
+
+def _interval(middle: float, deviation: float) -> Interval:
+    factor = exp(min(_SIGMAS * deviation, 50.0))
+    return Interval(middle=middle, low=middle / factor, high=middle * factor)

@@ -1,0 +1,102 @@
+"""A question as the model sees it: its features, its work, and the machine that it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modak_ansible.model.prediction import Question
+from modak_ansible.model.work import Work
+from modak_ansible.performance.features import Facts
+from modak_ansible.performance.machines import peak_for
+from modak_ansible.performance.stock import switched
+from modak_ansible.performance.stored import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a question comes to.
+
+    Attributes:
+        peak: GFLOP/s of one process; None where nobody knows it.
+        peak_of: where that comes from, when it is not the very machine's.
+        steps: of the whole run, the first included; None where nobody says how long it trains.
+        machine: that of the records; None where the question's is none of them.
+    """
+
+    facts: Facts
+    work: Work
+    peak: float | None
+    peak_of: str
+    steps: float | None
+    machine: Machine | None
+
+
+class Runs:
+    """Makes runs of questions, with what the records know of workloads and machines."""
+
+    def __init__(self, workloads: Mapping[str, Work], machines: tuple[Machine, ...]) -> None:
+        self._workloads = workloads
+        self._machines = {each.name: each for each in machines}
+
+    def of(self, question: Question) -> Run:
+        """The run that a question means."""
+        settings = question.settings
+        work = self._work(question)
+        machine, peak_of = self._machine(question)
+        threads = _number(settings.get("threads")) or question.threads or question.cores
+        batch = work.batch_size
+        gflop = work.gflop_per_sample
+        facts = Facts(
+            framework=question.framework,
+            entry=question.entry,
+            workload=work.workload,
+            switches=switched(question.framework, settings),
+            machine=machine.name if machine and not peak_of else question.accelerator or question.processor,
+            container=question.container and settings.get("container") != "native",
+            step_gflop=gflop * batch if gflop and batch else None,
+            parameters=work.parameters,
+            threads=threads,
+        )
+        peak = _peak(question, machine, threads)
+        processes = question.nodes * question.processes_per_node
+        steps = None
+        if work.epochs and work.samples and batch:
+            steps = work.epochs * max(1.0, work.samples / (batch * processes))
+        return Run(facts, work, peak, peak_of, steps, machine)
+
+    def _work(self, question: Question) -> Work:
+        """The question's own facts, and those of the workload of the same name for what it leaves open."""
+        work = question.work
+        known = self._workloads.get(work.workload)
+        changes: dict[str, object] = {}
+        if known is not None:
+            for name in ("gflop_per_sample", "parameters", "sample_bytes", "batch_size"):
+                if getattr(work, name) is None and getattr(known, name) is not None:
+                    changes[name] = getattr(known, name)
+        batch = _number(question.settings.get("batch_size"))
+        if batch:
+            changes["batch_size"] = batch
+        return work.model_copy(update=changes) if changes else work
+
+    def _machine(self, question: Question) -> tuple[Machine | None, str]:
+        """The machine of the records that is meant, and its name where only its architecture is the same."""
+        named = self._machines.get(question.accelerator or question.processor)
+        if named or question.accelerator or question.processor:
+            return named, ""
+        like = [each for each in self._machines.values() if each.architecture == question.architecture]
+        return (like[0], like[0].name) if len(like) == 1 else (None, "")
+
+
+def _peak(question: Question, machine: Machine | None, threads: int | None) -> float | None:
+    measured = peak_for(machine, threads or machine.cores or 1) if machine else None
+    if measured or not question.peak_gflops:
+        return measured
+    if question.accelerator:
+        return question.peak_gflops
+    share = threads / question.node_cores if threads and question.node_cores else 1.0 / question.processes_per_node
+    return question.peak_gflops * share
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and int(text) > 0 else None

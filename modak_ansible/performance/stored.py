@@ -1,0 +1,131 @@
+"""The fitted model as a file: coefficients, their covariance, and what they rest on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.base import Model
+from modak_ansible.model.work import Work
+from modak_ansible.performance.features import FEATURES
+
+SCHEMA: Literal["modak.model/1"] = "modak.model/1"
+_AGAIN = "modak model fit makes a new one"
+
+
+class Part(Model):
+    """One regression: of a step, the start, the first step, or the evaluation.
+
+    The covariance is the posterior's, row by row up to the diagonal. ``spread`` has the prior standard deviation of
+    each group of features: that of a feature nobody has seen.
+    """
+
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    mean: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    counts: tuple[int, ...] = Field(description="measured runs that have the feature")
+    spread: dict[str, float]
+    noise: dict[str, float] = Field(
+        description="standard deviation of a run within its round, by framework; that of any other under the empty name"
+    )
+    rounds: float = Field(description="standard deviation of a round: how the machine changes by itself")
+    runs: int
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Part:
+        size = len(self.names)
+        if not all(len(each) == size for each in (self.groups, self.mean, self.covariance, self.counts)):
+            raise ValueError("its lists have different lengths")
+        if any(len(row) != place + 1 for place, row in enumerate(self.covariance)):
+            raise ValueError("its covariance is no triangle")
+        return self
+
+
+class Machine(Model):
+    """What a machine of the records gives, as measured there."""
+
+    name: str = Field(description="processor's or accelerator's name")
+    architecture: str
+    peaks: dict[int, float] = Field(description="GFLOP/s in single precision by threads")
+    bandwidths: dict[int, float] = Field(default={}, description="GB/s by threads")
+    storage: dict[str, dict[str, float]] = Field(
+        default={}, description="by storage class: read and write in MB/s, small_files_read in files/s"
+    )
+    launch: dict[str, float] = Field(default={}, description="seconds to the process's start: container, native")
+    cores: int | None = None
+
+
+class Stored(Model):
+    """The file."""
+
+    schema_version: Literal["modak.model/1"] = SCHEMA
+    features: Literal[1] = Field(default=1, description="version of the list of features")
+    records: int
+    records_digest: str = Field(description="SHA-256 of the records that it was fitted to")
+    workloads: dict[str, Work] = Field(description="what the workloads of the records compute")
+    machines: tuple[Machine, ...]
+    parts: dict[str, Part]
+
+
+def read_stored(path: Path) -> Stored:
+    """The model in a file.
+
+    Raises:
+        ModakError: it cannot be read, is damaged, or another version of the project wrote it.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ModakError(f"{path} cannot be read: {error.strerror}", hint=_AGAIN) from error
+    except (ValueError, RecursionError) as error:
+        raise ModakError(f"{path} is damaged: {error}", hint=_AGAIN) from error
+    known = (data.get("schema_version"), data.get("features")) if isinstance(data, dict) else (None, None)
+    if known != (SCHEMA, FEATURES):
+        raise ModakError(
+            f"{path} was fitted by another version: it is {known[0]} with features {known[1]}, "
+            f"and this is {SCHEMA} with features {FEATURES}",
+            hint=_AGAIN,
+        )
+    try:
+        return Stored.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ModakError(f"{path} is damaged: {where}: {first['msg']}", hint=_AGAIN) from error
+
+
+def write_stored(stored: Stored, path: Path) -> None:
+    """Writes the model, whole or not at all.
+
+    Raises:
+        ModakError: it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(stored_text(stored), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise ModakError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def stored_text(stored: Stored) -> str:
+    """The file's text: a line for every part's list, so that a change of the records shows where it changed."""
+    values = stored.model_dump(mode="json")
+    parts = values.pop("parts")
+    head = json.dumps(values, indent=1, sort_keys=True)
+    lines = [
+        f"  {json.dumps(name)}: {{\n"
+        + ",\n".join(f"   {json.dumps(key)}: {json.dumps(part[key], separators=(',', ':'))}" for key in sorted(part))
+        + "\n  }"
+        for name, part in sorted(parts.items())
+    ]
+    return head.removesuffix("\n}") + ',\n "parts": {\n' + ",\n".join(lines) + "\n }\n}\n"

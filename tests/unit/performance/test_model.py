@@ -1,0 +1,123 @@
+"""The shipped model answers as planning asks it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.prediction import Question
+from modak_ansible.model.work import Work
+from modak_ansible.performance import load_model
+from modak_ansible.performance.model import SHIPPED
+
+PLACE = {"processor": "AMD EPYC", "architecture": "x86_64_v4", "threads": 1, "cores": 1, "node_cores": 2}
+PYTORCH = {"framework": "pytorch", "version": "2.13.0", "entry": "pytorch-2.13-cpu", **PLACE}
+
+
+def question(samples=60_000, epochs=12, **changes):
+    work = Work(workload="mnist_cnn", samples=samples, epochs=epochs)
+    return Question(**{"work": work, **PYTORCH, **changes})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model()
+
+
+def test_a_switch_that_was_measured_to_help_has_an_interval_above_one(model):
+    gain = model.gain(question(), question(settings={"precision": "bf16"}))
+    assert gain.known
+    assert 1 < gain.ratio.low < gain.ratio.middle < gain.ratio.high
+    assert gain.records >= 4
+
+
+def test_what_two_questions_have_in_common_cancels(model):
+    same = model.gain(question(), question())
+    assert same.ratio.low == same.ratio.middle == same.ratio.high == 1.0
+
+
+def test_a_compiler_that_does_not_pay_for_itself_is_a_loss(model):
+    short = model.gain(question(1280, 2), question(1280, 2, settings={"compiler": "inductor"}))
+    long = model.gain(question(), question(settings={"compiler": "inductor"}))
+    assert short.ratio.high < 1
+    assert short.ratio.middle < long.ratio.middle
+
+
+def test_stock_by_another_name_is_stock(model):
+    stock = {"compiler": "none", "memory_format": "contiguous", "precision": "fp32", "input": "loader"}
+    assert model.gain(question(), question(settings=stock)).ratio.middle == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"settings": {"memory_format": "spiral"}}, "no record of pytorch with memory_format spiral"),
+        ({"framework": "caffe", "entry": "caffe-1"}, "no record of caffe"),
+        ({"accelerator": "Fast GPU"}, "no record of a Fast GPU"),
+        ({"nodes": 4}, "no record of several processes that train together"),
+        ({"threads": 2}, "no record of another number of threads"),
+    ],
+)
+def test_unknown_territory_is_said_to_be_unknown(model, changes, words):
+    gain = model.gain(question(), question(**changes))
+    assert not gain.known
+    assert words in gain.why
+    if "threads" not in changes:
+        prediction = model.predict(question(**changes))
+        assert not prediction.known
+        assert any(words in each for each in prediction.doubts)
+
+
+def test_without_epochs_the_ratio_is_that_of_steady_steps(model):
+    bare = {"work": Work()}
+    gain = model.gain(question(**bare), question(**bare, settings={"compiler": "inductor"}))
+    assert "of steady steps alone" in gain.why
+    prediction = model.predict(question(**bare))
+    assert not prediction.known
+    assert any("how long it trains is not known" in each for each in prediction.doubts)
+
+
+def test_a_prediction_is_the_sum_of_its_parts(model):
+    prediction = model.predict(question())
+    assert prediction.seconds.middle == pytest.approx(sum(part.middle for part in prediction.parts.values()))
+    assert prediction.seconds.low < prediction.seconds.middle < prediction.seconds.high
+    assert prediction.core_hours == pytest.approx(prediction.seconds.middle / 3600)
+    assert prediction.known
+    assert prediction.doubts == ()
+
+
+def test_another_machine_is_less_sure(model):
+    here = model.gain(question(), question(settings={"precision": "bf16"})).ratio
+    there = {"processor": "Other Processor", "peak_gflops": 400.0}
+    gain = model.gain(question(**there), question(**there, settings={"precision": "bf16"}))
+    assert "measured on AMD EPYC, not on Other Processor" in gain.why
+    assert gain.ratio.high / gain.ratio.low > here.high / here.low
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data.update(schema_version="modak.model/0"), "another version"),
+        (lambda data: data.update(features=99), "another version"),
+        (lambda data: data["parts"]["step"]["mean"].pop(), "different lengths"),
+        (lambda data: data["parts"]["step"].pop("noise"), "noise"),
+    ],
+)
+def test_a_model_that_is_not_this_versions_is_refused(tmp_path, change, words):
+    data = json.loads(SHIPPED.read_text())
+    change(data)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(ModakError, match="modak model fit makes a new one") as refused:
+        load_model(path)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", '{"schema_version": []}', "\x00"])
+def test_a_damaged_model_is_refused(tmp_path, text):
+    path = tmp_path / "model.json"
+    path.write_text(text)
+    with pytest.raises(ModakError, match="modak model fit makes a new one"):
+        load_model(path)
