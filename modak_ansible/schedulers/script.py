@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .slurm_directives import slurm_directives
+from .torque_directives import torque_directives
+
 if TYPE_CHECKING:
     import jinja2
 
+    from modak_ansible.model.hpc import Build
     from modak_ansible.model.plan import PlannedJob
 
-_DIRECTIVE = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
 _DATASET = "{dataset}"
+_DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
+    "slurm": slurm_directives,
+    "torque": torque_directives,
+    "none": lambda job, gpu_request: [],  # noqa: ARG005 - nobody would read them
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the processes of a job are started.
+
+    Attributes:
+        outside: words of bash before the container's own, such as srun or mpirun of the host.
+        inside: words of bash before the program, for a launcher that is in the image.
+        hosts: what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none.
+    """
+
+    outside: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    hosts: str = ""
 
 
 @dataclass(frozen=True)
@@ -23,6 +47,13 @@ class ScriptParts:
     """What a script holds besides the job's own fields.
 
     Paths are below the target's workspace unless they are absolute.
+
+    Attributes:
+        command: words of a program that runs in place of the Python script.
+        words: what follows the arguments.
+        build: how the program is made before it runs.
+        pre: shell lines that run first, in the job's own shell; the first command that fails ends the job.
+        post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
     """
 
     image: str
@@ -37,7 +68,12 @@ class ScriptParts:
     arguments: tuple[tuple[str, str | bool], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     gpu_request: str = ""
-    launcher: str = ""
+    launch: Launch = Launch()
+    command: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    build: Build | None = None
+    pre: tuple[str, ...] = ()
+    post: tuple[str, ...] = ()
 
 
 def render_script(job: PlannedJob, parts: ScriptParts) -> str:
@@ -47,7 +83,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     but plain characters is an error.
 
     Raises:
-        ValueError: a directive would hold a space, a quote, a line break or the like.
+        CannotExpress: an option that the scheduler has not, or a directive that would hold a space, a quote, a line
+            break or the like.
     """
     container = parts.container_runtime is not None
     text: str = (
@@ -55,6 +92,11 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
         .get_template(f"{job.scheduler.value}.sh.j2")
         .render(
             job=job,
+            scheduler=job.scheduler.value,
+            directives=_DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
+            output_file=job.options.standard_output_file,
+            error_file=job.options.standard_error_file,
+            exports_nothing=job.options.copy_environment_variable and not job.options.copy_environment,
             container=container,
             runtimes=_RUNTIMES.get(parts.container_runtime or "any", ()),
             container_flags=parts.container_flags,
@@ -67,8 +109,14 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             staging_path=_node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
             arguments=[_option(name, value) for name, value in parts.arguments],
             environment=parts.environment,
-            gpu_request=parts.gpu_request,
-            launcher=f"{parts.launcher} " if parts.launcher else "",
+            command=parts.command,
+            words=parts.words,
+            build=parts.build,
+            archive=_archive(parts.build.source) if parts.build else "",
+            pre=parts.pre,
+            post=parts.post,
+            launch=parts.launch,
+            launcher="".join(f"{word} " for word in parts.launch.outside),
             limit=job.walltime if job.scheduler.value == "none" else 0,
         )
     )
@@ -85,29 +133,15 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - bash, not HTML: the quote and directive filters do this work
+        autoescape=False,  # noqa: S701 - bash, not HTML: the quote filter does this work
     )
-    environment.filters.update(
-        quote=shlex.quote, directive=_directive, slurm_time=_slurm_time, torque_time=_torque_time
-    )
+    environment.filters["quote"] = shlex.quote
     return environment
 
 
-def _directive(text: str) -> str:
-    if not _DIRECTIVE.fullmatch(text):
-        raise ValueError(f"{text!r} cannot stand in a directive of a job script")
-    return text
-
-
-def _slurm_time(seconds: int) -> str:
-    """D-HH:MM:SS."""
-    days, rest = divmod(seconds, 86400)
-    return f"{days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-
-
-def _torque_time(seconds: int) -> str:
-    """HH:MM:SS, with as many hours as it takes."""
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+def _archive(source: str) -> str:
+    """A name for a downloaded archive, with the ending that says what it is."""
+    return "build.zip" if source.partition("?")[0].endswith(".zip") else "build.tar"
 
 
 def _workspace_path(path: str) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import Launch, ScriptParts, render_script
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 
@@ -39,13 +39,13 @@ CASES = {
     "slurm-full": (
         job("slurm", nodes=2, processes_per_node=2, memory=8 * 10**9, accelerators=1, partition="gpu", account="p-1",
             exclusive=True, walltime=129600),
-        ScriptParts(**{**FULL.__dict__, "gpu_request": "--gres=gpu:a100:1", "launcher": "srun --cpus-per-task=4"}),
+        ScriptParts(**{**FULL.__dict__, "gpu_request": "--gres=gpu:a100:1", "launch": Launch(("srun", "--cpus-per-task=4"))}),
     ),
     "torque-plain": (job("torque"), PLAIN),
     "torque-full": (
         job("torque", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
             walltime=129600),
-        ScriptParts(**{**FULL.__dict__, "gpu_request": ":gpus=2", "launcher": "mpirun -np 2"}),
+        ScriptParts(**{**FULL.__dict__, "gpu_request": ":gpus=2", "launch": Launch(("mpirun", "-np", "2"))}),
     ),
     "none-environment": (
         job("none"),

@@ -1,0 +1,113 @@
+"""What the directives of all schedulers share: which texts may stand there, and what to say where none can.
+
+A directive is a line of its own that no shell reads, so nothing in it can be quoted: whatever is not plain is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+MEBIBYTE = 2**20
+PLAIN = re.compile(r"[A-Za-z0-9_.:=,+@/{}-]*", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+%-]*(@[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
+_FILE = re.compile(r"/?[A-Za-z0-9_][A-Za-z0-9_.+@=%/-]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.:=+@/%-]*)?", re.ASCII)
+# What modak itself keeps in a deployment's folder.
+_TAKEN = ("output.log", "error.log", "job.sh", "plan.json", "metrics.json", "applied.json", "state", "code", "runtime")
+# What the job's script unsets, so that the image's own Python is what runs.
+_UNSET = ("PYTHONPATH", "PYTHONHOME")
+
+
+class CannotExpress(ValueError):
+    """What a job asks for has no correct directive; ``about`` names it, such as ``job_options.job_array``."""
+
+    def __init__(self, about: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.about = about
+        self.message = message
+        self.hint = hint
+
+
+def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = "") -> str:
+    """The text itself, where it is of the pattern.
+
+    Raises:
+        CannotExpress: it holds a space, a quote, a line break or whatever else the pattern has not.
+    """
+    if not pattern.fullmatch(text):
+        kind = f" as {what}" if what else ""
+        raise CannotExpress(about, f"{text[:60]!r} cannot stand in a directive of a job script{kind}")
+    return text
+
+
+def addresses(texts: Iterable[str]) -> list[str]:
+    return [plain("job_options.email_address", each, _ADDRESS, "an address for mail") for each in texts]
+
+
+def variables(texts: Iterable[str]) -> list[str]:
+    """Variables as ``NAME`` or ``NAME=value``.
+
+    Raises:
+        CannotExpress: a value with a comma, a space or a quote, which directives cannot carry; or a variable that the
+            job unsets.
+    """
+    about, found = "job_options.copy_environment_variable", []
+    for each in texts:
+        name = each.partition("=")[0]
+        if name in _UNSET:
+            hint = "packages of your own belong into requirements_txt or beside the script"
+            raise CannotExpress(about, f"{name} would not last: the job runs the image's own Python", hint)
+        if not _VARIABLE.fullmatch(each):
+            message = f"{each[:60]!r} cannot stand in a directive: a value there has no space, comma or quote"
+            raise CannotExpress(about, message, "set it as an environment variable of the training instead")
+        found.append(each)
+    return found
+
+
+def file_name(about: str, text: str, *, patterns: bool) -> str:
+    """Where a scheduler writes: a name in the deployment's folder, or an absolute path.
+
+    Args:
+        about: the option.
+        text: the path.
+        patterns: whether the scheduler replaces ``%j`` and the like.
+
+    Raises:
+        CannotExpress: a path that no scheduler would find, or a file that modak needs itself.
+    """
+    plain(about, text, _FILE, "a file")
+    if ".." in text.split("/") or text.endswith("/"):
+        raise CannotExpress(about, f"{text} is no file below its folder")
+    if "/" in text.lstrip("/") and not text.startswith("/"):
+        hint = "give a name, which is put in the deployment's folder, or an absolute path whose folder is there"
+        raise CannotExpress(about, f"the folder of {text} will not be there when the job begins", hint)
+    if text in _TAKEN:
+        raise CannotExpress(about, f"{text} is a file of modak's in the same folder", "take another name")
+    if "%" in text and not patterns:
+        raise CannotExpress(about, f"{text}: Torque puts nothing in place of a %", "leave the % out")
+    if re.search(r"%(?!%|\d*[AaJjNnstux])", text):
+        raise CannotExpress(about, f"{text}: what follows the % is no pattern of Slurm's", "such as %j for the job's id")
+    return text
+
+
+def start(moment: datetime) -> datetime:
+    """When a job may begin, in whole seconds of the target's own clock.
+
+    Raises:
+        CannotExpress: with a time zone, which schedulers do not take, or with parts of a second.
+    """
+    about = "job_options.defer_job"
+    if moment.tzinfo is not None:
+        hint = "give the target's local time, without Z or an offset"
+        raise CannotExpress(about, f"{moment.isoformat()}: schedulers count in the target's local time", hint)
+    if moment.microsecond:
+        raise CannotExpress(about, f"{moment.isoformat()}: schedulers count in whole seconds", "leave out the fraction")
+    return moment
+
+
+def mebibytes(size: int) -> int:
+    """Bytes in MiB, rounded up, at least one."""
+    return max(1, -(-size // MEBIBYTE))

@@ -1,0 +1,136 @@
+"""The directives of a job under Slurm, as sbatch reads them after ``#SBATCH``.
+
+Source: the manual page of sbatch 24.11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .directives import (
+    PLAIN,
+    CannotExpress,
+    addresses,
+    file_name,
+    mebibytes,
+    plain,
+    start,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from modak_ansible.model.job_options import JobDependency, JobOptions
+    from modak_ansible.model.plan import PlannedJob
+
+_ARRAY = re.compile(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", re.ASCII)
+_FEATURES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*([&|][A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
+_JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
+_MAIL = {"abort": "FAIL", "begin": "BEGIN", "end": "END"}
+
+
+def slurm_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
+    """Each directive of a job, without ``#SBATCH``.
+
+    Raises:
+        CannotExpress: an option that Slurm does not have, or a text that cannot stand in a directive.
+    """
+    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job.options)]
+
+
+def _place(job: PlannedJob) -> Iterator[str]:
+    yield f"--job-name={plain('job_options.job_name', job.name, what='a name')}"
+    if job.account:
+        yield f"--account={plain('job_options.account', job.account, what='an account')}"
+    if job.partition:
+        yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
+
+
+def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
+    options = job.options
+    yield f"--nodes={job.nodes}"
+    if options.core_count:
+        yield f"--ntasks={options.core_count}"
+    yield f"--ntasks-per-node={job.processes_per_node}"
+    if job.cores_per_process:
+        yield f"--cpus-per-task={job.cores_per_process}"
+    if job.memory and options.minimum_memory_per_processor:
+        message = "Slurm takes a limit for each node or for each core, not both"
+        raise CannotExpress("job_options.minimum_memory_per_processor", message, "leave one of the two out")
+    if job.memory:
+        yield f"--mem={mebibytes(job.memory)}M"
+    if options.minimum_memory_per_processor:
+        yield f"--mem-per-cpu={mebibytes(options.minimum_memory_per_processor)}M"
+    if gpu_request:
+        yield plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    yield from _which_nodes(job)
+    if job.exclusive:
+        yield "--exclusive"
+
+
+def _which_nodes(job: PlannedJob) -> Iterator[str]:
+    about = "job_options.request_specific_nodes"
+    chosen = [plain(about, each, what="the name of a node") for each in job.options.request_specific_nodes]
+    wanted = job.options.architecture_constraint
+    features = [plain("job_options.architecture_constraint", wanted, _FEATURES, "a feature")] if wanted else []
+    if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
+        features.insert(0, chosen[0])
+    elif len(chosen) > job.nodes:
+        raise CannotExpress(about, f"{len(chosen)} nodes are named, and the job has {job.nodes}", "name as many")
+    elif chosen:
+        yield f"--nodelist={','.join(chosen)}"
+    if len(features) > 1 and "|" in features[1]:
+        raise CannotExpress("job_options.architecture_constraint", f"{wanted} cannot be joined with {features[0]}")
+    if features:
+        yield f"--constraint={'&'.join(features)}"
+
+
+def _time(job: PlannedJob) -> Iterator[str]:
+    options = job.options
+    days, rest = divmod(job.walltime, 86400)
+    yield f"--time={days}-{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    if options.job_array:
+        yield f"--array={plain('job_options.job_array', options.job_array, _ARRAY, 'indices')}"
+    if options.defer_job:
+        yield f"--begin={start(options.defer_job).isoformat(timespec='seconds')}"
+    if options.job_dependency:
+        yield f"--dependency={','.join(map(_dependency, options.job_dependency))}"
+
+
+def _dependency(dependency: JobDependency) -> str:
+    about = "job_options.job_dependency"
+    jobs = [plain(about, each, _JOB, "a job's id") for each in dependency.jobs]
+    if dependency.kind == "singleton" and jobs:
+        raise CannotExpress(about, "singleton waits for jobs of the same name, not for ids", "leave the ids out")
+    if dependency.kind != "singleton" and not jobs:
+        raise CannotExpress(about, f"{dependency.kind} names no job", f"{dependency.kind}:12")
+    return ":".join([dependency.kind, *jobs])
+
+
+def _surroundings(options: JobOptions) -> Iterator[str]:
+    copied = [*(["ALL"] if options.copy_environment else []), *variables(options.copy_environment_variable)]
+    if copied:
+        yield f"--export={','.join(copied)}"
+    to = addresses(options.email_address)
+    if len(to) > 1:
+        message = "Slurm sends mail to one address"
+        raise CannotExpress("job_options.email_address", message, "give one, which may be a list's")
+    # mail without an occasion is never sent by Slurm, and when the job is aborted by Torque
+    occasions = options.request_event_notification or (("abort",) if to else ())
+    if occasions:
+        yield f"--mail-type={','.join(_MAIL[each] for each in occasions)}"
+    if to:
+        yield f"--mail-user={to[0]}"
+
+
+def _output(options: JobOptions) -> Iterator[str]:
+    output, error = options.standard_output_file, options.standard_error_file
+    name = file_name("job_options.standard_output_file", output, patterns=True) if output else "scheduler.log"
+    yield f"--output={name}"
+    if error and options.combine_stdout_stderr:
+        message = f"{error} is to hold the errors, and they are to go where the output goes"
+        raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
+    if error:
+        yield f"--error={file_name('job_options.standard_error_file', error, patterns=True)}"
+    yield "--no-requeue"

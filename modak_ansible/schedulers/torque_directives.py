@@ -1,0 +1,142 @@
+"""The directives of a job under Torque, as qsub reads them after ``#PBS``.
+
+Sources: the manual of Torque 6.1, and what a real 6.1.3 did with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .directives import (
+    PLAIN,
+    CannotExpress,
+    addresses,
+    file_name,
+    mebibytes,
+    plain,
+    start,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from modak_ansible.model.job_options import JobDependency, JobOptions
+    from modak_ansible.model.plan import PlannedJob
+
+_ARRAY = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*(%\d+)?", re.ASCII)
+_PROPERTIES = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(&[A-Za-z_][A-Za-z0-9_.-]*)*", re.ASCII)
+_NODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)  # a number would be a count
+_JOB = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
+
+
+def torque_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
+    """Each directive of a job, without ``#PBS``.
+
+    Raises:
+        CannotExpress: an option that Torque does not have, or a text that cannot stand in a directive.
+    """
+    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job.options)]
+
+
+def _place(job: PlannedJob) -> Iterator[str]:
+    yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
+    if job.account:
+        yield f"-A {plain('job_options.account', job.account, what='an account')}"
+    if job.partition:
+        yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+    if job.options.partition:
+        yield f"-l partition={plain('job_options.partition', job.options.partition, what='a partition')}"
+
+
+def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
+    options = job.options
+    if counts_cores_only(options):
+        if gpu_request or options.request_specific_nodes or options.architecture_constraint:
+            message = "Torque's procs= says nothing of nodes, and so of no accelerators and no properties"
+            raise CannotExpress("job_options.core_count", message, "give node_count and process_count_per_node")
+        yield f"-l procs={(options.core_count or 1) * (job.cores_per_process or 1)}"
+    else:
+        yield f"-l nodes={_nodes(job, gpu_request)}"
+    memory = options.memory_limit or (job.memory or 0) * job.nodes
+    if memory:
+        yield f"-l mem={mebibytes(memory)}mb"
+    if options.minimum_memory_per_processor:
+        yield f"-l pmem={mebibytes(options.minimum_memory_per_processor)}mb"
+    if job.exclusive:
+        yield "-l naccesspolicy=singlejob"
+
+
+def counts_cores_only(options: JobOptions) -> bool:
+    """Whether a job asks for cores wherever they are."""
+    return bool(options.core_count and not options.node_count and not options.process_count_per_node)
+
+
+def _nodes(job: PlannedJob, gpu_request: str) -> str:
+    """The value of nodes: a number or names, each with slots, accelerators and properties."""
+    about = "job_options.request_specific_nodes"
+    chosen = [plain(about, each, _NODE, "the name of a node") for each in job.options.request_specific_nodes]
+    wanted = job.options.architecture_constraint
+    properties = plain("job_options.architecture_constraint", wanted, _PROPERTIES, "a property") if wanted else ""
+    # a slot for every core, so that nobody else gets those of the threads
+    each = f":ppn={job.processes_per_node * (job.cores_per_process or 1)}"
+    each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    each += "".join(f":{name}" for name in properties.split("&") if name)
+    if len(chosen) > job.nodes:
+        raise CannotExpress(about, f"{len(chosen)} nodes are named, and the job has {job.nodes}", "name as many")
+    if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is a property
+        return f"{job.nodes}{each}:{chosen[0]}"
+    parts = [f"{name}{each}" for name in chosen]
+    if len(chosen) < job.nodes:
+        parts.append(f"{job.nodes - len(chosen)}{each}")
+    return "+".join(parts)
+
+
+def _time(job: PlannedJob) -> Iterator[str]:
+    options = job.options
+    yield f"-l walltime={job.walltime // 3600:02}:{job.walltime // 60 % 60:02}:{job.walltime % 60:02}"
+    if options.job_array:
+        yield f"-t {plain('job_options.job_array', options.job_array, _ARRAY, 'indices')}"
+    if options.defer_job:
+        moment = start(options.defer_job)
+        yield f"-a {moment.year:04}{moment:%m%d%H%M.%S}"
+    if options.job_dependency:
+        yield f"-W depend={','.join(map(_dependency, options.job_dependency))}"
+
+
+def _dependency(dependency: JobDependency) -> str:
+    about = "job_options.job_dependency"
+    if dependency.kind == "singleton":
+        hint = "name the jobs, such as afterany:12.server"
+        raise CannotExpress(about, "Torque has no singleton: it waits for jobs by their ids", hint)
+    if not dependency.jobs:
+        raise CannotExpress(about, f"{dependency.kind} names no job", f"{dependency.kind}:12.server")
+    return ":".join([dependency.kind, *(plain(about, each, _JOB, "a job's id") for each in dependency.jobs)])
+
+
+def _surroundings(options: JobOptions) -> Iterator[str]:
+    if options.copy_environment:
+        yield "-V"
+    copied = variables(options.copy_environment_variable)
+    if copied:
+        yield f"-v {','.join(copied)}"
+    to = addresses(options.email_address)
+    occasions = options.request_event_notification or (("abort",) if to else ())
+    if occasions:
+        yield f"-m {''.join(each[0] for each in occasions)}"
+    if to:
+        yield f"-M {','.join(to)}"
+
+
+def _output(options: JobOptions) -> Iterator[str]:
+    output, error = options.standard_output_file, options.standard_error_file
+    if error and options.combine_stdout_stderr:
+        message = f"{error} is to hold the errors, and they are to go where the output goes"
+        raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
+    name = file_name("job_options.standard_output_file", output, patterns=False) if output else "scheduler.log"
+    if not error:
+        yield "-j oe"
+    yield f"-o {name}"
+    if error:
+        yield f"-e {file_name('job_options.standard_error_file', error, patterns=False)}"
+    yield "-r n"
