@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.choosing import PerformanceModel, choose
 from modak_ansible.errors import nearest
+from modak_ansible.job_options import settled
+from modak_ansible.jobs import planned_job
 from modak_ansible.layers import image_of
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import (
     Plan,
     PlannedDataset,
     PlannedImage,
-    PlannedJob,
     Staged,
     digest_of,
 )
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
-from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
-from modak_ansible.schedulers.script import ScriptParts, render_script
 
 __all__ = ["CannotPlan", "make_plan"]
 
@@ -50,6 +49,7 @@ def make_plan(
     catalogue = catalogue or load_catalogue()
     for problem in resource_problems(request):
         raise problem
+    request = settled(request)
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
     draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
@@ -57,8 +57,7 @@ def make_plan(
     draft, request = chosen.draft, chosen.draft.request
     image = image_of(draft.entry, request.image, request.application.requirements, request.target, catalogue)
     dataset = _dataset(draft)
-    job = _job(draft)
-    job = job.model_copy(update={"script": render_script(job, _script_parts(draft, image, dataset))})
+    job = planned_job(draft, image, dataset)
     parts = {
         "name": request.blueprint,
         "blueprint": request.blueprint,
@@ -148,77 +147,7 @@ def _dataset(draft: Draft) -> PlannedDataset | None:
     )
 
 
-# --- the job
-
-
-def _job(draft: Draft) -> PlannedJob:
-    request, target = draft.request, draft.request.target
-    resources = request.resources
-    return PlannedJob(
-        scheduler=target.scheduler,
-        name=request.blueprint,
-        nodes=resources.nodes,
-        processes_per_node=resources.processes_per_node,
-        cores_per_process=draft.cores_per_process,
-        threads=draft.threads,
-        memory=resources.memory,
-        accelerators=resources.accelerators,
-        partition=draft.partition.name if draft.partition else resources.partition or target.site.partition,
-        account=target.site.account,
-        exclusive=resources.exclusive,
-        walltime=resources.walltime,
-        environment=draft.environment,
-        options=request.job_options,
-        script="",
-    )
-
-
-def _script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> ScriptParts:
-    request, target = draft.request, draft.request.target
-    scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
-    return ScriptParts(
-        image=image.path,
-        python=image.python,
-        script=request.application.script,
-        container_runtime=target.container_runtime if draft.in_container else None,
-        container_flags=_container_flags(request),
-        binds=target.site.binds,
-        modules=target.site.modules,
-        dataset=dataset.path if dataset else None,
-        staging_path=scratch,
-        arguments=tuple(each for each in request.application.arguments if each[1] is not False),
-        environment=(*sorted(draft.environment.items()), *request.application.environment),
-        gpu_request=_gpu_request(request),
-        launcher=_launcher(draft),
-    )
-
-
-def _container_flags(request: Request) -> tuple[str, ...]:
-    flags = {"nvidia": ("--nv",), "amd": ("--rocm",)}
-    return flags.get(request.target.accelerator.vendor or "", ()) if request.resources.accelerators else ()
-
-
-def _gpu_request(request: Request) -> str:
-    count = request.resources.accelerators
-    if not count:
-        return ""
-    default = ":gpus={count}" if request.target.scheduler is Scheduler.TORQUE else "--gres=gpu:{count}"
-    return (request.target.site.gpu_request or default).replace("{count}", str(count))
-
-
-def _launcher(draft: Draft) -> str:
-    request, cores = draft.request, draft.cores_per_process
-    if request.resources.nodes * request.resources.processes_per_node == 1:
-        return ""
-    if request.target.site.launcher:
-        return request.target.site.launcher
-    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
-    words = ["srun"]
-    if base and base.mpi:
-        words.append(f"--mpi={base.mpi}")
-    if cores:
-        words.append(f"--cpus-per-task={cores}")  # since 22.05 srun no longer takes the cores of a task from the job
-    return " ".join(words)
+# --- what is brought to the target
 
 
 def _staging(request: Request, image: PlannedImage, dataset: PlannedDataset | None) -> tuple[Staged, ...]:

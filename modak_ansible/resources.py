@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modak_ansible.errors import nearest
+from modak_ansible.job_options import settled
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler
 from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.ranks import cores_of
 
 
 def choose_partition(request: Request) -> Partition | None:
@@ -36,13 +38,14 @@ def cores_per_process(request: Request, partition: Partition | None) -> int | No
         return resources.cores_per_process
     cores = _node_cores(request, partition)
     if cores:
-        return max(1, cores // resources.processes_per_node)
+        return max(1, cores // cores_of(request.application.hpc, resources.processes_per_node))
     return None if request.target.scheduler is Scheduler.NONE else 1
 
 
 def resource_problems(request: Request) -> Iterator[CannotPlan]:
     """Everything that the job asks for and the target has not got; what is not known is not checked."""
     try:
+        request = settled(request)
         partition = choose_partition(request)
     except CannotPlan as error:
         yield error
@@ -62,7 +65,11 @@ def _process_problems(request: Request) -> Iterator[CannotPlan]:
         message = f"{target.name} is a single machine, and {resources.nodes} nodes are asked for"
         yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
     processes = resources.nodes * resources.processes_per_node
-    if processes > 1 and target.scheduler is not Scheduler.SLURM and not target.site.launcher:
+    hpc = request.application.hpc
+    knows_launcher = (
+        target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
+    )
+    if processes > 1 and not knows_launcher:
         message = f"{processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
 
@@ -72,7 +79,8 @@ def _count_problems(request: Request, partition: Partition | None) -> Iterator[C
     if partition and partition.accelerators is not None:
         accelerators = partition.accelerators
     cores_about = "cores_per_process" if resources.cores_per_process else "processes_per_node"
-    cores = (resources.cores_per_process or 1) * resources.processes_per_node
+    slots = cores_of(request.application.hpc, resources.processes_per_node)
+    cores = (resources.cores_per_process or 1) * slots
     for about, asked, there, unit in (
         ("nodes", resources.nodes, partition.nodes if partition else None, "nodes"),
         (cores_about, cores, _node_cores(request, partition), "cores a node"),

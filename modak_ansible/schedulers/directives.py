@@ -89,7 +89,9 @@ def file_name(about: str, text: str, *, patterns: bool) -> str:
     if "%" in text and not patterns:
         raise CannotExpress(about, f"{text}: Torque puts nothing in place of a %", "leave the % out")
     if re.search(r"%(?!%|\d*[AaJjNnstux])", text):
-        raise CannotExpress(about, f"{text}: what follows the % is no pattern of Slurm's", "such as %j for the job's id")
+        raise CannotExpress(
+            about, f"{text}: what follows the % is no pattern of Slurm's", "such as %j for the job's id"
+        )
     return text
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "modak_ansible"
+# These know what a plan holds; targets get the script that comes out.
+NOT_ON_TARGETS = ("script.py", "slurm_directives.py", "torque_directives.py")
 ON_TARGETS = [
     PACKAGE / "errors.py",
     *sorted((PACKAGE / "target").glob("*.py")),
-    *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name != "script.py"),
+    *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name not in NOT_ON_TARGETS),
     *sorted(PACKAGE.parent.glob("roles/*/library/*.py")),
 ]
 

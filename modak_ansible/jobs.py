@@ -1,0 +1,96 @@
+"""The job of a plan: what the scheduler is asked for, and its script."""
+
+from __future__ import annotations
+
+from modak_ansible.job_options import account_of
+from modak_ansible.launching import launching_of
+from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
+from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.ranks import cores_of
+from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.script import ScriptParts, render_script
+
+
+def planned_job(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> PlannedJob:
+    """The job of a draft in which everything is settled.
+
+    Raises:
+        CannotPlan: the scheduler cannot be told what is asked for.
+    """
+    job = _asked(draft)
+    try:
+        script = render_script(job, script_parts(draft, image, dataset))
+    except CannotExpress as error:
+        raise CannotPlan(error.about, error.message, error.hint) from error
+    return job.model_copy(update={"script": script})
+
+
+def _asked(draft: Draft) -> PlannedJob:
+    request, target = draft.request, draft.request.target
+    resources = request.resources
+    return PlannedJob(
+        scheduler=target.scheduler,
+        name=request.job_options.job_name or request.blueprint,
+        nodes=resources.nodes,
+        processes_per_node=cores_of(request.application.hpc, resources.processes_per_node),
+        cores_per_process=draft.cores_per_process,
+        threads=draft.threads,
+        memory=resources.memory,
+        accelerators=resources.accelerators,
+        partition=draft.partition.name if draft.partition else resources.partition or target.site.partition,
+        account=account_of(request),
+        exclusive=resources.exclusive,
+        walltime=resources.walltime,
+        environment=draft.environment,
+        options=request.job_options,
+        script="",
+    )
+
+
+def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> ScriptParts:
+    """What the job's script holds besides the job's own fields."""
+    request, target = draft.request, draft.request.target
+    application = request.application
+    scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
+    launching = launching_of(draft)
+    environment = {**draft.environment, **dict(launching.environment)}
+    return ScriptParts(
+        image=image.path,
+        python=image.python,
+        script=application.script,
+        container_runtime=target.container_runtime if draft.in_container else None,
+        container_flags=_container_flags(request),
+        binds=target.site.binds,
+        modules=target.site.modules,
+        dataset=dataset.path if dataset else None,
+        staging_path=scratch,
+        arguments=tuple(each for each in application.arguments if each[1] is not False),
+        environment=(*sorted(environment.items()), *application.environment),
+        gpu_request=_gpu_request(request),
+        launch=launching.launch,
+        command=application.command,
+        words=application.words,
+        build=application.build,
+        pre=_joined(application.pre_execution),
+        post=_joined(application.post_execution),
+    )
+
+
+def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines as one text, so that a loop may span several of them."""
+    return ("\n".join(lines),) if lines else ()
+
+
+def _container_flags(request: Request) -> tuple[str, ...]:
+    flags = {"nvidia": ("--nv",), "amd": ("--rocm",)}
+    return flags.get(request.target.accelerator.vendor or "", ()) if request.resources.accelerators else ()
+
+
+def _gpu_request(request: Request) -> str:
+    count = request.resources.accelerators
+    if not count:
+        return ""
+    default = ":gpus={count}" if request.target.scheduler is Scheduler.TORQUE else "--gres=gpu:{count}"
+    return (request.target.site.gpu_request or default).replace("{count}", str(count))

@@ -1,0 +1,160 @@
+"""How the processes of a job are started and where they stay: srun, mpirun, mpiexec, or the site's own launcher.
+
+Sources: srun(1) of Slurm 24.11, mpirun(1) of Open MPI 4 and 5, mpiexec(1) of MPICH's Hydra, the OpenMP 5 specification.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.target import Scheduler
+from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.ranks import cores_of
+from modak_ansible.schedulers.script import Launch
+
+# How each library's processes find each other under srun.
+_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
+_LIBRARY = "openmpi"
+
+
+@dataclass(frozen=True)
+class Launching:
+    """What starts the processes.
+
+    Attributes:
+        launch: as the job script has it.
+        environment: what keeps threads on their cores.
+        value: in a word or two.
+        reason: why so.
+    """
+
+    launch: Launch = field(default_factory=Launch)
+    environment: tuple[tuple[str, str], ...] = ()
+    value: str = "none"
+    reason: str = "one process needs no launcher"
+
+
+def launching_of(draft: Draft) -> Launching:
+    """How the processes of a draft's job are started."""
+    request, hpc = draft.request, draft.request.application.hpc
+    site = request.target.site.launcher
+    environment = _threads(hpc)
+    wished = hpc.launcher if hpc else ""
+    if _processes(draft) == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
+        return Launching(environment=environment)
+    if wished or site:
+        words = tuple(shlex.quote(word) for word in (wished or site or "").split())
+        reason = "asked for" if wished else "the site's own"
+        return Launching(Launch(outside=words), environment, words[0], reason)
+    if request.target.scheduler is Scheduler.SLURM:
+        launch = Launch(outside=_srun(draft, hpc))
+        return Launching(launch, environment, "srun", "Slurm starts every rank itself, and knows its cores")
+    return _mpi_launcher(draft, hpc, environment)
+
+
+def _processes(draft: Draft) -> int:
+    return draft.request.resources.nodes * draft.request.resources.processes_per_node
+
+
+def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
+    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+    if base and base.mpi:
+        if hpc and hpc.library and _PMI[hpc.library] != base.mpi:
+            message = (
+                f"{hpc.library} is asked for, and {draft.entry.name if draft.entry else base.name} has another MPI"
+            )
+            raise CannotPlan("application.library", message, "take another image, or leave the library out")
+        return base.mpi
+    return _PMI[hpc.library or _LIBRARY] if hpc and hpc.parallelisation == "mpi" else ""
+
+
+def _srun(draft: Draft, hpc: HpcApplication | None) -> tuple[str, ...]:
+    words, resources = ["srun"], draft.request.resources
+    pmi = _pmi(draft, hpc)
+    if pmi:
+        words.append(f"--mpi={pmi}")
+    if hpc and hpc.parallelisation == "mpi":
+        words += [f"--ntasks={_processes(draft)}", f"--ntasks-per-node={resources.processes_per_node}"]
+    if draft.cores_per_process:
+        # since 22.05 srun no longer takes the cores of a task from the job
+        words.append(f"--cpus-per-task={draft.cores_per_process}")
+    if hpc and hpc.parallelisation == "mpi":
+        shares = cores_of(hpc, resources.processes_per_node) < resources.processes_per_node
+        words += ["--overcommit", "--cpu-bind=none"] if shares else [f"--cpu-bind={_slurm_binding(hpc)}"]
+        if hpc.affinity == "spread" and not shares:
+            words.append("--distribution=block:cyclic")
+    return tuple(words)
+
+
+def _slurm_binding(hpc: HpcApplication) -> str:
+    return "none" if hpc.affinity == "none" else "cores"
+
+
+def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[tuple[str, str], ...]) -> Launching:
+    """The library's own launcher: the image's on one node, the host's where ranks of several nodes must meet."""
+    inside = draft.in_container and draft.request.resources.nodes == 1
+    library = (hpc.library if hpc else "") or _LIBRARY
+    has_hosts = draft.request.target.scheduler is Scheduler.TORQUE and not inside
+    words, suffix = (_open_mpi if library == "openmpi" else _hydra)(draft, hpc, has_hosts=has_hosts)
+    launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix)
+    if library == "mvapich":
+        environment = (*environment, ("MV2_ENABLE_AFFINITY", "0"))  # its own binding would undo the launcher's
+    where = "the image's own: all ranks are on one node" if inside else "the host's: ranks are on several nodes"
+    if not draft.in_container:
+        where = "the host's"
+    return Launching(launch, environment, words[0], where)
+
+
+def _open_mpi(draft: Draft, hpc: HpcApplication | None, *, has_hosts: bool) -> tuple[tuple[str, ...], str]:
+    resources, cores = draft.request.resources, draft.cores_per_process or 1
+    each = resources.processes_per_node
+    shares = cores_of(hpc, each) < each
+    place = f"ppr:{each}:node"
+    binds = _binds(draft, hpc) and not shares
+    if binds and cores > 1:
+        place += f":PE={cores}"
+    if shares:
+        place += ":OVERSUBSCRIBE"
+    words = ["mpirun", "-np", str(_processes(draft))]
+    if has_hosts:
+        words += ["--hostfile", '"$hosts"']
+    words += ["--map-by", place, "--bind-to", "core" if binds else "none"]
+    return tuple(words), f" slots={each}" if has_hosts else ""
+
+
+def _hydra(draft: Draft, hpc: HpcApplication | None, *, has_hosts: bool) -> tuple[tuple[str, ...], str]:
+    """MPICH's launcher, which MVAPICH has too."""
+    resources, cores = draft.request.resources, draft.cores_per_process or 1
+    each = resources.processes_per_node
+    binds = _binds(draft, hpc) and cores_of(hpc, each) == each
+    words = ["mpiexec", "-n", str(_processes(draft)), "-ppn", str(each)]
+    if has_hosts:
+        words += ["-f", '"$hosts"']
+    words += ["-bind-to", (f"core:{cores}" if cores > 1 else "core") if binds else "none"]
+    return tuple(words), f":{each}" if has_hosts else ""
+
+
+def _binds(draft: Draft, hpc: HpcApplication | None) -> bool:
+    """Whether ranks are kept on cores; on a node that others use too, two jobs would take the same first cores."""
+    if hpc and hpc.affinity:
+        return hpc.affinity != "none"
+    resources = draft.request.resources
+    if resources.exclusive:
+        return True
+    slots = cores_of(hpc, resources.processes_per_node) * (draft.cores_per_process or 1)
+    return draft.node_cores is not None and slots >= draft.node_cores
+
+
+def _threads(hpc: HpcApplication | None) -> tuple[tuple[str, str], ...]:
+    """OpenMP's own variables, where the program or the user has threads."""
+    if hpc is None or not (hpc.threads or hpc.parallelisation == "openmp"):
+        return ()
+    found = [("OMP_NUM_THREADS", str(hpc.threads))] if hpc.threads else []
+    if hpc.affinity == "none":
+        found.append(("OMP_PROC_BIND", "false"))
+    elif hpc.affinity:
+        # OpenMP 5.1 says primary, and every runtime still knows master
+        found += [("OMP_PROC_BIND", hpc.affinity.replace("primary", "master")), ("OMP_PLACES", "cores")]
+    return tuple(found)

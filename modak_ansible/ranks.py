@@ -1,0 +1,108 @@
+"""How many processes a parallel program has on each of how many nodes, with how many threads."""
+
+from __future__ import annotations
+
+from modak_ansible.model.application import Resources
+from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
+from modak_ansible.optimisations.base import CannotPlan
+
+
+def with_ranks(request: Request, resources: Resources, fixed: tuple[bool, bool]) -> Resources:
+    """The resources with nodes, processes and cores for the ranks and threads of the program.
+
+    Args:
+        request: with the program, if it is one; a training's resources stay as they are.
+        resources: what was asked for so far.
+        fixed: whether somebody said how many nodes, and how many processes on each.
+
+    Raises:
+        CannotPlan: ranks, threads, nodes and cores contradict each other.
+    """
+    hpc = request.application.hpc
+    if hpc is None:
+        return resources
+    resources = _with_threads(hpc, resources)
+    resources = _with_accelerators(hpc, resources)
+    if hpc.parallelisation != "mpi":
+        _check_single(hpc, resources)
+        return resources
+    return _with_ranks(request, hpc.ranks, resources, fixed) if hpc.ranks else resources
+
+
+def cores_of(hpc: HpcApplication | None, processes: int) -> int:
+    """Slots that so many processes of a node take: as many, or fewer where ranks share cores."""
+    shared = hpc.core_subscription if hpc and hpc.core_subscription else 1
+    return -(-processes // shared)
+
+
+def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
+    threads, cores = hpc.threads, resources.cores_per_process
+    if threads and cores and threads > cores:
+        message = f"{threads} threads are more than the {cores} cores of a process"
+        raise CannotPlan("application.threads", message, "ask for more cores, or for fewer threads")
+    if threads and threads > 1 and (hpc.core_subscription or 1) > 1:
+        message = f"ranks that share a core cannot have {threads} threads each"
+        raise CannotPlan("application.core_subscription", message, "take 1 of one of the two")
+    return resources.model_copy(update={"cores_per_process": cores or threads})
+
+
+def _with_accelerators(hpc: HpcApplication, resources: Resources) -> Resources:
+    wanted = hpc.accelerators
+    if wanted is None:
+        return resources
+    if resources.accelerators not in (0, wanted):
+        message = f"{wanted} accelerators are asked for here, and {resources.accelerators} of the scheduler"
+        raise CannotPlan("application.number_of_acc", message, "leave one of the two out")
+    return resources.model_copy(update={"accelerators": wanted})
+
+
+def _check_single(hpc: HpcApplication, resources: Resources) -> None:
+    processes = max(resources.nodes * resources.processes_per_node, hpc.ranks or 1)
+    if processes > 1:
+        message = f"{processes} processes are asked for, and a program with {hpc.parallelisation} is one"
+        raise CannotPlan("application.mpi_ranks", message, "parallelisation: mpi, or one process with more threads")
+
+
+def _with_ranks(request: Request, ranks: int, resources: Resources, fixed: tuple[bool, bool]) -> Resources:
+    nodes, each = resources.nodes, resources.processes_per_node
+    if fixed == (True, True) and nodes * each != ranks:
+        message = f"{ranks} ranks are asked for, and {nodes} nodes with {each} processes each"
+        raise CannotPlan("application.mpi_ranks", message, "leave one of them out")
+    if fixed == (False, False):
+        nodes = fewest_nodes(request, resources, ranks, "application.mpi_ranks")
+        return resources.model_copy(update={"nodes": nodes, "processes_per_node": ranks // nodes})
+    divisor = nodes if fixed[0] else each
+    if ranks % divisor:
+        where = f"{divisor} nodes" if fixed[0] else f"{divisor} processes on a node"
+        message = f"{ranks} ranks cannot be shared out evenly over {where}"
+        raise CannotPlan("application.mpi_ranks", message, "take a multiple")
+    if fixed[0]:
+        return resources.model_copy(update={"processes_per_node": ranks // divisor})
+    return resources.model_copy(update={"nodes": ranks // divisor})
+
+
+def fewest_nodes(request: Request, resources: Resources, processes: int, about: str) -> int:
+    """The smallest number of nodes that so many processes can be shared out over evenly.
+
+    Raises:
+        CannotPlan: there is none in the partition.
+    """
+    target, hpc = request.target, request.application.hpc
+    partition = target.partition(resources.partition)
+    cores = partition.cores if partition and partition.cores else target.processor.cores
+    most = partition.nodes if partition and partition.nodes else None
+    if target.scheduler is Scheduler.NONE:
+        most = 1
+    if not cores:
+        return 1
+    for nodes in range(1, min(processes, most or processes) + 1):
+        slots = cores_of(hpc, processes // nodes) * (resources.cores_per_process or 1)
+        if processes % nodes == 0 and slots <= cores:
+            return nodes
+    where = f"the partition {partition.name}" if partition else target.name
+    has = f"{most} nodes of {cores} cores" if most and most > 1 else f"{cores} cores on a node"
+    threads = f" of {resources.cores_per_process} threads" if (resources.cores_per_process or 1) > 1 else ""
+    message = f"{processes} processes{threads} do not fit evenly: {where} has {has}"
+    raise CannotPlan(about, message, "ask for fewer processes or threads")
