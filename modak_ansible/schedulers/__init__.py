@@ -1,6 +1,7 @@
 """One file a scheduler: its job script out of a plan, a job's state out of its commands' output.
 
-All but ``script.py`` and the directives also runs on targets, where only the standard library of Python 3.8 and later is to be had.
+All but ``script.py`` and the directives also runs on targets, where only the standard library of Python 3.8 and later
+is to be had.
 """
 
 from __future__ import annotations

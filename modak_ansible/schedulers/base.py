@@ -78,6 +78,13 @@ class SubmissionUncertain(Exception):
     """Nobody knows whether the scheduler has taken the job; it must be looked for before another one is submitted."""
 
 
+def is_of(job: JobRecord, name: str, folder: str) -> bool:
+    """Whether a job has a name, and was submitted from a folder as far as that is known."""
+    if job.name != name:
+        return False
+    return job.folder == folder if job.folder else folder.rsplit("/", 1)[-1] == name
+
+
 class Scheduler:
     """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult."""
 
@@ -96,6 +103,9 @@ class Scheduler:
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
         """The ids of the user's jobs of a name that were submitted from a folder, oldest first.
+
+        Where the scheduler does not tell the folder, a job is taken for one of it only by a name that is the folder's
+        own; a job that the user gave a name of their own is then kept from training twice by its claim.
 
         Raises:
             SchedulerSilent: it does not answer.

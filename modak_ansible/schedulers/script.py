@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .directives import plain
 from .slurm_directives import slurm_directives
 from .torque_directives import torque_directives
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
 _DATASET = "{dataset}"
-_DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
-    "slurm": slurm_directives,
-    "torque": torque_directives,
-    "none": lambda job, gpu_request: [],  # noqa: ARG005 - nobody would read them
-}
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,18 @@ class ScriptParts:
     build: Build | None = None
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
+
+
+def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
+    plain("job_options.job_name", job.name, what="a name")
+    return []
+
+
+_DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
+    "slurm": slurm_directives,
+    "torque": torque_directives,
+    "none": _no_directives,
+}
 
 
 def render_script(job: PlannedJob, parts: ScriptParts) -> str:

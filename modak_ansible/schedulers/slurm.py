@@ -16,6 +16,7 @@ from .base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    is_of,
 )
 
 _STATES = {
@@ -81,7 +82,7 @@ class Slurm(Scheduler):
         for record in self._accounted(run, [f"--name={name}", "--starttime=now-30days"]) or []:
             if record.job_id not in known:
                 records.append(record)
-        ours = [record.job_id for record in records if record and record.folder in ("", folder)]
+        ours = [record.job_id for record in records if record and is_of(record, name, folder)]
         return sorted(ours, key=int)
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:

@@ -18,6 +18,7 @@ from .base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    is_of,
 )
 
 _STATES = {
@@ -71,7 +72,7 @@ class Torque(Scheduler):
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
         # the table cuts long names off; a job that is not found for that is kept from training twice by its claim
-        return [job.job_id for job in self._full(run, []) if job.name == name and job.folder in ("", folder)]
+        return [job.job_id for job in self._full(run, []) if is_of(job, name, folder)]
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         number = job_id.split(".", maxsplit=1)[0]

@@ -32,7 +32,7 @@ def deployment_arguments(plan: dict[str, Any]) -> dict[str, Any]:
         "workspace": plan["target"]["workspace"],
         "deployment": name,
         "scheduler": plan["job"]["scheduler"],
-        "job_name": name,
+        "job_name": plan["job"]["options"]["job_name"] or name,
     }
 
 

@@ -82,6 +82,11 @@ def test_directives_take_plain_words_only(scheduler, field, value):
         render_script(job(scheduler, **{field: value}), PLAIN)
 
 
+def test_a_name_stays_in_its_comment_without_a_scheduler():
+    with pytest.raises(ValueError, match="cannot stand"):
+        render_script(job("none", name="a\nreboot"), PLAIN)
+
+
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
     """A deployment whose 'image' is an environment that prints what the training would get."""

@@ -105,7 +105,8 @@ def test_slurms_own_qstat_gives_a_table_only(letter, state):
 
     record = Torque().status(run, "17")
     assert (str(record.state), record.exit_code) == (state, None)
-    assert Torque().find(run, "running.sh", "/anywhere") == ["17"]
+    assert Torque().find(run, "running.sh", "/anywhere/running.sh") == ["17"]
+    assert Torque().find(run, "running.sh", "/anywhere/else") == []
     assert Torque().find(run, "running.sh-and-more", "/anywhere") == []
 
 

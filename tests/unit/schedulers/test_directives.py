@@ -1,0 +1,238 @@
+"""Every job option as the schedulers read it, and nothing else beside it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from golden import assert_golden
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.model.job_options import JobDependency, JobOptions
+from modak_ansible.model.plan import PlannedJob
+from modak_ansible.model.target import Scheduler
+from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.slurm_directives import slurm_directives
+from modak_ansible.schedulers.torque_directives import torque_directives
+
+SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+RENDERERS = {"slurm": slurm_directives, "torque": torque_directives}
+PREFIXES = {"slurm": "#SBATCH ", "torque": "#PBS "}
+PARTS = ScriptParts(image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any")
+STATED = {
+    "job_name": "my_job", "account": "p-1", "wall_time_limit": 86400 + 43200, "node_count": 2,
+    "process_count_per_node": 2, "core_count_per_process": 4, "request_gpus": 1, "architecture_constraint": "skylake",
+    "copy_environment": True, "copy_environment_variable": ("LICENSE", "LEVEL=3"),
+    "request_event_notification": ("abort", "begin", "end"), "defer_job": datetime(2026, 12, 24, 18, 30, 5),
+    "node_exclusive": True,
+}  # fmt: skip
+JOB = {
+    "name": "my_job", "nodes": 2, "processes_per_node": 2, "cores_per_process": 4, "threads": 4, "walltime": 129600,
+    "account": "p-1", "partition": "gpu", "exclusive": True, "environment": {}, "script": "",
+}  # fmt: skip
+
+
+def job(scheduler, options=None, **changes):
+    return PlannedJob(**{**JOB, "scheduler": Scheduler(scheduler), "options": JobOptions(**(options or {})), **changes})
+
+
+FULL = {
+    "slurm": job(
+        "slurm",
+        {
+            **STATED, "queue": "gpu", "partition": "gpu", "core_count": 4, "memory_limit": 8 * 2**30,
+            "request_specific_nodes": ("node01", "node02"), "job_array": "0-9:2,12%2",
+            "standard_output_file": "/home/me/out-%j.txt", "standard_error_file": "err.txt",
+            "job_dependency": (
+                JobDependency(kind="afterok", jobs=("12", "13_4")), JobDependency(kind="after", jobs=("14",)),
+                JobDependency(kind="singleton"),
+            ),
+            "email_address": ("someone@site.example",),
+        },
+        memory=8 * 2**30,
+    ),
+    "torque": job(
+        "torque",
+        {
+            **STATED, "queue": "gpu", "partition": "east", "memory_limit": 16 * 2**30, "job_array": "0-9,12%2",
+            "minimum_memory_per_processor": 2**30, "request_specific_nodes": ("node01", "node02"),
+            "standard_output_file": "/home/me/out.txt", "standard_error_file": "err.txt",
+            "job_dependency": (
+                JobDependency(kind="afterok", jobs=("12.server", "13[].server")),
+                JobDependency(kind="afterany", jobs=("14",)),
+            ),
+            "email_address": ("someone@site.example", "other"),
+        },
+        memory=8 * 2**30,
+    ),
+}  # fmt: skip
+GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1"}
+
+
+@pytest.mark.parametrize("scheduler", RENDERERS)
+def test_all_options(scheduler, tmp_path):
+    text = render_script(FULL[scheduler], ScriptParts(**{**PARTS.__dict__, "gpu_request": GPUS[scheduler]}))
+    assert_golden(f"scripts/{scheduler}-options.sh", text)
+    path = tmp_path / "job.sh"
+    path.write_text(text)
+    found = subprocess.run([SHELLCHECK, str(path)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+CASES = [
+    ("slurm", {"job_array": "1,3,5-7%2"}, "--array=1,3,5-7%2"),
+    ("torque", {"job_array": "1,3,5-7%2"}, "-t 1,3,5-7%2"),
+    ("slurm", {"minimum_memory_per_processor": 3 * 2**20 + 1}, "--mem-per-cpu=4M"),
+    ("torque", {"minimum_memory_per_processor": 1}, "-l pmem=1mb"),
+    ("slurm", {"request_specific_nodes": ("bigmem",)}, "--constraint=bigmem"),
+    ("slurm", {"request_specific_nodes": ("bigmem",), "architecture_constraint": "amd"}, "--constraint=bigmem&amd"),
+    ("slurm", {"architecture_constraint": "amd|intel"}, "--constraint=amd|intel"),
+    ("slurm", {"request_specific_nodes": ("a", "b")}, "--nodelist=a,b"),
+    ("torque", {"request_specific_nodes": ("bigmem",)}, "-l nodes=2:ppn=8:bigmem"),
+    ("torque", {"request_specific_nodes": ("a", "b")}, "-l nodes=a:ppn=8+b:ppn=8"),
+    ("torque", {"architecture_constraint": "amd&fast"}, "-l nodes=2:ppn=8:amd:fast"),
+    ("torque", {"core_count": 4}, "-l procs=16"),
+    ("slurm", {"core_count": 4}, "--ntasks=4"),
+    ("slurm", {"copy_environment": True}, "--export=ALL"),
+    ("torque", {"copy_environment": True}, "-V"),
+    ("slurm", {"copy_environment_variable": ("A", "B=x:y")}, "--export=A,B=x:y"),
+    ("torque", {"copy_environment_variable": ("A", "B=x:y")}, "-v A,B=x:y"),
+    ("slurm", {"copy_environment": True, "copy_environment_variable": ("B=1",)}, "--export=ALL,B=1"),
+    ("slurm", {"email_address": ("me@x",)}, "--mail-type=FAIL"),
+    ("torque", {"email_address": ("me@x", "you")}, "-m a"),
+    ("torque", {"email_address": ("me@x", "you")}, "-M me@x,you"),
+    ("slurm", {"request_event_notification": ("begin", "end")}, "--mail-type=BEGIN,END"),
+    ("torque", {"request_event_notification": ("begin", "end")}, "-m be"),
+    ("slurm", {"defer_job": datetime(2027, 1, 2, 3, 4)}, "--begin=2027-01-02T03:04:00"),
+    ("torque", {"defer_job": datetime(2027, 1, 2, 3, 4)}, "-a 202701020304.00"),
+    ("slurm", {"standard_output_file": "out.txt"}, "--output=out.txt"),
+    ("torque", {"standard_output_file": "out.txt"}, "-o out.txt"),
+    ("torque", {"standard_output_file": "out.txt"}, "-j oe"),
+    ("torque", {"partition": "east"}, "-l partition=east"),
+    ("torque", {"memory_limit": 2**30}, "-l mem=1024mb"),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "options", "line"), CASES)
+def test_an_option_is_one_directive(scheduler, options, line):
+    assert RENDERERS[scheduler](job(scheduler, options)).count(line) == 1
+
+
+def test_separate_errors_are_not_joined():
+    made = torque_directives(job("torque", {"standard_error_file": "err.txt"}))
+    assert "-e err.txt" in made
+    assert "-j oe" not in made
+    assert not [line for line in slurm_directives(job("slurm", {"combine_stdout_stderr": True})) if "--error" in line]
+
+
+REFUSED = [
+    ("slurm", {"email_address": ("a@b", "c@d")}, "email_address", "one address"),
+    ("slurm", {"job_array": "0-9%2%3"}, "job_array", "indices"),
+    ("torque", {"job_array": "0-9:2"}, "job_array", "indices"),
+    ("torque", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
+    ("slurm", {"job_dependency": (JobDependency(kind="afterok"),)}, "job_dependency", "names no job"),
+    ("slurm", {"job_dependency": (JobDependency(kind="afterok", jobs=("12.server",)),)}, "job_dependency", "job's id"),
+    ("slurm", {"job_dependency": (JobDependency(kind="singleton", jobs=("1",)),)}, "job_dependency", "same name"),
+    ("torque", {"copy_environment_variable": ("A=1,2",)}, "copy_environment_variable", "comma"),
+    ("slurm", {"copy_environment_variable": ("A=1 2",)}, "copy_environment_variable", "space"),
+    ("slurm", {"copy_environment_variable": ("PYTHONPATH",)}, "copy_environment_variable", "would not last"),
+    ("slurm", {"standard_output_file": "logs/out.txt"}, "standard_output_file", "will not be there"),
+    ("torque", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "Torque puts nothing"),
+    ("slurm", {"standard_output_file": "out-%q.txt"}, "standard_output_file", "no pattern"),
+    ("slurm", {"standard_error_file": "error.log"}, "standard_error_file", "file of modak's"),
+    ("slurm", {"standard_output_file": "~/out.txt"}, "standard_output_file", "cannot stand"),
+    ("slurm", {"defer_job": datetime(2027, 1, 1, tzinfo=UTC)}, "defer_job", "local time"),
+    ("torque", {"request_specific_nodes": ("a", "b", "c")}, "request_specific_nodes", "3 nodes are named"),
+    ("torque", {"request_specific_nodes": ("3",)}, "request_specific_nodes", "name of a node"),
+    ("torque", {"architecture_constraint": "a|b"}, "architecture_constraint", "property"),
+    ("torque", {"core_count": 4, "architecture_constraint": "a"}, "core_count", "says nothing of nodes"),
+    ("slurm", {"combine_stdout_stderr": True, "standard_error_file": "e"}, "combine_stdout_stderr", "hold the errors"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scheduler", "options", "about", "words"), REFUSED)
+def test_what_a_scheduler_cannot_be_told_is_refused(scheduler, options, about, words):
+    with pytest.raises(CannotExpress, match=words) as caught:
+        RENDERERS[scheduler](job(scheduler, options))
+    assert caught.value.about == f"job_options.{about}"
+
+
+def test_memory_of_nodes_and_of_cores_exclude_each_other_under_slurm():
+    with pytest.raises(CannotExpress, match="not both"):
+        slurm_directives(job("slurm", {"minimum_memory_per_processor": 2**30}, memory=2**30))
+
+
+# --- whatever a user writes stays in its directive
+
+FIELDS = {
+    "job_name": ("--job-name=", "-N "), "account": ("--account=", "-A "), "partition": ("--partition=", "-q "),
+    "architecture_constraint": ("--constraint=", "-l nodes="), "request_specific_nodes": ("--nodelist=", "-l nodes="),
+    "job_array": ("--array=", "-t "), "standard_output_file": ("--output=", "-o "),
+    "standard_error_file": ("--error=", "-e "), "copy_environment_variable": ("--export=", "-v "),
+    "job_dependency": ("--dependency=", "-W depend="), "email_address": ("--mail-user=", "-M "),
+    "outer_partition": ("", "-l partition="),
+}  # fmt: skip
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.text(st.sampled_from("ab1 \t\n\r\v\f\0#$`'\"\\;|&<>(){}[]=,:@%+-./~*?!^\u2028\u0085\u00e9"), max_size=20),
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}([\n ,:=]#?(SBATCH|PBS) ?--?[a-z]+=?[a-z0-9]*)?", fullmatch=True),
+)
+
+
+def spoilt(scheduler, field, value):
+    """A job with a hostile value in one place."""
+    lists = ("request_specific_nodes", "copy_environment_variable", "email_address")
+    if field == "job_name":
+        return job(scheduler, name=value)
+    if field in ("account", "partition"):
+        return job(scheduler, **{field: value})
+    if field == "outer_partition":
+        return job(scheduler, {"partition": value})
+    if field == "job_dependency":
+        return job(scheduler, {field: (JobDependency(kind="afterok", jobs=(value,)),)})
+    return job(
+        scheduler, {field: (value, "a") if field == "request_specific_nodes" else (value,) if field in lists else value}
+    )
+
+
+def read_back(scheduler, text):
+    """The directives as the scheduler finds them: sbatch and qsub stop at the first command."""
+    found = []
+    for line in text.splitlines()[1:]:
+        if line.startswith(PREFIXES[scheduler]):
+            found.append(line[len(PREFIXES[scheduler]) :])
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+    return found
+
+
+@pytest.mark.parametrize("scheduler", RENDERERS)
+@pytest.mark.parametrize("field", FIELDS)
+@settings(max_examples=250, deadline=None)
+@given(value=HOSTILE)
+@example("a\n#SBATCH --uid=0")
+@example("a --uid=0")
+@example("-a")
+def test_a_hostile_value_is_refused_or_stays_in_its_directive(scheduler, field, value):
+    prefix = FIELDS[field][0 if scheduler == "slurm" else 1]
+    usual = RENDERERS[scheduler](spoilt(scheduler, field, "1" if field in ("job_dependency", "job_array") else "plain"))
+    made = spoilt(scheduler, field, value)
+    try:
+        lines = RENDERERS[scheduler](made)
+    except CannotExpress:
+        return
+    assert read_back(scheduler, render_script(made, PARTS)) == lines
+    others = [line for line in lines if not (prefix and line.startswith(prefix))]
+    if value:
+        assert len(lines) == len(usual)
+        assert others == [line for line in usual if not (prefix and line.startswith(prefix))]
+    for line in lines:
+        assert re.fullmatch(r"--?[A-Za-z-]+([= ][A-Za-z0-9_.:=,+@/{}%&|\[\]-]*)?( ?[A-Za-z0-9_.:=,+@/%&\[\]-]*)?", line)
+        assert line.count(" ") <= (0 if scheduler == "slurm" else 1)
