@@ -184,6 +184,8 @@ class _Chooser:
         return self._settle({**now.values, matter.name: value})
 
     def _gain(self, old: _Configuration, new: _Configuration) -> Gain:
+        if old.draft.is_alike(new.draft):
+            return _ALIKE
         key = (old.key, new.key)
         if key not in self._gains:
             self._gains[key] = self._model.gain(old.draft.question(), new.draft.question()) if self._model else _UNKNOWN
@@ -277,8 +279,8 @@ class _Chooser:
             for option in best.options.get(matter.name, ()):
                 if not option.why_not and option.value != best.values[matter.name]:
                     others.append(self._changed(best, matter, option))
-        near = [each for each in others if each.draft.settings != stock.draft.settings or each in found]
-        near = [each for each in near if self._gain(best, each).known]
+        others = [each for each in others if not each.draft.is_alike(stock.draft)]
+        near = [each for each in others if self._gain(best, each).known]
         near.sort(key=lambda each: -self._gain(best, each).ratio.middle)
         rows = [(best, "")]
         if stock.key != best.key:
@@ -303,6 +305,7 @@ class _Chooser:
 
 
 _MOVES = {"same": "keeps results", "reassociation": "sums in another order", "any": "changes results"}
+_ALIKE = Gain(ratio=Interval(middle=1, low=1, high=1), records=0, known=False, why="the records do not tell them apart")
 _UNKNOWN = Gain(
     ratio=Interval(middle=1, low=0, high=float("inf")), records=0, known=False, why="nothing like it was measured"
 )

@@ -66,7 +66,7 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
         modules=target.site.modules,
         dataset=dataset.path if dataset else None,
         staging_path=scratch,
-        arguments=tuple(each for each in application.arguments if each[1] is not False),
+        arguments=draft.arguments,
         environment=(*sorted(environment.items()), *application.environment),
         gpu_request=_gpu_request(request),
         launch=launching.launch,

@@ -25,8 +25,10 @@ from modak_ansible.resources import choose_partition, cores_per_process, resourc
 
 __all__ = ["CannotPlan", "make_plan"]
 
+CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 _DIGITS_LABEL = "drawn digits, not MNIST"
 _DIGITS_SIZE = 5 * 10**6
+_DIGITS_SAMPLES = 6000
 
 
 def make_plan(
@@ -52,9 +54,12 @@ def make_plan(
     request = settled(request)
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
+    request = _with_samples(request, catalogue)
     draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
     chosen = choose(draft, model)
     draft, request = chosen.draft, chosen.draft.request
+    if draft.choices:
+        draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
     image = image_of(draft.entry, request.image, request.application.requirements, request.target, catalogue)
     dataset = _dataset(draft)
     job = planned_job(draft, image, dataset)
@@ -104,6 +109,18 @@ def _with_published(request: Request, catalogue: Catalogue) -> object:
             break  # it is there, so nothing behind it will be tried
     size = dataset.size or _size(sources[0])
     return dataset.model_copy(update={"sources": tuple(sources), "size": size})
+
+
+def _with_samples(request: Request, catalogue: Catalogue) -> Request:
+    """The request, with the samples of an epoch where the dataset tells what nobody says."""
+    dataset, application = request.dataset, request.application
+    if dataset is None or application.work.samples is not None:
+        return request
+    known = catalogue.datasets.get(dataset.name)
+    drawn = dataset.sources[0].kind == "digits"
+    samples = _DIGITS_SAMPLES if drawn else known.samples if known else None
+    work = application.work.model_copy(update={"samples": samples})
+    return request.model_copy(update={"application": application.model_copy(update={"work": work})})
 
 
 def _check_published(name: str, source: DataSource, published: DataSource) -> None:

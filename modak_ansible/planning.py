@@ -10,9 +10,11 @@ from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.here import as_known_here
 from modak_ansible.model.plan import Plan, digest_of
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
+from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planner import CannotPlan, make_plan
 from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.refusals import known_refusals
@@ -113,9 +115,34 @@ def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan
         return []
     if not mistakes:  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes)
-    refusals = known_refusals(blueprint_state(path)) if blueprint.requests else ()
-    plans = [_plan_or_note(blueprint, request.training, refusals, mistakes) for request in blueprint.requests]
+    if not blueprint.requests:
+        return []
+    state = blueprint_state(path)
+    known = Known(known_refusals(state), model_of(state))
+    testbed = known_testbed(state)
+    blueprint.requests = [
+        each.model_copy(update={"target": as_known_here(each.target, testbed)}) for each in blueprint.requests
+    ]
+    plans = [_plan_or_note(blueprint, request.training, known, mistakes) for request in blueprint.requests]
     return [plan for plan in plans if plan]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a project knows: builds that fail their probe, and how long things take."""
+
+    refusals: tuple[Refusal, ...]
+    model: PerformanceModel
+
+
+def model_of(state: Path) -> PerformanceModel:
+    """The performance model of a project: its own where it has fitted one, or the one that ships.
+
+    Raises:
+        ModakError: the project's own is damaged, or another version fitted it.
+    """
+    own = state / "model.json"
+    return load_model(own if own.exists() else None)
 
 
 def _chosen(path: Path, plans: list[Plan], training: str | None) -> Plan:
@@ -154,15 +181,13 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
-def _plan_or_note(
-    blueprint: Blueprint, training: str, refusals: tuple[Refusal, ...], mistakes: Mistakes
-) -> Plan | None:
+def _plan_or_note(blueprint: Blueprint, training: str, known: Known, mistakes: Mistakes) -> Plan | None:
     request = next(each for each in blueprint.requests if each.training == training)
     problems = list(resource_problems(request))
     for problem in problems:
         mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)
     try:
-        return None if problems else make_plan(request, refusals=refusals)
+        return None if problems else make_plan(request, refusals=known.refusals, model=known.model)
     except CannotPlan as error:
         mistakes.add(blueprint.place(training, error.about), "cannot-plan", error.message, error.hint)
     return None

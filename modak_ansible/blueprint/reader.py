@@ -8,6 +8,7 @@ from typing import Any
 
 from modak_ansible.blueprint.definitions import check_version, load_definitions
 from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.script_folder import ScriptFolders
 from modak_ansible.blueprint.target_reader import TARGET, read_target
 from modak_ansible.blueprint.topology import Node, Topology, read_topology
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
@@ -116,6 +117,7 @@ class _Reader:
         self._path = path
         self._topology = topology
         self._mistakes = mistakes
+        self._folders = ScriptFolders()
 
     def read(self) -> Blueprint:
         blueprint = Blueprint(self._path)
@@ -137,7 +139,7 @@ class _Reader:
             blueprint.related.setdefault(name, []).append(node.name)
         self._check_one_host(node)
         target = blueprint.targets.get(node.requirements.get("host", ""))
-        reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes)
+        reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes, self._folders)
         blueprint.places[node.name] = {"": node.item.key_location("type"), **_places(self._topology, node)}
         request = reader.read(self._blueprint_name(), target)
         if request:

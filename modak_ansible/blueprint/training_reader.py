@@ -9,6 +9,7 @@ from typing import Any
 
 from modak_ansible.blueprint import files, rules
 from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.script_folder import ScriptFolders, work_of
 from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import nearest
@@ -27,11 +28,14 @@ _KEYWORDS = ("published", "digits")
 class TrainingReader:
     """Reads one training; what is wrong is noted as a mistake."""
 
-    def __init__(self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> None:
+    def __init__(
+        self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes, folders: ScriptFolders | None = None
+    ) -> None:
         self._topology = topology
         self._node = node
         self._folder = folder
         self._mistakes = mistakes
+        self._folders = folders or ScriptFolders()
 
     def read(self, blueprint_name: str, target: Target | None) -> Request | None:
         """The request, or None when it is too broken to be planned."""
@@ -88,6 +92,9 @@ class TrainingReader:
         if script is None or framework is None:
             return None
         folder, code = script
+        here = self._folder / folder
+        workload = self._folders.workload(here, self._mistakes)
+        work = self._property("work")
         return Application(
             name=name,
             framework=str(framework.value),
@@ -99,6 +106,9 @@ class TrainingReader:
             arguments=tuple(arguments),
             environment=tuple(environment),
             outputs=tuple(outputs),
+            work=work_of(work.plain() if work else {}, workload, arguments),
+            workload=workload,
+            prepares=self._folders.prepares(here, code),
         )
 
     def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
@@ -120,7 +130,7 @@ class TrainingReader:
         if patterns is not None:
             patterns.append(path.name)
         try:
-            code = files.code_files(self._folder / path.parent, patterns, is_blueprint=len(path.parts) == 1)
+            code = self._folders.files(self._folder / path.parent, patterns, is_blueprint=len(path.parts) == 1)
         except (OSError, ValueError) as error:
             hint = "name those that travel under files, and declare data as a dataset"
             self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)

@@ -14,7 +14,9 @@ from pydantic import Field
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import digest_of
+from modak_ansible.model.workload import Workload, WorkloadScript
 
+ANY = "any"
 _FOLDER = Path(__file__).parent
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -85,6 +87,7 @@ class KnownDataset(Model):
     format: str
     sources: tuple[DataSource, ...]
     size: int = Field(description="bytes of all files")
+    samples: int | None = Field(default=None, description="training samples")
     licence: str
 
 
@@ -112,6 +115,16 @@ def satisfies(version: str, wanted: str) -> bool:
         parts = wanted.split(".")
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
     return Version(version) in SpecifierSet(wanted)
+
+
+def fits(script: WorkloadScript, entry: Entry) -> bool:
+    """Whether a workload's script is for a build's framework and version."""
+    return script.framework in (entry.framework, ANY) and satisfies(entry.version, script.versions)
+
+
+def script_for(workload: Workload, entry: Entry) -> WorkloadScript | None:
+    """The script that does the work with an entry's framework; None where there is none."""
+    return next((each for each in workload.scripts if fits(each, entry)), None)
 
 
 @cache

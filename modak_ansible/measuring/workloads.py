@@ -8,13 +8,12 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.catalogue.reader import script_for
 from modak_ansible.errors import ModakError
 from modak_ansible.model.workload import Workload, WorkloadScript
 from modak_ansible.project import shipped
 
-ANY = "any"
+__all__ = ["load_workloads", "script_for", "switch_problem", "workloads_folder"]
 
 
 def workloads_folder() -> Path:
@@ -30,12 +29,6 @@ def load_workloads(folder: Path | None = None) -> dict[str, Workload]:
     """
     found = (_read(path) for path in sorted((folder or workloads_folder()).glob("*/workload.yaml")))
     return {each.name: each for each in found}
-
-
-def script_for(workload: Workload, entry: Entry) -> WorkloadScript | None:
-    """The script that does the work with an entry's framework; None where there is none."""
-    fitting = (each for each in workload.scripts if each.framework in (entry.framework, ANY))
-    return next((each for each in fitting if satisfies(entry.version, each.versions)), None)
 
 
 def switch_problem(script: WorkloadScript, settings: Mapping[str, str], name: str) -> tuple[str, str]:

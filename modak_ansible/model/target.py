@@ -33,10 +33,14 @@ class Processor(Model):
     """A node's processor and what was measured on it."""
 
     architecture: str = "x86_64"
+    model: str = Field(default="", description="model name, as the kernel gives it; empty where nobody says")
     cores: int | None = None
     memory: int | None = Field(default=None, description="bytes of one node")
     peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision, one node")
     memory_bandwidth: float | None = Field(default=None, description="GB/s, one node")
+    features: tuple[str, ...] = Field(
+        default=(), description="what it has besides its architecture's, as archspec names it"
+    )
 
 
 class Accelerator(Model):

@@ -7,7 +7,9 @@ plan; the .md of the same name tells people what it does, where it applies and w
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 
@@ -19,6 +21,14 @@ def optimisations() -> tuple[Optimisation, ...]:
     """Every optimisation, each behind those whose outcome it reads."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    found = {kind.name: kind() for kind in sorted(Optimisation.__subclasses__(), key=lambda kind: kind.name)}
+    kinds = sorted(_kinds(Optimisation), key=lambda kind: kind.name)  # type: ignore[type-abstract]
+    found = {kind.name: kind() for kind in kinds}
     order = TopologicalSorter({name: each.after for name, each in found.items()}).static_order()
     return tuple(found[name] for name in order)
+
+
+def _kinds(parent: type[Optimisation]) -> Iterator[type[Optimisation]]:
+    for kind in parent.__subclasses__():
+        yield from _kinds(kind)
+        if not inspect.isabstract(kind) and kind.__module__.startswith(__name__):
+            yield kind

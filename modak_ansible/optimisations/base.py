@@ -12,6 +12,7 @@ from modak_ansible.model.prediction import Question
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
+from modak_ansible.model.workload import WorkloadScript
 
 Numerics = Literal["same", "reassociation", "any"]
 NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
@@ -63,6 +64,8 @@ class Draft:
         threads: threads of a process; None leaves it to the framework.
         environment: what the job sets for the training.
         staging: where the training reads its data.
+        script: what workload.yaml says of the script that runs; None where it says nothing of it.
+        own: what the script has by itself, by its switches and by the user's arguments.
         settings: what differs from stock, by the names that suites and records use.
         options: options of the script that the plan adds.
         choices: what the runtime is to do in the script's process, by name; see MODAK_CHOICES.
@@ -77,6 +80,8 @@ class Draft:
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     staging: Literal["shared", "node-local"] = "shared"
+    script: WorkloadScript | None = None
+    own: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
@@ -96,25 +101,44 @@ class Draft:
         return self.request.target.container_runtime != "none"
 
     @property
+    def arguments(self) -> tuple[tuple[str, str | bool], ...]:
+        """The user's options of the script, and behind them those of the plan, which replace their namesakes."""
+        given = [each for each in self.request.application.arguments if each[1] is not False]
+        return (*(each for each in given if each[0] not in self.options), *sorted(self.options.items()))
+
+    @property
     def node_cores(self) -> int | None:
         """Cores of a node, by the partition or else by the target."""
         if self.partition and self.partition.cores:
             return self.partition.cores
         return self.request.target.processor.cores
 
+    def is_alike(self, other: Draft) -> bool:
+        """Whether the performance model sees no difference between this draft and another of the same request."""
+        cores = self.cores_per_process
+        return (
+            self.entry == other.entry
+            and (self.threads or cores) == (other.threads or cores)
+            and {**self.own, **self.settings} == {**other.own, **other.settings}
+        )
+
     def question(self) -> Question:
         """What the performance model is asked about this draft."""
         request, entry = self.request, self.entry
         target, resources = request.target, request.resources
+        work = request.application.work
+        if "batch_size" in self.settings:
+            work = work.model_copy(update={"batch_size": int(self.settings["batch_size"])})
         return Question.model_construct(  # all of it comes from models that were checked
-            work=request.application.work,
+            work=work,
             framework=entry.framework if entry else request.application.framework,
             version=entry.version if entry else request.application.version,
             entry=entry.name if entry else "",
             origin=entry.origin if entry else "",
             container=self.in_container,
-            settings=dict(self.settings),
+            settings={**self.own, **self.settings},
             architecture=target.processor.architecture,
+            processor=target.processor.model,
             peak_gflops=target.processor.peak_gflops,
             memory_bandwidth=target.processor.memory_bandwidth,
             node_cores=self.node_cores,

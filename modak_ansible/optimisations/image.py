@@ -7,10 +7,12 @@ from collections.abc import Iterable
 import archspec.cpu
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.catalogue.reader import ANY, fits, satisfies, script_for
 from modak_ansible.errors import nearest
 from modak_ansible.model.refusal import Refusal
+from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
+from modak_ansible.model.workload import WorkloadScript
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
@@ -46,6 +48,9 @@ class Image(Optimisation):
         if draft.request.image is None:
             draft.entry = next(entry for entry in draft.catalogue.entries if entry.name == value)
             draft.environment.update(draft.entry.environment)
+            draft.request = _with_script(draft, draft.entry)
+            draft.script = _script_of(draft, draft.entry)
+            draft.own = _own_settings(draft)
 
     def wish(self, draft: Draft) -> str:
         entry, given = draft.request.optimisation.entry, draft.request.image
@@ -62,7 +67,41 @@ class Image(Optimisation):
 
 
 def _competing(draft: Draft) -> list[Entry]:
-    return draft.catalogue.of_framework(draft.request.application.framework)
+    """The builds among which the choice is: all that the workload has a script for where any framework will do."""
+    application = draft.request.application
+    if application.framework != ANY:
+        return draft.catalogue.of_framework(application.framework)
+    if application.workload is None:
+        raise CannotPlan(
+            "framework", f"any framework needs a workload.yaml beside {application.script}, which names its scripts",
+            "name the framework of the script",
+        )  # fmt: skip
+    frameworks = dict.fromkeys(each.framework for each in application.workload.scripts)
+    found = [entry for framework in frameworks for entry in draft.catalogue.of_framework(framework)]
+    return [entry for entry in found if script_for(application.workload, entry)]
+
+
+def _with_script(draft: Draft, entry: Entry) -> Request:
+    """The request, whose script follows the build where any framework will do."""
+    application = draft.request.application
+    script = script_for(application.workload, entry) if application.workload else None
+    if application.framework != ANY or script is None:
+        return draft.request
+    update = {"framework": entry.framework, "script": script.script}
+    return draft.request.model_copy(update={"application": application.model_copy(update=update)})
+
+
+def _script_of(draft: Draft, entry: Entry) -> WorkloadScript | None:
+    """What workload.yaml says of the script that runs; None where it says nothing of it."""
+    application = draft.request.application
+    scripts = application.workload.scripts if application.workload else ()
+    return next((each for each in scripts if each.script == application.script and fits(each, entry)), None)
+
+
+def _own_settings(draft: Draft) -> dict[str, str]:
+    switches = draft.script.switches if draft.script else {}
+    given = {name.replace("-", "_"): str(value) for name, value in draft.request.application.arguments}
+    return {name: given.get(name, values[0]) for name, values in switches.items()}
 
 
 def _option(entry: Entry, first: Entry, draft: Draft) -> Option:
@@ -79,7 +118,7 @@ def _check_wanted(draft: Draft, wanted: str) -> None:
         hint = nearest(wanted, entries) or "modak catalogue lists its entries"
         raise CannotPlan("optimisation.entry", f"the catalogue has no entry {wanted}", hint)
     entry, framework = entries[wanted], draft.request.application.framework
-    if entry.framework != framework:
+    if entry not in _competing(draft):
         raise CannotPlan(
             "optimisation.entry", f"{wanted} is a build of {entry.framework}, not of {framework}",
             f"framework: {entry.framework}, or another entry",
@@ -97,19 +136,38 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         return f"version {entry.version} is not {request.application.version}"
     if wish.build not in ("any", entry.origin):
         return f"its build is {entry.origin}, and {wish.build} is asked for"
+    if wish.compiler not in ("any", "none", "default", *entry.compilers):
+        return f"it carries no {wish.compiler}"
     return (
-        _why_not_on_processor(entry, request.target.processor.architecture)
+        _why_no_script(entry, draft)
+        or _why_not_on_processor(entry, request.target.processor.architecture, request.target.processor.features)
         or _why_not_accelerated(entry, draft)
         or _why_not_made(entry, draft)
         or why_refused(entry, draft.request.target, draft.refusals)
     )
 
 
-def _why_not_on_processor(entry: Entry, architecture: str) -> str:
+def _why_no_script(entry: Entry, draft: Draft) -> str:
+    """Why the script is not for a build, by what workload.yaml beside it says."""
+    application = draft.request.application
+    if application.workload is None:
+        return ""
+    if application.framework == ANY:
+        script = script_for(application.workload, entry)
+        travels = script and any(file.path == script.script for file in application.files)
+        return "" if travels or script is None else f"its script {script.script} is not among the files that travel"
+    named = [each for each in application.workload.scripts if each.script == application.script]
+    if not named or any(fits(each, entry) for each in named):
+        return ""
+    right = script_for(application.workload, entry)
+    return f"workload.yaml has {right.script if right else 'no script'} for it, not {application.script}"
+
+
+def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:
     if _family(architecture).isdisjoint(entry.architectures):
         return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
     known = archspec.cpu.TARGETS.get(architecture)
-    missing = [each for each in entry.features if known is None or each not in known]
+    missing = [each for each in entry.features if (known is None or each not in known) and each not in has]
     return f"it needs {', '.join(missing)}, which {architecture} has not" if missing else ""
 
 
@@ -185,7 +243,9 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
     if architecture not in archspec.cpu.TARGETS:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
-    about = "version" if all(each.why_not.startswith("version ") for each in refused) else "framework"
+    others = [each.why_not for each in refused if not each.why_not.startswith("version ")]
+    no_compiler = bool(others) and all(reason.startswith("it carries no ") for reason in others)
+    about = "optimisation.compiler" if no_compiler else "framework" if others else "version"
     by_reason: dict[str, list[str]] = {}
     for each in refused:
         by_reason.setdefault(each.why_not, []).append(each.value)

@@ -7,7 +7,7 @@ import platform
 import pwd
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Set
 
 from ..errors import ModakError
 from ..schedulers import SCHEDULERS
@@ -64,6 +64,12 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
 def processor_name() -> str:
     """The processor's model name, as the kernel gives it, or at least its family."""
     return _cpuinfo().get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_flags() -> Set[str]:
+    """What the processor has, by the kernel's names."""
+    information = _cpuinfo()
+    return set((information.get("flags") or information.get("Features") or "").split())
 
 
 def _scheduler_version(scheduler: str) -> str:

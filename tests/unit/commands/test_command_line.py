@@ -95,7 +95,7 @@ def test_a_plan_for_people(blueprint):
     shown = modak("plan", blueprint.path).stdout
     for words in (
         "pytorch-2.13-cpu",
-        "not system: every step",
+        "one for each core that the process is given",
         "Definition of debian-bookworm",
         "#SBATCH --time",
         "train/train.py ->",

@@ -1,0 +1,27 @@
+"""What a plan may know of this very machine, where the target is on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.connection import TESTBED
+from modak_ansible.model.target import Target
+from modak_ansible.target.probe import cpu_flags, processor_name
+
+# Units that kernel and archspec call by the same names, and that decide which number formats are fast.
+_TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")
+
+
+def as_known_here(target: Target, testbed: Path) -> Target:
+    """The target, with this machine's processor where the target is this machine and the blueprint says nothing.
+
+    Args:
+        target: as the blueprint describes it.
+        testbed: the folder of the testbed that the target may be.
+    """
+    is_here = target.local or (target.address == TESTBED and (testbed / "ssh_config").exists())
+    if not is_here or target.processor.model:
+        return target
+    features = target.processor.features or tuple(sorted(set(_TELLING) & cpu_flags()))
+    processor = target.processor.model_copy(update={"model": processor_name(), "features": features})
+    return target.model_copy(update={"processor": processor})

@@ -1,0 +1,132 @@
+"""What optimisations of the script's own code share: how a choice gets there, and what is fixed already.
+
+A script is reached by its own options where workload.yaml beside it names them, by hooks in Keras and in PyTorch's
+settings, or by the line that calls prepare; see docs/prepare.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from packaging.version import Version
+
+from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option
+
+# What the runtime can do without any line, and with the one that calls prepare.
+_HOOKED = {"keras": {"compiler", "precision"}, "pytorch": {"matmul"}}
+_PREPARED = {
+    "pytorch": {
+        "compiler", "memory_format", "precision", "matmul", "input", "workers", "batch_size", "accumulation",
+    },
+}  # fmt: skip
+_OLDEST_PYTHON = (3, 8)  # that the runtime can act in
+
+NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+
+
+def switch_of(draft: Draft, name: str) -> tuple[str, ...]:
+    """The values of the script's own switch, its default first; none where it has no such switch."""
+    return draft.script.switches.get(name, ()) if draft.script else ()
+
+
+def argument_of(draft: Draft, name: str) -> str:
+    """What the user's own arguments say; empty where they leave it open."""
+    found = [value for option, value in draft.request.application.arguments if option.replace("-", "_") == name]
+    return str(found[-1]) if found and found[-1] is not False else ""
+
+
+def framework_of(draft: Draft) -> str:
+    return draft.entry.framework if draft.entry else draft.request.application.framework
+
+
+def is_at_least(draft: Draft, version: str) -> bool:
+    """Whether the build that was chosen has this version of its framework, or a later one."""
+    return draft.entry is not None and Version(draft.entry.version) >= Version(version)
+
+
+def way_to(draft: Draft, name: str) -> str:
+    """How a choice gets to the script: switch, hook or prepare; empty where it does not."""
+    if switch_of(draft, name):
+        return "switch"
+    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+    if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
+        return ""
+    framework = framework_of(draft)
+    if name in _HOOKED.get(framework, ()):
+        return "hook"
+    return "prepare" if draft.request.application.prepares and name in _PREPARED.get(framework, ()) else ""
+
+
+def why_out_of_reach(draft: Draft, name: str) -> str:
+    """Why a choice does not get to the script; empty where it does."""
+    if way_to(draft, name):
+        return ""
+    if draft.entry is None:
+        return "nobody knows what a given image holds"
+    framework = framework_of(draft)
+    if draft.script is not None:
+        return f"{draft.script.script} has no switch for it"
+    base = draft.catalogue.bases.get(draft.entry.base)
+    if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
+        return "nothing can act in a Python so old" if base else "nothing of ours is in a hub's image"
+    return NO_PREPARE if name in _PREPARED.get(framework, ()) else f"nothing acts in a script of {framework}"
+
+
+def send(draft: Draft, name: str, value: str) -> None:
+    """Lets a value that differs from stock get to the script."""
+    draft.settings[name] = value
+    if argument_of(draft, name):
+        return  # the user's own argument stands in the command already
+    if way_to(draft, name) == "switch":
+        draft.options[name.replace("_", "-")] = value
+    else:
+        draft.choices[name] = value
+
+
+class CodeOptimisation(Optimisation):
+    """A matter of the script's own code.
+
+    Attributes:
+        moves: what any value but stock does to results.
+        reasons: what each value does, for people.
+    """
+
+    after: ClassVar[tuple[str, ...]] = ("image",)
+    reaches = "code"
+    moves: ClassVar[Numerics]
+    reasons: ClassVar[dict[str, str]]
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        own = switch_of(draft, self.name)
+        values = own or self.values(draft)
+        if not values:
+            return ()
+        given = argument_of(draft, self.name) if own else ""
+        stock = given or values[0]
+        options = [Option(stock, "the script's own argument" if given else self.reasons.get(stock, ""))]
+        for value in dict.fromkeys((*values, *self.known(draft))):
+            if value != stock:
+                why_not = "the script's own argument stands against it" if given else ""
+                why_not = why_not or self.why_not(draft, value) or why_out_of_reach(draft, self.name)
+                if own and value not in own:
+                    why_not = why_not or f"{draft.request.application.script} has no such value of its switch"
+                options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))
+        return tuple(options)
+
+    def apply(self, draft: Draft, value: str) -> None:
+        values = switch_of(draft, self.name) or self.values(draft)
+        if value != values[0]:
+            send(draft, self.name, value)
+
+    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
+        """Values that a user may ask for anywhere, to be told why not."""
+        return ()
+
+    @abstractmethod
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        """Of a script without a switch of its own: stock, and what the runtime can do; none where nothing is open."""
+
+    def why_not(self, draft: Draft, value: str) -> str:  # noqa: ARG002 - most values need nothing
+        """What a value needs and has not got here; empty when it can be had."""
+        return ""

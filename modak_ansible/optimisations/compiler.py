@@ -1,0 +1,53 @@
+"""What compiles the network or the step."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of
+
+# What each framework's own graph compilers are called; a build has those that its entry names.
+_OF_FRAMEWORK = {
+    "pytorch": ("inductor",),
+    "tensorflow": ("xla",),
+    "keras": ("xla", "inductor"),
+    "mxnet": ("hybridize",),
+}
+_OFF = ("none", "default")
+
+
+class Compiler(CodeOptimisation):
+    name = "compiler"
+    moves = "reassociation"
+    reasons = {
+        "none": "every operation by itself, as the framework does it",
+        "default": "what Keras does by itself",
+        "inductor": "fuses operations and generates C++ for them; the first steps wait for it",
+        "xla": "compiles the whole step; the first one waits for it",
+        "ngraph": "replaces parts of the graph by its own kernels",
+        "hybridize": "turns the network into a graph once",
+        "glow": "compiles a network that was trained and exported",
+    }
+
+    def known(self, draft: Draft) -> tuple[str, ...]:
+        asked = self.wish(draft)
+        return (*_OF_FRAMEWORK.get(framework_of(draft), ()), *((asked,) if asked else ()))
+
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        framework = framework_of(draft)
+        if framework == "jax":
+            return ()  # its scripts say themselves what is compiled
+        carried = draft.entry.compilers if draft.entry else ()
+        return ("default", "none", *carried) if framework == "keras" else ("none", *carried)
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if value in _OFF:
+            return ""
+        if draft.entry is not None and value not in draft.entry.compilers:
+            carriers = [each.name for each in draft.catalogue.entries if value in each.compilers]
+            where = f"; {', '.join(carriers[:2])} has it" if carriers else ""
+            return f"{draft.entry.name} carries no {value}{where}"
+        if value == "glow":
+            return "GLOW compiles what was trained and exported; it does not train"
+        if draft.script is None and value == "ngraph":
+            return "it is switched on in the script's own lines"
+        return ""

@@ -1,0 +1,57 @@
+"""Whether memory comes in pages of 2 MB."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Draft, Optimisation, Option
+from modak_ansible.optimisations.code import framework_of, is_at_least
+
+# glibc of the Debian releases that images begin with; it knows the tunable from 2.35 on.
+_GLIBC = {"bullseye": (2, 31), "bookworm": (2, 36), "trixie": (2, 41)}
+_TUNABLE_SINCE = (2, 35)
+_PYTORCH_SINCE = "2.2"
+
+
+class HugePages(Optimisation):
+    name = "huge_pages"
+    after = ("allocator",)
+    reaches = "environment"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        none = Option("none", "pages as the kernel gives them")
+        reason = f"{_who(draft)} asks the kernel for pages of 2 MB, where its setting is madvise or always"
+        return none, Option("transparent", reason, why_not=_why_not(draft))
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if value != "transparent":
+            return
+        draft.settings[self.name] = value
+        if _by_pytorch(draft):
+            draft.environment["THP_MEM_ALLOC_ENABLE"] = "1"
+        else:
+            draft.environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
+
+
+def _by_pytorch(draft: Draft) -> bool:
+    return framework_of(draft) == "pytorch" and is_at_least(draft, _PYTORCH_SINCE)
+
+
+def _who(draft: Draft) -> str:
+    return "PyTorch" if _by_pytorch(draft) else "glibc's allocator"
+
+
+def _why_not(draft: Draft) -> str:
+    if draft.entry is None:
+        return "nobody knows what a given image holds"
+    if draft.entry.accelerator:
+        return "the accelerator's memory is not the allocator's"
+    if _by_pytorch(draft):
+        return ""
+    if draft.settings.get("allocator"):
+        return f"{draft.settings['allocator']} takes them only from a file system that an administrator mounts"
+    base = draft.catalogue.bases.get(draft.entry.base)
+    if not draft.in_container or base is None:
+        return "nobody knows which glibc is there"
+    version = _GLIBC.get(base.suite)
+    if version is None or version < _TUNABLE_SINCE:
+        return f"glibc can ask for them from 2.35 on, and {base.suite} has {'.'.join(map(str, version or ()))}".rstrip()
+    return ""

@@ -1,0 +1,44 @@
+"""How a step gets its samples."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of
+
+# Samples that are kept have to fit beside the network; a quarter of the node's memory leaves it room.
+_SHARE = 0.25
+
+
+class Input(CodeOptimisation):
+    name = "input"
+    moves = "same"
+    reasons = {
+        "stock": "the script's own way",
+        "memory": "samples are kept in memory, the same to the bit",
+        "loader": "a loader makes every batch of single samples",
+        "stream": "samples are read and decoded as they are needed",
+        "tfdata": "tf.data makes the batches",
+    }
+
+    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
+        return ("stock", "memory")
+
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        return ("stock", "memory") if framework_of(draft) == "pytorch" else ("stock",)
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if value == "stock" and switch_of(draft, self.name):
+            return "the script's own ways have names"
+        if value != "memory":
+            return ""
+        needed, there = _bytes(draft), draft.request.resources.memory or draft.request.target.processor.memory
+        if needed and there and needed > _SHARE * there:
+            return "the samples are more than a quarter of the node's memory"
+        return ""
+
+
+def _bytes(draft: Draft) -> int | None:
+    work = draft.request.application.work
+    if work.samples and work.sample_bytes:
+        return work.samples * work.sample_bytes
+    return draft.request.dataset.size if draft.request.dataset else None

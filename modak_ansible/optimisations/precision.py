@@ -1,0 +1,53 @@
+"""In which number format the network computes."""
+
+from __future__ import annotations
+
+import archspec.cpu
+
+from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+
+# What archspec calls units that multiply in bf16.
+_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
+_SINCE = {"pytorch": "1.10", "tensorflow": "2.4", "keras": "3", "jax": "0.4"}
+
+
+class Precision(CodeOptimisation):
+    name = "precision"
+    moves = "any"
+    reasons = {
+        "fp32": "single precision",
+        "tf32": "products of 10 bits on NVIDIA's tensor cores, sums in single precision",
+        "bf16": "8 bits of mantissa where the network bears it, and half the memory",
+        "fp16": "11 bits of mantissa and a small range, with scaled losses",
+    }
+
+    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
+        return ("fp32", "tf32", "bf16", "fp16")
+
+    def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
+        return ("fp32", "tf32", "bf16", "fp16")
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if value == "fp32":
+            return ""
+        framework = framework_of(draft)
+        if framework not in _SINCE or (draft.entry and not is_at_least(draft, _SINCE[framework])):
+            return f"{framework} {draft.entry.version if draft.entry else ''}".rstrip() + " has only fp32"
+        nvidia = draft.request.resources.accelerators and draft.request.target.accelerator.vendor in ("nvidia", None)
+        if value in ("tf32", "fp16"):
+            return "" if nvidia else "it needs an NVIDIA accelerator"
+        return "" if draft.request.resources.accelerators else _why_no_bf16(draft)
+
+
+def _why_no_bf16(draft: Draft) -> str:
+    processor = draft.request.target.processor
+    known = archspec.cpu.TARGETS.get(processor.architecture)
+    if _BF16 & {*processor.features, *(known.features if known else ())}:
+        return ""
+    if known is None or known.vendor == "generic":
+        return (
+            f"{processor.architecture} does not say whether the processor has bf16; "
+            "name its architecture, such as zen5, or its features"
+        )
+    return f"{processor.architecture} has no bf16, and would imitate it slowly"

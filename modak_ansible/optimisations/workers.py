@@ -1,0 +1,33 @@
+"""How many processes read samples."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Draft, Option
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of, why_out_of_reach
+
+
+class Workers(CodeOptimisation):
+    name = "workers"
+    after = ("image", "input")
+    moves = "same"
+    reasons = {"stock": "as many as the script starts"}
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        if switch_of(draft, self.name):
+            return super().options(draft)
+        wanted, cores = draft.request.optimisation.workers, draft.cores_per_process or 1
+        if framework_of(draft) != "pytorch" and wanted is None:
+            return ()
+        why_not = why_out_of_reach(draft, self.name)
+        if not why_not and draft.settings.get("input") == "memory" and wanted is None:
+            why_not = "kept samples need nobody to read them"
+        # a worker beside a process of one core would only take time from it
+        numbers = {wanted} if wanted is not None else {cores // 2, cores - 1} - {0}
+        options = [
+            Option(str(number), "other processes make the batches while this one trains", "same", why_not)
+            for number in sorted(number for number in numbers if number is not None)
+        ]
+        return (Option("stock", self.reasons["stock"]), *options)
+
+    def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - a number is no word
+        return ("stock",)
