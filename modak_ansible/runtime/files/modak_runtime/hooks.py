@@ -1,0 +1,127 @@
+"""Acts when a framework is imported, and never before: until then it costs a look into a dictionary for each import."""
+
+import os
+import sys
+import time
+
+from modak_runtime.report import Report, parsed
+from modak_runtime.steps import Steps
+
+_state = []  # of this process: its report and its steps
+
+
+def install():
+    """Begins to wait for the frameworks, once a process."""
+    if not _state:
+        report, steps = _begin()
+        _state.append((report, steps))
+        sys.meta_path.insert(0, _Finder(report, steps))
+
+
+def prepared(objects):
+    """The objects as the plan has chosen; as they are where this goes wrong."""
+    install()
+    report, steps = _state[0]
+    report.prepared = True
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return objects
+    try:
+        from modak_runtime import pytorch
+
+        return pytorch.prepare(torch, report, steps, objects)
+    except Exception as error:  # the border: the script trains on as it was written
+        report.mistake("prepare", error)
+        return objects
+
+
+def _begin():
+    report = Report(os.environ.get("MODAK_APPLIED", ""), parsed(os.environ.get("MODAK_CHOICES", "")))
+    steps = Steps(report, int(_number("MODAK_TRIAL_STEPS")), _number("MODAK_TRIAL_SECONDS"))
+    report.watch(steps)
+    return report, steps
+
+
+def _number(name):
+    try:
+        return max(0.0, float(os.environ.get(name) or 0))
+    except ValueError:
+        return 0.0
+
+
+def _torch(module, report, steps):
+    from modak_runtime import pytorch
+
+    pytorch.imported(module, report, steps)
+
+
+def _loader(module, report, steps):
+    from modak_runtime import pytorch
+
+    pytorch.loader_imported(module, steps)
+
+
+def _keras(module, report, steps):
+    from modak_runtime import keras_model
+
+    keras_model.imported(module, report, steps)
+
+
+def _tensorflow(module, report, steps):
+    from modak_runtime import keras_model
+
+    keras_model.tensorflow_imported(module, report)
+
+
+class _Finder:
+    """Finds nothing itself: it has those modules call us that we wait for, when they have been imported."""
+
+    def __init__(self, report, steps):
+        self._report, self._steps = report, steps
+        self._awaited = {
+            "torch": _torch,
+            "torch.utils.data.dataloader": _loader,
+            "tensorflow": _tensorflow,
+            "keras": _keras,
+        }
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self._awaited:
+            return None
+        act = self._awaited.pop(name)
+        spec = self._spec_of_others(name, path, target)
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            self._awaited[name] = act
+            return spec
+        try:
+            self._follow(spec, name, act)
+        except Exception as error:  # the border: an import that nobody follows is still an import
+            self._report.mistake(name, error)
+        return spec
+
+    def _spec_of_others(self, name, path, target):
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                return spec
+        return None
+
+    def _follow(self, spec, name, act):
+        """Puts a function of ours before the loader's own; the loader stays what it is, for whoever asks it."""
+        loader, execute = spec.loader, spec.loader.exec_module
+
+        def exec_module(module):
+            if module.__name__ != name:
+                return execute(module)
+            began = time.perf_counter()
+            execute(module)
+            loader.__dict__.pop("exec_module", None)
+            if "." not in name:
+                self._report.framework(name, getattr(module, "__version__", ""), time.perf_counter() - began)
+            try:
+                act(module, self._report, self._steps)
+            except Exception as error:  # the border: the framework works without us
+                self._report.mistake(name, error)
+
+        loader.exec_module = exec_module

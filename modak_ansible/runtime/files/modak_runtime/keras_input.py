@@ -1,0 +1,65 @@
+"""What fit is given to learn from: a pipeline of tf.data is kept in memory where that changes no sample."""
+
+from modak_runtime.pytorch_store import free_memory
+
+_SHARE = 0.4  # of the memory that is free
+# Those that give the same elements in every epoch, if what they are made of does.
+_STEADY = (
+    "BatchDataset", "ParallelBatchDataset", "PrefetchDataset", "TensorSliceDataset", "TensorDataset", "RangeDataset",
+    "MapDataset", "ParallelMapDataset", "ZipDataset", "TakeDataset", "SkipDataset", "OptionsDataset",
+    "ConcatenateDataset", "CacheDataset", "FilterDataset", "FixedLengthRecordDataset", "TFRecordDataset",
+    "TextLineDataset",
+)  # fmt: skip
+
+
+def size_of(data, batch_size):
+    """Samples of an epoch and of a step, where the data say so."""
+    samples = len(data) if hasattr(data, "shape") and hasattr(data, "__len__") else None
+    return samples, batch_size or (32 if samples is not None else None)  # 32 is Keras's own
+
+
+def kept(tensorflow, report, data):
+    """The data as they are planned: in memory."""
+    if hasattr(data, "shape"):
+        report.applied("input", "keras", "the arrays are in memory already")
+        return data
+    if tensorflow is None or not isinstance(data, tensorflow.data.Dataset):
+        report.refused("input", "fit is given %s, whose samples may differ each time" % type(data).__name__, "keras")
+        return data
+    problem = _unsteady(data) or _too_much(tensorflow, data)
+    if problem:
+        report.refused("input", problem, "keras")
+        return data
+    report.applied("input", "keras")
+    return data.cache().prefetch(tensorflow.data.AUTOTUNE)
+
+
+def _unsteady(data):
+    """Why a pipeline may give other samples in another epoch; empty where it cannot."""
+    name = type(data).__name__.lstrip("_")
+    if name.startswith("ParallelMap") or name.startswith("Map"):
+        name = "MapDataset"
+    if name not in _STEADY and not any(name.startswith(each) for each in _STEADY):
+        return "the pipeline has a %s, which may give other samples in another epoch" % name
+    function = getattr(getattr(data, "_map_func", None), "function", None) or getattr(
+        getattr(data, "_predicate", None), "function", None
+    )
+    graph = getattr(function, "graph", None)
+    drawing = [each.type for each in graph.get_operations() if each.op_def and each.op_def.is_stateful] if graph else []
+    if drawing:
+        return "the pipeline's functions hold %s, which may give another value each time" % drawing[0]
+    return next((problem for problem in map(_unsteady, data._inputs()) if problem), "")
+
+
+def _too_much(tensorflow, data):
+    batches = int(data.cardinality())
+    if batches < 0:
+        return "nobody knows how many samples the pipeline gives"
+    first = next(iter(data.take(1)), None)
+    if first is None:
+        return "the pipeline is empty"
+    needed = batches * sum(each.dtype.size * each.shape.num_elements() for each in tensorflow.nest.flatten(first))
+    free = free_memory()
+    if free is None or needed > _SHARE * free:
+        return "the samples take %d MB, more than %d %% of what is free" % (needed // 10**6, round(100 * _SHARE))
+    return ""

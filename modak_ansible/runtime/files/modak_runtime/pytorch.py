@@ -1,0 +1,133 @@
+"""What acts in PyTorch: a clock at every optimiser, the library of matrix products, and what prepare does.
+
+The module ``torch`` is handed in: it is there when this is imported, and this need not be able to import it.
+"""
+
+import functools
+import os
+import shutil
+import sys
+
+from modak_runtime import pytorch_model
+
+MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
+
+
+def imported(torch, report, steps):
+    """Acts as soon as PyTorch is imported."""
+    _count_steps(torch, steps)
+    if "matmul" in report.planned:
+        _choose_matmul(torch, report)
+
+
+def loader_imported(module, steps):
+    """Notes when a loop over batches begins."""
+    original = module.DataLoader.__iter__
+
+    @functools.wraps(original)
+    def __iter__(self):  # noqa: N807 - it takes the place of DataLoader's own
+        if not steps.count:
+            dataset = self.dataset
+            steps.loop_begins(self.batch_size, len(dataset) if hasattr(dataset, "__len__") else None)
+        return original(self)
+
+    module.DataLoader.__iter__ = __iter__
+
+
+def prepare(torch, report, steps, objects):
+    """The objects as the plan has chosen, in the same order."""
+    from modak_runtime import pytorch_input, pytorch_steps
+
+    models = [each for each in objects if isinstance(each, torch.nn.Module)]
+    loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
+    optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
+    gpu = any(parameter.is_cuda for model in models for parameter in model.parameters())
+    for model in models:
+        pytorch_model.prepare(torch, report, model)
+    for name, prepare_one, many in (
+        ("batch_size", pytorch_steps.set_batch_size, loaders),
+        ("accumulation", pytorch_steps.accumulate, optimizers),
+        ("workers", pytorch_input.set_workers, loaders),
+        ("input", pytorch_input.keep_in_memory, loaders),
+    ):
+        for each in many if name in report.planned else ():
+            _attempt(report, name, prepare_one, torch, report, each)
+    if gpu and ("input" in report.planned or "workers" in report.planned):
+        for loader in loaders:
+            loader.pin_memory = True
+    return objects
+
+
+def _attempt(report, name, act, *arguments):
+    """Lets one choice act; where that goes wrong, the others still do."""
+    try:
+        act(*arguments)
+    except Exception as error:  # the border: the script trains on as it was written
+        report.mistake(name, error)
+        report.withdrawn(name, report.mistakes[-1])
+
+
+def _count_steps(torch, steps):
+    optimizers = sys.modules.get("torch.optim.optimizer")  # torch.optim itself hides it
+    register = getattr(optimizers, "register_optimizer_step_post_hook", None)
+    if register is None:  # before PyTorch 2.0
+        return
+    step, compiling = steps.step, getattr(getattr(torch, "compiler", None), "is_compiling", bool)  # bool() is False
+
+    def step_ended(optimizer, _arguments, _options):
+        if compiling():  # a step that is compiled as a whole must not hold a clock
+            return
+        if not steps.count:
+            groups = optimizer.param_groups
+            steps.parameters = sum(p.numel() for group in groups for p in group["params"] if p.requires_grad)
+            if torch.cuda.is_available() and torch.cuda.is_initialized():
+                steps.synchronise = torch.cuda.synchronize
+        step()
+
+    register(step_ended)
+
+
+def _choose_matmul(torch, report):
+    """Multiplies through oneDNN where that stays in float32, which is faster on processors that are not Intel's.
+
+    The setting is called bf16: where the processor would really compute in it, the results say so, and it is undone.
+    """
+    if report.planned["matmul"] != "onednn":
+        report.refused("matmul", "only onednn is known")
+        return
+    library = getattr(getattr(torch.backends, "mkldnn", None), "matmul", None)
+    if library is None or not hasattr(library, "fp32_precision"):
+        report.refused("matmul", "PyTorch %s cannot choose the library" % torch.__version__)
+        return
+    before = library.fp32_precision
+    library.fp32_precision = "bf16"
+    error = matmul_error(torch)
+    if error > MATMUL_ERROR:
+        library.fp32_precision = before
+        report.refused("matmul", "on this processor it computes in bf16 (relative error %.1e)" % error)
+    else:
+        report.applied("matmul", "import", "relative error %.1e" % error)
+
+
+def matmul_error(torch):
+    """The relative error of a product of matrices in float32, against float64; draws from no stream of the script's.
+
+    One thread computes it: threads that were begun here would not outlive a fork of the script's.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        a, b = (
+            torch.rand(256, 256, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)
+        )
+        exact = a.mm(b)
+        return float((a.float().mm(b.float()).double() - exact).norm() / exact.norm())
+    finally:
+        torch.set_num_threads(threads)
+
+
+def compiler_problem(gpu):
+    """Why inductor cannot work here; empty where it can."""
+    if gpu or shutil.which(os.environ.get("CXX", "g++")):
+        return ""
+    return "it needs a C++ compiler, and there is none here"

@@ -1,0 +1,105 @@
+"""What was planned for this process and what was really applied, in the file that MODAK_APPLIED names."""
+
+import atexit
+import json
+import os
+import resource
+import sys
+
+SCHEMA = "modak.applied/1"
+# Whoever starts the processes of a parallel job numbers them; the first one reports.
+_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+
+
+class Report:
+    """The report of one process.
+
+    Args:
+        path: of the file; empty where nobody asks for one.
+        planned: what the plan chose, by name.
+    """
+
+    def __init__(self, path, planned):
+        self.path, self.planned = path, planned
+        self.frameworks = {}
+        self.mistakes = []
+        self.prepared = False
+        self._found = {}
+        self._steps = None
+        self._process = os.getpid()
+        self._silent = any(os.environ.get(name, "0") != "0" for name in _RANKS)
+
+    def watch(self, steps):
+        """Takes the clock of the steps, and writes when the process ends."""
+        self._steps = steps
+        atexit.register(self.write, finished=True)
+
+    def framework(self, name, version, seconds):
+        """Notes a framework, and how long its import took."""
+        self.frameworks[name] = {"version": str(version), "import_seconds": round(seconds, 4)}
+
+    def applied(self, name, how, note=""):
+        """Notes that a choice acts; what refused it for another object before is forgotten."""
+        self._found[name] = {"applied": self.planned[name], "how": how, "reason": note}
+
+    def refused(self, name, reason, how=""):
+        """Notes why a choice does not act, unless it does for another object."""
+        if name in self.planned and (self._found.get(name) or {}).get("applied") is None:
+            self._found[name] = {"applied": None, "how": how, "reason": reason}
+
+    def withdrawn(self, name, reason, how=""):
+        """Notes why a choice acts no longer."""
+        self._found.pop(name, None)
+        self.refused(name, reason, how)
+
+    def mistake(self, where, error):
+        """Notes an error of our own; what it was to apply is not applied."""
+        self.mistakes.append("%s: %s: %s" % (where, type(error).__name__, error))
+
+    def as_dict(self, finished):
+        unknown = {"applied": None, "how": "", "reason": self._why_not()}
+        choices = {
+            name: dict({"planned": value}, **self._found.get(name, unknown)) for name, value in self.planned.items()
+        }
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "schema": SCHEMA,
+            "finished": finished,
+            "frameworks": self.frameworks,
+            "choices": choices,
+            "steps": self._steps.as_dict() if self._steps else None,
+            "peak_memory_bytes": usage.ru_maxrss * 1024,  # Linux counts in KiB
+            "mistakes": self.mistakes,
+        }
+
+    def write(self, finished=False):
+        """Writes the file as a whole; a helper process without steps leaves that of the training alone."""
+        if not self.path or self._silent or os.getpid() != self._process:
+            return
+        if not self.prepared and not (self._steps and self._steps.count) and os.path.exists(self.path):
+            return
+        part = "%s.%d.part" % (self.path, self._process)
+        try:
+            with open(part, "w") as file:
+                json.dump(self.as_dict(finished), file, indent=1, sort_keys=True)
+                file.write("\n")
+            os.replace(part, self.path)
+        except OSError as error:  # a full disk is no reason to end a training
+            sys.stderr.write("modak: %s cannot be written: %s\n" % (self.path, error.strerror))
+            self.path = ""
+
+    def _why_not(self):
+        if self.mistakes:
+            return self.mistakes[-1]
+        if "keras" in self.frameworks:
+            return "no Keras model was compiled and fitted"
+        if "torch" in self.frameworks and not self.prepared:
+            return "the script calls no prepare"
+        if "torch" in self.frameworks:
+            return "nothing that it acts on was given to prepare"
+        return "the script imported no framework that it acts on"
+
+
+def parsed(choices):
+    """The choices of MODAK_CHOICES: ``compiler=inductor memory_format=channels_last``."""
+    return dict(each.partition("=")[::2] for each in choices.split() if "=" in each)

@@ -1,0 +1,120 @@
+"""Counts and times the steps of a training, in bounded memory and within a microsecond or so a step."""
+
+import os
+import sys
+import threading
+import time
+
+_KEPT = 4096  # intervals; with more, every second one is kept, then every fourth ...
+_FIRST_WRITE, _WRITE = 10.0, 30.0  # seconds between reports of a training that goes on
+
+
+class Steps:
+    """The clock of one process's steps.
+
+    Args:
+        report: is written after the first steps, from time to time, and at the end of a trial.
+        limit: after so many steps the process ends, with success; 0 for a training to its end.
+        seconds: after which a trial ends, however few steps it has made; 0 for as long as it takes.
+    """
+
+    def __init__(self, report, limit=0, seconds=0.0):
+        self.count, self.batch_size, self.samples, self.parameters = 0, None, None, None
+        self.synchronise = None  # waits until an accelerator has done all that it was given
+        self._report, self._limit = report, limit
+        self._began = time.perf_counter() - _age()
+        self._loop = None  # when the loop of the first steps began
+        self._first = self._last = self._next_write = 0.0
+        self._intervals, self._stride = [], 1
+        self._is_trial = bool(limit or seconds)
+        if seconds:
+            timer = threading.Timer(max(0.0, seconds - _age()), self._end_trial)
+            timer.daemon = True
+            timer.start()
+
+    def loop_begins(self, batch_size=None, samples=None):
+        """Takes that a loop over batches begins; the last one before the first step is the training's."""
+        if not self.count:
+            self._loop = time.perf_counter()
+            self.batch_size, self.samples = batch_size, samples
+
+    def step(self, steps=1):
+        """Takes that a step has ended, or several at once."""
+        now = time.perf_counter()
+        self.count = count = self.count + steps
+        if count > steps and not (count // steps) % self._stride:
+            self._intervals.append((now - self._last) / steps)
+        self._last = now
+        if now >= self._next_write or count >= self._limit > 0:
+            self._seldom(now, steps)
+
+    def _seldom(self, now, steps):
+        if self.count == steps:
+            self._first = now
+        self._next_write = now + (_FIRST_WRITE if self.count == steps else _WRITE)
+        if self.count >= self._limit > 0:
+            self._end_trial()
+        self._thin_out()
+        self._report.write()
+
+    def _thin_out(self):
+        while len(self._intervals) > _KEPT:
+            del self._intervals[::2]
+            self._stride *= 2
+
+    def as_dict(self):
+        """The steps in seconds; what is not known is None."""
+        ordered = sorted(self._intervals)
+        many = self.count > 1 and bool(ordered)
+        return {
+            "count": self.count,
+            "first_seconds": _rounded(self._first - self._loop) if self.count and self._loop else None,
+            "to_first_step_seconds": _rounded(self._first - self._began) if self.count else None,
+            "median_seconds": _rounded(_quantile(ordered, 0.5)) if many else None,
+            "p10_seconds": _rounded(_quantile(ordered, 0.1)) if many else None,
+            "p90_seconds": _rounded(_quantile(ordered, 0.9)) if many else None,
+            "all_seconds": _rounded(self._last - self._first) if self.count else None,
+            "total_seconds": _rounded(time.perf_counter() - self._began),
+            "batch_size": self.batch_size,
+            "samples": self.samples,
+            "parameters": self.parameters,
+            "trial": self._is_trial,
+        }
+
+    def _end_trial(self):
+        """Ends the process; nothing of the script's comes after, no evaluation, no checkpoint, no ``finally``."""
+        try:
+            if self.synchronise:
+                self.synchronise()
+                self._last = time.perf_counter()
+            self._report.write(finished=True)
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            _end_children()
+        finally:
+            os._exit(0)
+
+
+def _end_children():
+    """Ends the processes that read samples: those that the script started through multiprocessing."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    for child in multiprocessing.active_children() if multiprocessing else ():
+        child.terminate()
+
+
+def _quantile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _rounded(seconds):
+    return round(seconds, 7)
+
+
+def _age():
+    """Seconds since this process started; 0 where the kernel does not say."""
+    try:
+        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
+            ticks = int(stat.read().rpartition(")")[2].split()[19])
+            return max(0.0, float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return 0.0
