@@ -57,6 +57,7 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
     launching = launching_of(draft)
     environment = {**draft.environment, **dict(launching.environment)}
     return ScriptParts(
+        runtime=request.application.is_training,
         image=image.path,
         python=image.python,
         script=application.script,

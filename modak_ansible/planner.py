@@ -22,6 +22,7 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
+from modak_ansible.runtime import runtime_files
 
 __all__ = ["CannotPlan", "make_plan"]
 
@@ -72,6 +73,7 @@ def make_plan(
         "image": image,
         "dataset": dataset,
         "job": job,
+        "runtime": runtime_files() if request.application.is_training else (),
         "staging": _staging(request, image, dataset),
         "choices": chosen.choices,
         "candidates": chosen.candidates,

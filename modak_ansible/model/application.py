@@ -51,6 +51,11 @@ class Application(Model):
         default=False, description="whether the user's files hold the line that calls modak's prepare"
     )
 
+    @property
+    def is_training(self) -> bool:
+        """Whether a script runs in a framework, and not a program of another kind."""
+        return bool(self.framework and self.script)
+
 
 class Resources(Model):
     """What the job asks for."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from modak_ansible.model.application import Application
+from modak_ansible.model.application import Application, SourceFile
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
@@ -145,6 +145,9 @@ class Plan(Model):
     image: PlannedImage
     dataset: PlannedDataset | None
     job: PlannedJob
+    runtime: tuple[SourceFile, ...] = Field(
+        default=(), description="what acts in the training's process, below the deployment's folder runtime"
+    )
     staging: tuple[Staged, ...]
     choices: tuple[Choice, ...]
     candidates: tuple[Candidate, ...] = Field(

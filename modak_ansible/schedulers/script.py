@@ -70,6 +70,7 @@ class ScriptParts:
     build: Build | None = None
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
+    runtime: bool = False
 
 
 def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
@@ -125,6 +126,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             post=parts.post,
             launch=parts.launch,
             launcher="".join(f"{word} " for word in parts.launch.outside),
+            runtime=parts.runtime,
             limit=job.walltime if job.scheduler.value == "none" else 0,
         )
     )

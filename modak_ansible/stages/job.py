@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError
+from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.base import JobState
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.files import sha256_of
+from modak_ansible.target.staging import CODE, RUNTIME
 
 # What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
 _LINE = 2000
@@ -64,7 +66,7 @@ def run_job(stage: Stage, *, wait: bool = True, quietly: bool = False) -> Outcom
 
 
 def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
-    """The user's files as a tar archive, the same bytes for the same files.
+    """The user's files, and what acts in their process, as a tar archive; the same bytes for the same files.
 
     Raises:
         ModakError: a file is gone, or is not what it was when the plan was made.
@@ -72,15 +74,22 @@ def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
     folder = blueprint_folder / plan["application"]["folder"]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
-        for file in plan["application"]["files"]:
-            path = folder / file["path"]
-            if not path.is_file() or sha256_of(path) != file["sha256"]:
-                raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
-            info = tarfile.TarInfo(file["path"])
-            info.size, info.mode = file["size"], 0o700 if file["executable"] else 0o600
-            with path.open("rb") as content:
-                tar.addfile(info, content)
+        for name, source, files in (
+            (CODE, folder, plan["application"]["files"]),
+            (RUNTIME, FILES, plan.get("runtime", [])),
+        ):
+            for file in files:
+                _add(tar, source / file["path"], f"{name}/{file['path']}", file)
     return buffer.getvalue()
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str, file: dict[str, Any]) -> None:
+    if not path.is_file() or sha256_of(path) != file["sha256"]:
+        raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = file["size"], 0o700 if file["executable"] else 0o600
+    with path.open("rb") as content:
+        tar.addfile(info, content)
 
 
 def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:

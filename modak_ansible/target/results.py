@@ -20,7 +20,8 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
     Returns:
         ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path.
     """
-    found = [deployment / name for name in (*LOGS, "metrics.json", SCRIPT) if (deployment / name).is_file()]
+    names = (*LOGS, "metrics.json", "applied.json", SCRIPT)
+    found = [deployment / name for name in names if (deployment / name).is_file()]
     found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
     return [
         {"path": path.relative_to(deployment).as_posix(), "size": path.stat().st_size, "sha256": sha256_of(path)}

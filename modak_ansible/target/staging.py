@@ -1,4 +1,4 @@
-"""A deployment's folder on the target: its script and the user's files, whole or absent."""
+"""A deployment's folder on the target: its script, the user's files and what acts in their process, whole or absent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .files import Lock, read_text, sha256_of, write_json
 SCRIPT = "job.sh"
 PLAN = "plan.json"
 CODE = "code"
+RUNTIME = "runtime"
 STATE = "state"
 
 
 def is_staged(folder: Path, plan: dict[str, Any]) -> bool:
-    """Whether the script and all of the user's files are there as the plan has them."""
+    """Whether the script and all files are there as the plan has them."""
     return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(folder, plan)
 
 
@@ -29,8 +30,8 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
 
     Args:
         folder: where; what is there is replaced, unless a job has begun in it.
-        plan: with the script, and the digests of the user's files.
-        archive: those files, as a tar archive.
+        plan: with the script, and the digests of the files.
+        archive: those files, as a tar archive with the folders code and runtime.
         lock: held while the folder is put in its place.
 
     Raises:
@@ -39,7 +40,7 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        _unpack(archive, part / CODE)
+        _unpack(archive, part)
         differing = _differing(part, plan)
         if differing:
             raise ModakError(f"{differing[0]} has changed since the plan was made", hint="deploy again")
@@ -62,7 +63,7 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
 
 
 def _unpack(archive: bytes, folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True)
+    (folder / CODE).mkdir(mode=0o700, parents=True)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar.getmembers():
             file = tar.extractfile(member)
@@ -75,10 +76,11 @@ def _unpack(archive: bytes, folder: Path) -> None:
 
 
 def _differing(folder: Path, plan: dict[str, Any]) -> list[str]:
-    """The user's files that are not there as the plan has them."""
+    """The files that are not there as the plan has them."""
     differing = []
-    for file in plan["application"]["files"]:
-        path = folder / CODE / file["path"]
-        if not path.is_file() or sha256_of(path) != file["sha256"]:
-            differing.append(file["path"])
+    for name, files in ((CODE, plan["application"]["files"]), (RUNTIME, plan.get("runtime", ()))):
+        for file in files:
+            path = folder / name / file["path"]
+            if not path.is_file() or sha256_of(path) != file["sha256"]:
+                differing.append(file["path"])
     return differing

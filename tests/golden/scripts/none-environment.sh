@@ -50,7 +50,9 @@ command=(
     PYTHONUNBUFFERED=1
     MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
     MODAK_DATASET="$dataset"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
     "$image/bin/python"
     train.py
 )

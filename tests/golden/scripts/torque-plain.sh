@@ -62,6 +62,8 @@ command=(
     PYTHONUNBUFFERED=1
     MODAK_LAUNCHED="$(date +%s.%N)"
     MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
     /opt/venv/bin/python
     train.py
 )

@@ -27,7 +27,9 @@ def job(scheduler, **changes):
     return PlannedJob(**{**values, **changes})
 
 
-PLAIN = ScriptParts(image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any")
+PLAIN = ScriptParts(
+    image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any", runtime=True
+)
 FULL = ScriptParts(
     image="images/abc.sif", python="/opt/venv/bin/python", script="it's a script.py", container_runtime="singularity",
     container_flags=("--nv",), binds=("/lustre/data:/data:ro",), modules=("singularity/4.1",), dataset="datasets/mnist-1",
@@ -49,7 +51,7 @@ CASES = {
     ),
     "none-environment": (
         job("none"),
-        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1"),
+        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1", runtime=True),
     ),
     "none-given-image": (
         job("none"),

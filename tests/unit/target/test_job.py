@@ -84,7 +84,7 @@ def archive_of(**files):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in files.items():
-            info = tarfile.TarInfo(name)
+            info = tarfile.TarInfo(name if name.startswith("/") else f"code/{name}")
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     return buffer.getvalue()

@@ -21,7 +21,7 @@ def install():
 def prepared(objects):
     """The objects as the plan has chosen; as they are where this goes wrong."""
     install()
-    report, steps = _state[0]
+    report, _ = _state[0]
     report.prepared = True
     torch = sys.modules.get("torch")
     if torch is None:
@@ -29,7 +29,7 @@ def prepared(objects):
     try:
         from modak_runtime import pytorch
 
-        return pytorch.prepare(torch, report, steps, objects)
+        return pytorch.prepare(torch, report, objects)
     except Exception as error:  # the border: the script trains on as it was written
         report.mistake("prepare", error)
         return objects
@@ -55,7 +55,7 @@ def _torch(module, report, steps):
     pytorch.imported(module, report, steps)
 
 
-def _loader(module, report, steps):
+def _loader(module, _report, steps):
     from modak_runtime import pytorch
 
     pytorch.loader_imported(module, steps)
@@ -67,7 +67,7 @@ def _keras(module, report, steps):
     keras_model.imported(module, report, steps)
 
 
-def _tensorflow(module, report, steps):
+def _tensorflow(module, report, _steps):
     from modak_runtime import keras_model
 
     keras_model.tensorflow_imported(module, report)

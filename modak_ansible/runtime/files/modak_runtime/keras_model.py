@@ -61,7 +61,7 @@ class _Hooks:
         hooks = self
 
         @functools.wraps(self._compile)
-        def compile(self, *arguments, **options):  # noqa: A001 - it takes the place of Keras's own
+        def compile(self, *arguments, **options):
             options = hooks._guarded(hooks._compile_options, self, arguments, options) or options
             result = hooks._compile(self, *arguments, **options)
             hooks._guarded(hooks._compiled, self)

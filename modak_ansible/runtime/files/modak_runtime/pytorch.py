@@ -25,7 +25,7 @@ def loader_imported(module, steps):
     original = module.DataLoader.__iter__
 
     @functools.wraps(original)
-    def __iter__(self):  # noqa: N807 - it takes the place of DataLoader's own
+    def __iter__(self):
         if not steps.count:
             dataset = self.dataset
             steps.loop_begins(self.batch_size, len(dataset) if hasattr(dataset, "__len__") else None)
@@ -34,7 +34,7 @@ def loader_imported(module, steps):
     module.DataLoader.__iter__ = __iter__
 
 
-def prepare(torch, report, steps, objects):
+def prepare(torch, report, objects):
     """The objects as the plan has chosen, in the same order."""
     from modak_runtime import pytorch_input, pytorch_steps
 

@@ -5,7 +5,9 @@ another one, as a bound method, so that copies and pickles of the model hold the
 """
 
 import functools
+import importlib
 import types
+from contextlib import suppress
 
 FORMATS = {"bf16": "bfloat16"}
 
@@ -61,6 +63,7 @@ def _replace_forward(torch, model, *, is_last, dtype):
     original = model.forward
     inner = getattr(original, "__func__", None)
     if inner is None:  # a plain function that the script put there itself
+
         def inner(_self, *arguments, **options):
             return original(*arguments, **options)
 
@@ -117,7 +120,7 @@ def _compile(torch, report, model):
         return
     report.refused("compiler", "the model was never called", "prepare")
     model.compile()
-    compiled, failures, is_noted = model._compiled_call_impl, _failures(torch), []
+    compiled, failures, is_noted = model._compiled_call_impl, _failures(), []
 
     def called(*arguments, **options):
         try:
@@ -134,15 +137,11 @@ def _compile(torch, report, model):
     model._compiled_call_impl = called
 
 
-def _failures(torch):
+def _failures():
     """What a compiler raises that fails; the script's own errors come again when its model runs as it was written."""
-    import importlib
-
     found = [importlib.import_module("torch._dynamo.exc").TorchDynamoException]
-    try:
+    with suppress(ImportError, AttributeError):  # before PyTorch 2.6 it is dynamo's BackendCompilerFailed
         found.append(importlib.import_module("torch._inductor.exc").InductorError)
-    except (ImportError, AttributeError):
-        pass  # before PyTorch 2.6 it is dynamo's BackendCompilerFailed
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ def accumulate(torch, report, optimizer):
                         parameter.grad.div_(passes)
         return step()
 
-    def accumulated_zero_grad(self, *arguments, **options):
+    def accumulated_zero_grad(_self, *arguments, **options):
         if taken[0] % passes == 0:
             zero_grad(*arguments, **options)
 

@@ -164,7 +164,8 @@ def random_states(torch):
     numpy = sys.modules.get("numpy")
     numbers = numpy.random.get_state() if numpy else None
     words = (numbers[1].tobytes(),) + tuple(numbers[2:]) if numbers else None
-    return torch.get_rng_state().numpy().tobytes() if numpy else torch.get_rng_state().tolist(), words, random.getstate()
+    of_torch = torch.get_rng_state()
+    return of_torch.numpy().tobytes() if numpy else of_torch.tolist(), words, random.getstate()
 
 
 def _keep_states(torch):

@@ -1,9 +1,7 @@
 """What was planned for this process and what was really applied, in the file that MODAK_APPLIED names."""
 
 import atexit
-import json
 import os
-import resource
 import sys
 
 SCHEMA = "modak.applied/1"
@@ -61,6 +59,8 @@ class Report:
         choices = {
             name: dict({"planned": value}, **self._found.get(name, unknown)) for name, value in self.planned.items()
         }
+        import resource
+
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "schema": SCHEMA,
@@ -78,6 +78,8 @@ class Report:
             return
         if not self.prepared and not (self._steps and self._steps.count) and os.path.exists(self.path):
             return
+        import json  # a process that writes nothing need not wait for it
+
         part = "%s.%d.part" % (self.path, self._process)
         try:
             with open(part, "w") as file:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 import time
 
 _KEPT = 4096  # intervals; with more, every second one is kept, then every fourth ...
@@ -28,6 +27,8 @@ class Steps:
         self._intervals, self._stride = [], 1
         self._is_trial = bool(limit or seconds)
         if seconds:
+            import threading
+
             timer = threading.Timer(max(0.0, seconds - _age()), self._end_trial)
             timer.daemon = True
             timer.start()

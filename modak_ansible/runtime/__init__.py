@@ -1,0 +1,28 @@
+"""What acts in a training's process: the files that travel with every job, and the stub that images carry.
+
+Nothing of it runs where plans are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from modak_ansible.model.application import SourceFile
+
+FILES = Path(__file__).resolve().parent / "files"
+STUB = Path(__file__).resolve().parent / "stub" / "modak_runtime.py"
+
+
+@cache
+def runtime_files() -> tuple[SourceFile, ...]:
+    """The files, by their paths below FILES; a plan names them by their digests."""
+    return tuple(
+        SourceFile(
+            path=path.relative_to(FILES).as_posix(),
+            size=path.stat().st_size,
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in sorted(FILES.rglob("*.py"))
+    )
