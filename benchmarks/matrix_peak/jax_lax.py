@@ -5,6 +5,7 @@ from __future__ import annotations
 import machine  # noqa: F401  isort: skip - first: its import ends what counts as the launch
 import os
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ def product(work: shapes.Product, dtype: jnp.dtype) -> Callable[[], object]:
     return lambda: multiply(first, second).block_until_ready()
 
 
-def convolution(work: shapes.Convolution, dtype: jnp.dtype, memory_format: str, direction: str) -> Callable[[], object]:
+def convolution(work: shapes.Convolution, direction: str, dtype: jnp.dtype, memory_format: str) -> Callable[[], object]:
     """Returns what convolves a batch of random images, and for training also computes the gradients."""
     letters = FORMATS[memory_format]
     sizes = {"N": work.batch, "C": work.inputs, "H": work.size, "W": work.size}
@@ -67,17 +68,13 @@ def main() -> None:
     device = jax.default_backend()
     measures = Measures("matrix_peak", arguments, [("jax", jax.__version__)])
     for precision in shapes.chosen(arguments.precision, TYPES):
+        common = (measures, arguments.samples, device != "cpu")
         about = {"precision": precision, "device": device, "threads": arguments.threads}
-        for work in shapes.products(device != "cpu"):
-            rates = shapes.rates(product(work, TYPES[precision]), work.gflop, arguments.samples)
-            shapes.add(measures, "sgemm", work, rates, matmul="default", **about)
+        dtype = TYPES[precision]
+        shapes.measure_products(*common, partial(product, dtype=dtype), matmul="default", **about)
         for memory_format in shapes.chosen(arguments.memory_format, FORMATS):
-            about["memory_format"] = memory_format
-            for direction in ("forward", "training"):
-                for work in shapes.convolutions(device != "cpu"):
-                    compute = convolution(work, TYPES[precision], memory_format, direction)
-                    rates = shapes.rates(compute, work.gflop(direction), arguments.samples)
-                    shapes.add(measures, "convolution", work, rates, direction=direction, **about)
+            compute = partial(convolution, dtype=dtype, memory_format=memory_format)
+            shapes.measure_convolutions(*common, compute, memory_format=memory_format, **about)
     measures.finish()
 
 

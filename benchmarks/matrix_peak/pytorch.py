@@ -55,7 +55,7 @@ def product(work: shapes.Product, dtype: torch.dtype, device: str) -> Callable[[
 
 
 def convolution(
-    work: shapes.Convolution, dtype: torch.dtype, memory_format: torch.memory_format, direction: str, device: str
+    work: shapes.Convolution, direction: str, dtype: torch.dtype, memory_format: torch.memory_format, device: str
 ) -> Callable[[], object]:
     """Returns what convolves a batch of random images, and for training also computes the gradients."""
     images = torch.randn(work.batch, work.inputs, work.size, work.size, device=device).to(dtype)
@@ -86,22 +86,24 @@ def measure_products(measures: Measures, arguments: argparse.Namespace, precisio
         set_up(precision, matmul)
         about = {"precision": precision, "matmul": matmul, "device": device, "threads": arguments.threads}
         about["relative_error"] = float(f"{relative_error(TYPES[precision], device):.3g}")
-        for work in shapes.products(device != "cpu"):
-            compute = synchronised(product(work, TYPES[precision], device), device)
-            shapes.add(measures, "sgemm", work, shapes.rates(compute, work.gflop, arguments.samples), **about)
+
+        def compute(work: shapes.Product) -> Callable[[], object]:
+            return synchronised(product(work, TYPES[precision], device), device)
+
+        shapes.measure_products(measures, arguments.samples, device != "cpu", compute, **about)
 
 
 def measure_convolutions(measures: Measures, arguments: argparse.Namespace, precision: str, device: str) -> None:
     """Measures all convolutions in each memory format, forward alone and with the gradients."""
     set_up(precision)
     for memory_format in shapes.chosen(arguments.memory_format, FORMATS):
-        for direction in ("forward", "training"):
-            about = {"memory_format": memory_format, "direction": direction, "precision": precision}
-            about |= {"device": device, "threads": arguments.threads}
-            for work in shapes.convolutions(device != "cpu"):
-                compute = convolution(work, TYPES[precision], FORMATS[memory_format], direction, device)
-                rates = shapes.rates(synchronised(compute, device), work.gflop(direction), arguments.samples)
-                shapes.add(measures, "convolution", work, rates, **about)
+        about = {"memory_format": memory_format, "precision": precision, "device": device, "threads": arguments.threads}
+        form = FORMATS[memory_format]
+
+        def compute(work: shapes.Convolution, direction: str, form: torch.memory_format = form) -> Callable[[], object]:
+            return synchronised(convolution(work, direction, TYPES[precision], form, device), device)
+
+        shapes.measure_convolutions(measures, arguments.samples, device != "cpu", compute, **about)
 
 
 def main() -> None:

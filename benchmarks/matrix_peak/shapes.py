@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import machine
 from arguments import give_up
@@ -16,6 +17,7 @@ from measures import Measures, timed
 SAMPLE_SECONDS = 0.08  # of computing in a sample, so that the clock does not matter
 REPEATS = 1000  # at most, for shapes that take no time
 KERNEL = 3
+DIRECTIONS = ("forward", "training")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,35 @@ def chosen(asked: str, known: Iterable[str]) -> list[str]:
     return known if asked == "all" else [asked]
 
 
-def add(measures: Measures, name: str, work: Product | Convolution, samples: list[float], **about: str | float) -> None:
-    """Writes one measure."""
-    measures.add(name, samples, shape=str(work), **about)
+def measure_products(
+    measures: Measures,
+    samples: int,
+    accelerator: bool,
+    product: Callable[[Product], Callable[[], object]],
+    **about: Any,
+) -> None:
+    """Measures all products.
+
+    Args:
+        measures: takes them.
+        samples: of each.
+        accelerator: whether they are computed on one.
+        product: returns what computes a product.
+        about: what tells them from others, such as the precision.
+    """
+    for work in products(accelerator):
+        measures.add("sgemm", rates(product(work), work.gflop, samples), shape=str(work), **about)
+
+
+def measure_convolutions(
+    measures: Measures,
+    samples: int,
+    accelerator: bool,
+    convolution: Callable[[Convolution, str], Callable[[], object]],
+    **about: Any,
+) -> None:
+    """Measures all convolutions, forward alone and with the gradients; arguments as of measure_products."""
+    for direction in DIRECTIONS:
+        for work in convolutions(accelerator):
+            speed = rates(convolution(work, direction), work.gflop(direction), samples)
+            measures.add("convolution", speed, shape=str(work), direction=direction, **about)

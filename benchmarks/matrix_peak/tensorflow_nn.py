@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import machine  # noqa: F401  isort: skip - first: its import ends what counts as the launch
 from collections.abc import Callable
+from functools import partial
 
 import shapes
 import tensorflow as tf
@@ -30,7 +31,7 @@ def product(work: shapes.Product, dtype: tf.DType) -> Callable[[], object]:
     return compute
 
 
-def convolution(work: shapes.Convolution, dtype: tf.DType, direction: str) -> Callable[[], object]:
+def convolution(work: shapes.Convolution, direction: str, dtype: tf.DType) -> Callable[[], object]:
     """Returns what convolves a batch of random images, and for training also computes the gradients."""
     images = random(work.batch, work.size, work.size, work.inputs, dtype=dtype)
     weights = random(shapes.KERNEL, shapes.KERNEL, work.inputs, work.outputs, dtype=dtype)
@@ -61,16 +62,11 @@ def main() -> None:
     device = "cuda" if tf.config.list_physical_devices("GPU") else "cpu"
     measures = Measures("matrix_peak", arguments, [("tensorflow", tf.__version__)])
     for precision in shapes.chosen(arguments.precision, TYPES):
+        common = (measures, arguments.samples, device != "cpu")
         about = {"precision": precision, "device": device, "threads": arguments.threads}
-        for work in shapes.products(device != "cpu"):
-            rates = shapes.rates(product(work, TYPES[precision]), work.gflop, arguments.samples)
-            shapes.add(measures, "sgemm", work, rates, matmul="default", **about)
-        for direction in ("forward", "training"):
-            for work in shapes.convolutions(device != "cpu"):
-                compute = convolution(work, TYPES[precision], direction)
-                rates = shapes.rates(compute, work.gflop(direction), arguments.samples)
-                lying = {"direction": direction, "memory_format": "channels_last"}
-                shapes.add(measures, "convolution", work, rates, **lying, **about)
+        dtype = TYPES[precision]
+        shapes.measure_products(*common, partial(product, dtype=dtype), matmul="default", **about)
+        shapes.measure_convolutions(*common, partial(convolution, dtype=dtype), memory_format="channels_last", **about)
     measures.finish()
 
 

@@ -9,9 +9,7 @@ import importlib
 import common
 import keras
 import keras_model
-import numpy as np
 from arguments import give_up, refuse
-from dataset import batches
 from recorder import Recorder
 
 SWITCHES = {
@@ -49,8 +47,6 @@ def main():
 
     with recorder.timed("load_data"):
         data = common.load_data(arguments)
-        images, labels = data.train_images[..., None], data.train_labels
-        test_images, test_labels = data.test_images[..., None], data.test_labels
 
     model = keras_model.network(keras, arguments.dropout)
     keras_model.set_weights(model, arguments.seed)
@@ -61,15 +57,7 @@ def main():
     if arguments.check_gradients:
         print("the gradients are not compared: Keras gives none that is the same on every backend")
     common.begin(recorder, data, keras_model.parameters(model))
-    for epoch in range(arguments.epochs):
-        recorder.epoch_begins()
-        steps = batches(len(images), arguments.batch_size, arguments.seed, epoch)
-        order = np.concatenate(steps)
-        callback = keras_model.steps_callback(keras, recorder, steps)
-        size = arguments.batch_size
-        model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=[callback], verbose=0)
-        recorder.evaluation_begins()
-        recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
+    keras_model.train(keras, model, recorder, arguments, data)
 
 
 if __name__ == "__main__":

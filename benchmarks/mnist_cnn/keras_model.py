@@ -4,6 +4,7 @@ from __future__ import absolute_import, division, print_function
 
 import common
 import numpy as np
+from dataset import batches
 
 
 def network(keras, dropout):
@@ -40,6 +41,34 @@ def compile_model(keras, model, arguments, **options):
 def parameters(model):
     """Returns the number of trainable parameters."""
     return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+
+
+def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=True):
+    """Trains and evaluates as many epochs as the command line asks.
+
+    Args:
+        keras: the module.
+        model: a compiled one.
+        recorder: a Recorder that knows of the data.
+        arguments: the command line's.
+        data: a common.Data.
+        fit_epoch: trains one epoch, given the numbers of the images of each step; without it fit does, in memory.
+        running_mean: see steps_callback.
+    """
+    images, labels = data.train_images[..., None], data.train_labels
+    test_images, test_labels = data.test_images[..., None], data.test_labels
+
+    def fit(steps):
+        order = np.concatenate(steps)  # a shuffled one already, the same for every framework
+        callbacks = [steps_callback(keras, recorder, steps, running_mean)]
+        size = arguments.batch_size
+        model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=callbacks, verbose=0)
+
+    for epoch in range(arguments.epochs):
+        recorder.epoch_begins()
+        (fit_epoch or fit)(batches(len(images), arguments.batch_size, arguments.seed, epoch))
+        recorder.evaluation_begins()
+        recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
 
 
 def steps_callback(keras, recorder, batches, running_mean=True):

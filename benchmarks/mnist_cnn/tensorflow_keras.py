@@ -15,7 +15,6 @@ import numpy as np
 import reference
 import tensorflow as tf
 from arguments import refuse
-from dataset import batches
 from recorder import Recorder
 
 SWITCHES = {
@@ -42,19 +41,6 @@ def configure(arguments):
     return gpu
 
 
-def fit_epoch(model, recorder, arguments, data, steps):
-    """Trains one epoch by Keras's own loop."""
-    images, labels = data.train_images[..., None], data.train_labels
-    order = np.concatenate(steps)
-    callbacks = [keras_model.steps_callback(keras, recorder, steps)]
-    if arguments.input == "tfdata":
-        model.fit(pipeline(images, labels, order, arguments.batch_size), callbacks=callbacks, verbose=0)
-    else:
-        # The order is a shuffled one already, the same for every framework.
-        size = arguments.batch_size
-        model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=callbacks, verbose=0)
-
-
 def pipeline(images, labels, order, batch_size):
     """Returns the steps of an epoch as a tf.data pipeline, which makes each image from its bytes."""
     pixels, labels = tf.constant(np.rint(images * 255).astype(np.uint8)), tf.constant(labels)
@@ -64,6 +50,28 @@ def pipeline(images, labels, order, batch_size):
 
     numbers = tf.data.Dataset.from_tensor_slices(order)
     return numbers.map(example, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def own_epoch(model, recorder, arguments, data):
+    """Returns what trains one epoch where the switches want another way than fit in memory; None where they do not."""
+    if arguments.step_loop == "whole":
+        step = own_step(model, data, arguments.compiler)
+
+        def run_steps(steps):
+            for numbers in steps:
+                recorder.step_ends(step(tf.constant(numbers)), len(numbers))
+
+        return run_steps
+    if arguments.input == "tfdata":
+        images, labels = data.train_images[..., None], data.train_labels
+
+        def fit_pipeline(steps):
+            callbacks = [keras_model.steps_callback(keras, recorder, steps)]
+            order = np.concatenate(steps)
+            model.fit(pipeline(images, labels, order, arguments.batch_size), callbacks=callbacks, verbose=0)
+
+        return fit_pipeline
+    return None
 
 
 def own_step(model, data, compiler):
@@ -105,26 +113,14 @@ def main():
 
     with recorder.timed("load_data"):
         data = common.load_data(arguments)
-        test_images, test_labels = data.test_images[..., None], data.test_labels
 
     model = keras_model.network(keras, arguments.dropout)
     keras_model.set_weights(model, arguments.seed)
     keras_model.compile_model(keras, model, arguments, jit_compile=arguments.compiler == "xla")
-    step = own_step(model, data, arguments.compiler) if whole else None
-
     if arguments.check_gradients:
         reference.check(arguments, data, recorder, lambda images, labels: gradients(model, images, labels))
     common.begin(recorder, data, keras_model.parameters(model))
-    for epoch in range(arguments.epochs):
-        recorder.epoch_begins()
-        steps = batches(len(data.train_images), arguments.batch_size, arguments.seed, epoch)
-        if step:
-            for numbers in steps:
-                recorder.step_ends(step(tf.constant(numbers)), len(numbers))
-        else:
-            fit_epoch(model, recorder, arguments, data, steps)
-        recorder.evaluation_begins()
-        recorder.epoch_ends(*model.evaluate(test_images, test_labels, batch_size=common.EVALUATION_BATCH, verbose=0))
+    keras_model.train(keras, model, recorder, arguments, data, own_epoch(model, recorder, arguments, data))
 
 
 if __name__ == "__main__":

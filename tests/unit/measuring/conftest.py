@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from example_suite import GROUP
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Catalogue, load_catalogue
@@ -21,18 +22,7 @@ SCRIPTS = [
     {"framework": "pytorch", "script": "pytorch.py", "switches": {"memory_format": ["contiguous", "channels_last"]}},
     {"framework": "tensorflow", "versions": ">=2.16", "script": "tensorflow_keras.py"},
 ]
-SUITE = """\
-name: example
-title: An example
-rounds: 2
-groups:
-  - name: pytorch
-    title: Two settings
-    workload: mnist_cnn
-    matrix:
-      - entries: [ pytorch-2.13-cpu ]
-        settings: [ {}, { memory_format: channels_last } ]
-"""
+SUITE = "name: example\ntitle: An example\nrounds: 2\ngroups:\n" + GROUP
 
 
 @pytest.fixture(scope="session")

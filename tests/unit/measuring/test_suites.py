@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from example_suite import GROUP
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -11,14 +12,6 @@ from modak_ansible.errors import InvalidBlueprint, UsageError
 from modak_ansible.measuring.suites import find_suite, known_here, read_suite
 from modak_ansible.measuring.variants import blocks_of
 
-GROUP = """\
-  - name: pytorch
-    title: Two settings
-    workload: mnist_cnn
-    matrix:
-      - entries: [ pytorch-2.13-cpu ]
-        settings: [ {}, { memory_format: channels_last } ]
-"""
 HEAD = "name: example\ntitle: An example\ngroups:\n"
 MIXED = """\
 name: mixed
