@@ -74,6 +74,14 @@ class InvalidBlueprint(ModakError):
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
 
+class CannotPlan(ModakError):
+    """A request that no plan fits; ``about`` names the part of the request, such as ``resources.nodes``."""
+
+    def __init__(self, about: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.about = about
+
+
 class TargetUnreachable(ModakError):
     """The target refuses, does not answer, or is not the host that it was."""
 

@@ -9,6 +9,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.ranks import cores_of
+from modak_ansible.rules import effects_of
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
@@ -55,15 +56,16 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
     application = request.application
     scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
     launching = launching_of(draft)
-    environment = {**draft.environment, **dict(launching.environment)}
+    effects = effects_of(request)
+    environment = {**draft.environment, **dict(launching.environment), **dict(effects.environment)}
     return ScriptParts(
         runtime=request.application.is_training,
         image=image.path,
         python=image.python,
         script=application.script,
         container_runtime=target.container_runtime if draft.in_container else None,
-        container_flags=_container_flags(request),
-        binds=target.site.binds,
+        container_flags=draft.container_flags,
+        binds=draft.binds,
         modules=target.site.modules,
         dataset=dataset.path if dataset else None,
         staging_path=scratch,
@@ -74,19 +76,14 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
         command=application.command,
         words=application.words,
         build=application.build,
-        pre=_joined(application.pre_execution),
-        post=_joined(application.post_execution),
+        pre=(*effects.pre, *_joined(application.pre_execution)),
+        post=(*_joined(application.post_execution), *effects.post),
     )
 
 
 def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines as one text, so that a loop may span several of them."""
     return ("\n".join(lines),) if lines else ()
-
-
-def _container_flags(request: Request) -> tuple[str, ...]:
-    flags = {"nvidia": ("--nv",), "amd": ("--rocm",)}
-    return flags.get(request.target.accelerator.vendor or "", ()) if request.resources.accelerators else ()
 
 
 def _gpu_request(request: Request) -> str:

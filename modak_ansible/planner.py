@@ -23,6 +23,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 from modak_ansible.runtime import runtime_files
+from modak_ansible.rules import enforced
 
 __all__ = ["CannotPlan", "make_plan"]
 
@@ -52,7 +53,7 @@ def make_plan(
     catalogue = catalogue or load_catalogue()
     for problem in resource_problems(request):
         raise problem
-    request = settled(request)
+    request = enforced(settled(request))
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
     request = _with_samples(request, catalogue)

@@ -11,6 +11,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.ranks import cores_of
+from modak_ansible.rules import enforced
 
 
 def choose_partition(request: Request) -> Partition | None:
@@ -45,7 +46,7 @@ def cores_per_process(request: Request, partition: Partition | None) -> int | No
 def resource_problems(request: Request) -> Iterator[CannotPlan]:
     """Everything that the job asks for and the target has not got; what is not known is not checked."""
     try:
-        request = settled(request)
+        request = enforced(settled(request))
         partition = choose_partition(request)
     except CannotPlan as error:
         yield error

@@ -8,6 +8,7 @@ from typing import Any
 
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.rule_reader import read_rules
 from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.model.quantities import parse_size, parse_walltime
@@ -160,6 +161,9 @@ class _TargetReader:
     def _site(self) -> Site:
         values: dict[str, Any] = {}
         for key, item in self._node.capabilities.get("site", {}).items():
+            if key == "rules":
+                values[key] = read_rules(item, self._mistakes)
+                continue
             items = item.elements if item.is_list else [item]
             good = [each for each in items if self._check(each, _SITE_RULES[key])]
             texts = [str(each.value) for each in good if each.value]

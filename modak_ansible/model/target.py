@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.rule import Rule
 
 
 class Scheduler(StrEnum):
@@ -74,6 +75,7 @@ class Site(Model):
     pip_index_url: str | None = None
     pip_extra_index_urls: tuple[str, ...] = ()
     pip_find_links: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 class Target(Model):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
 from modak_ansible.model.prediction import Question
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
@@ -17,14 +17,6 @@ from modak_ansible.model.workload import WorkloadScript
 Numerics = Literal["same", "reassociation", "any"]
 NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
 Reaches = Literal["image", "environment", "job", "code"]
-
-
-class CannotPlan(ModakError):
-    """A request that no plan fits; ``about`` names the part of the request, such as ``resources.nodes``."""
-
-    def __init__(self, about: str, message: str, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.about = about
 
 
 @dataclass(frozen=True)
@@ -68,6 +60,8 @@ class Draft:
         own: what the script has by itself, by its switches and by the user's arguments.
         settings: what differs from stock, by the names that suites and records use.
         options: options of the script that the plan adds.
+        container_flags: options of the container beside its binds.
+        binds: what of the target the container sees besides the workspace.
         choices: what the runtime is to do in the script's process, by name; see MODAK_CHOICES.
     """
 
@@ -85,6 +79,8 @@ class Draft:
     settings: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
+    container_flags: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
 
     def copy(self) -> Draft:
         """One that can be changed without changing this one."""

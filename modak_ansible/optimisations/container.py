@@ -1,0 +1,64 @@
+"""What of the machine a container sees: its accelerators, and the site's folders."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.rules import effects_of
+
+_FLAGS = {"nvidia": "--nv", "amd": "--rocm"}
+
+
+class Container(Optimisation):
+    name = "container"
+    after = ("image",)
+    reaches = "job"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        if not draft.in_container:
+            return ()
+        plain = Option("plain", "the workspace is bound, and nothing else is needed")
+        flags, _ = _flags(draft)
+        return plain, *(Option(each) for each in [self._value(draft)] if each != plain.value), *_without(draft, flags)
+
+    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - accelerators and binds are asked for elsewhere
+        return ""
+
+    def default(self, draft: Draft) -> Default | None:
+        _, reasons = _flags(draft)
+        binds = draft.request.target.site.binds
+        if binds:
+            reasons.append(f"the site has {', '.join(binds)} bound")
+        return Default(self._value(draft), "; ".join(reasons) or "the workspace is bound, and nothing else is needed")
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if value != "plain":
+            draft.container_flags = tuple(_flags(draft)[0])
+            draft.binds = draft.request.target.site.binds
+
+    @staticmethod
+    def _value(draft: Draft) -> str:
+        binds = [f"--bind {each}" for each in draft.request.target.site.binds]
+        return " ".join([*_flags(draft)[0], *binds]) or "plain"
+
+
+def _flags(draft: Draft) -> tuple[list[str], list[str]]:
+    """Options of the container, and why each is there."""
+    request = draft.request
+    own = _FLAGS.get(request.target.accelerator.vendor or "", "") if request.resources.accelerators else ""
+    asked = f"{own} lets the container reach the {request.target.accelerator.vendor} accelerators that the job asks for"
+    ruled = [each for each in effects_of(request).container_flags if each != own]
+    reasons = [*([asked] if own else []), *(f"{each} is the site's rule" for each in ruled)]
+    return [*([own] if own else []), *ruled], reasons
+
+
+def _without(draft: Draft, flags: list[str]) -> list[Option]:
+    """Flags for accelerators that this job does not take, and why not."""
+    vendor, asked = draft.request.target.accelerator.vendor, draft.request.resources.accelerators
+    found = []
+    for name, flag in _FLAGS.items():
+        if flag in flags:
+            continue
+        reason = "the job asks for no accelerator" if not asked else f"the accelerators are {vendor or 'not described'}"
+        if vendor == name or asked:
+            found.append(Option(flag, why_not=reason))
+    return found

@@ -1,0 +1,42 @@
+"""The enforcer's part of a plan: which of the site's rules apply to the job, and why."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.rules import outcomes_of
+
+
+class SiteRules(Optimisation):
+    name = "site_rules"
+    reaches = "job"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        outcomes = outcomes_of(draft.request)
+        if not outcomes:
+            return ()
+        taken = [Option(*self._applied(draft))] if any(each.applies for each in outcomes) else []
+        why_not = "they are the site's, and not left to choice" if taken else ""
+        others = [Option(each.rule.name, why_not=each.reason) for each in outcomes if not each.applies]
+        return Option("none", "no rule of the site's is for this job", why_not=why_not), *taken, *others
+
+    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - nobody is asked
+        return ""
+
+    def default(self, draft: Draft) -> Default | None:
+        value, reason = self._applied(draft)
+        return Default(value, reason) if value else Default("none", "no rule of the site's is for this job")
+
+    def evidence(self, draft: Draft) -> str:
+        return f"rules of the site of {draft.request.target.name}"
+
+    def apply(self, draft: Draft, value: str) -> None:
+        """The planner has applied them to the request already: what a site demands is no matter of choice."""
+
+    @staticmethod
+    def _applied(draft: Draft) -> tuple[str, str]:
+        """The names of the rules that apply, and for each why."""
+        applied = [each for each in outcomes_of(draft.request) if each.applies]
+        names = ", ".join(each.rule.name for each in applied)
+        if len(applied) == 1:
+            return names, applied[0].reason
+        return names, "; ".join(f"{each.rule.name}: {each.reason}" for each in applied)

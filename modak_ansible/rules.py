@@ -1,0 +1,200 @@
+"""The enforcer: which of a site's rules apply to a job, why, and what they make of it. Pure."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.request import Request
+from modak_ansible.model.rule import Conditions, Effects, Rule
+
+_COMPARISON = re.compile(r"(>=|<=|>|<|=)?\s*(\d{1,9})", re.ASCII)
+_OPERATORS = {
+    "": operator.eq, "=": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a rule applies, and why."""
+
+    rule: Rule
+    applies: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules may ask about a job."""
+
+    framework: str
+    app_type: tuple[str, ...]
+    scheduler: str
+    partition: str
+    accelerator: str
+    nodes: int
+    processes: int
+    container: bool
+    mpi: bool
+
+
+def facts_of(request: Request) -> Facts:
+    """What a request says of the things that rules may ask about."""
+    application, resources, target = request.application, request.resources, request.target
+    hpc = application.hpc
+    if hpc:
+        kinds: tuple[str, ...] = ("hpc", hpc.parallelisation)
+    else:
+        kinds = ("python",) if application.script else ()
+        kinds += ("ai_training",) if application.framework else ()
+    found = target.partition(resources.partition)
+    return Facts(
+        framework=application.framework,
+        app_type=kinds,
+        scheduler=target.scheduler.value,
+        partition=found.name if found else resources.partition or target.site.partition or "",
+        accelerator=(target.accelerator.vendor or "unknown") if resources.accelerators else "none",
+        nodes=resources.nodes,
+        processes=resources.nodes * resources.processes_per_node,
+        container=target.container_runtime != "none",
+        mpi=bool(hpc and hpc.parallelisation == "mpi") or application.framework == "mpi",
+    )
+
+
+def outcomes_of(request: Request) -> tuple[Outcome, ...]:
+    """Every rule of the target's site, in its order, with what becomes of it."""
+    facts = facts_of(request)
+    return tuple(_outcome(rule, facts) for rule in request.target.site.rules)
+
+
+def effects_of(request: Request) -> Effects:
+    """What all rules that apply do together.
+
+    Raises:
+        CannotPlan: two of them contradict each other.
+    """
+    return _joined([each.rule for each in outcomes_of(request) if each.applies])
+
+
+def enforced(request: Request) -> Request:
+    """The request with the defaults, modules, binds and launcher that the site's rules give it.
+
+    Raises:
+        CannotPlan: two rules that apply contradict each other.
+    """
+    if not request.target.site.rules:
+        return request
+    request = _with_partition(request)
+    effects = effects_of(request)
+    site = request.target.site
+    changed = {
+        "modules": _together(site.modules, effects.modules),
+        "binds": _together(site.binds, effects.binds),
+        "launcher": effects.launcher or site.launcher,
+        "account": effects.account or site.account,
+    }
+    return _with_site(request, changed)
+
+
+def _with_partition(request: Request) -> Request:
+    """The default partition comes first: other rules may ask where the job runs."""
+    chosen = [each for each in outcomes_of(request) if each.applies and each.rule.then.partition]
+    if not chosen or request.resources.partition:
+        return request
+    partition = _joined([each.rule for each in chosen]).partition
+    return _with_site(request, {"partition": partition})
+
+
+def _with_site(request: Request, changed: Mapping[str, object]) -> Request:
+    site = request.target.site.model_copy(update=dict(changed))
+    return request.model_copy(update={"target": request.target.model_copy(update={"site": site})})
+
+
+def _outcome(rule: Rule, facts: Facts) -> Outcome:
+    reasons: list[str] = []
+    for holds, reason in _checked(rule.when, facts):
+        if not holds:
+            return Outcome(rule, applies=False, reason=reason)
+        reasons.append(reason)
+    return Outcome(rule, applies=True, reason=", ".join(reasons) or "it is for every job")
+
+
+def _checked(when: Conditions, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """Each condition that is stated: whether it holds, and the fact in words."""
+    for name in ("framework", "scheduler", "partition", "accelerator"):
+        wanted, there = getattr(when, name), getattr(facts, name)
+        if wanted:
+            yield there in wanted, f"{name} is {there or 'none'}" + ("" if there in wanted else f", not {_or(wanted)}")
+    if when.app_type:
+        holds = not set(when.app_type).isdisjoint(facts.app_type)
+        kind = " and ".join(facts.app_type) or "none"
+        yield holds, f"app_type is {kind}" + ("" if holds else f", not {_or(when.app_type)}")
+    for name in ("nodes", "processes"):
+        comparison, number = getattr(when, name), getattr(facts, name)
+        if comparison:
+            holds = _compares(number, comparison)
+            yield holds, f"{name} is {number}" + ("" if holds else f", not {comparison}")
+    for name, words in (("container", "runs in a container"), ("mpi", "uses MPI")):
+        asked, is_so = getattr(when, name), getattr(facts, name)
+        if asked is not None:
+            yield asked == is_so, f"the job {words}" if is_so else f"the job {_negated(words)}"
+
+
+def _negated(words: str) -> str:
+    return {"runs in a container": "runs in no container", "uses MPI": "uses no MPI"}[words]
+
+
+def _compares(number: int, comparison: str) -> bool:
+    match = _COMPARISON.fullmatch(comparison)
+    return match is not None and bool(_OPERATORS[match[1] or ""](number, int(match[2])))
+
+
+def _or(values: tuple[str, ...]) -> str:
+    return " or ".join(values)
+
+
+def _joined(rules: list[Rule]) -> Effects:
+    """The effects of all rules; lists one behind the other."""
+    return Effects(
+        modules=_together(*(rule.then.modules for rule in rules)),
+        binds=_together(*(rule.then.binds for rule in rules)),
+        container_flags=_together(*(rule.then.container_flags for rule in rules)),
+        environment=_environment(rules),
+        pre=tuple(line for rule in rules for line in _own_lines(rule.then.pre)),
+        post=tuple(line for rule in rules for line in _own_lines(rule.then.post)),
+        launcher=_only(rules, "launcher"),
+        account=_only(rules, "account"),
+        partition=_only(rules, "partition"),
+    )
+
+
+def _own_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines of one rule as one text, so that a loop may span several of them."""
+    return ("\n".join(lines),) if lines else ()
+
+
+def _only(rules: list[Rule], name: str) -> str | None:
+    stated = {rule.name: getattr(rule.then, name) for rule in rules if getattr(rule.then, name)}
+    if len(set(stated.values())) > 1:
+        said = " and ".join(f"{rule} says {value}" for rule, value in stated.items())
+        raise CannotPlan("host", f"the site's rules contradict each other on the {name}: {said}", "narrow one of them")
+    return next(iter(stated.values()), None)
+
+
+def _environment(rules: list[Rule]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, tuple[str, str]] = {}
+    for rule in rules:
+        for name, value in rule.then.environment:
+            if name in found and found[name][1] != value:
+                said = f"{found[name][0]} says {found[name][1]} and {rule.name} says {value}"
+                raise CannotPlan("host", f"the site's rules contradict each other on {name}: {said}")
+            found[name] = (rule.name, value)
+    return tuple((name, value) for name, (_, value) in found.items())
+
+
+def _together(*lists: tuple[str, ...]) -> tuple[str, ...]:
+    """All values in their order, each once."""
+    return tuple(dict.fromkeys(value for each in lists for value in each))
