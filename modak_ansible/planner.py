@@ -22,8 +22,8 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
-from modak_ansible.runtime import runtime_files
 from modak_ansible.rules import enforced
+from modak_ansible.runtime import runtime_files
 
 __all__ = ["CannotPlan", "make_plan"]
 
