@@ -100,6 +100,7 @@ class _Chooser:
         for matter in self._matters:
             options = matter.options(made.draft)
             if not options:
+                self._checked_wish(matter, made.draft, options)
                 continue
             value = self._fixed(matter, made.draft, options)
             named = next((each for each in options if each.value == wanted.get(matter.name)), None)

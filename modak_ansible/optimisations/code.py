@@ -14,13 +14,18 @@ from packaging.version import Version
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option
 
 # What the runtime can do without any line, and with the one that calls prepare.
-_HOOKED = {"keras": {"compiler", "precision"}, "pytorch": {"matmul"}}
+_HOOKED = {
+    "keras": {"compiler", "precision", "input"},
+    "tensorflow": {"compiler", "precision", "input"},  # of its Keras
+    "pytorch": {"matmul"},
+}
 _PREPARED = {
     "pytorch": {
         "compiler", "memory_format", "precision", "matmul", "input", "workers", "batch_size", "accumulation",
     },
 }  # fmt: skip
 _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
+_OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
 
@@ -53,7 +58,7 @@ def way_to(draft: Draft, name: str) -> str:
     if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
         return ""
     framework = framework_of(draft)
-    if name in _HOOKED.get(framework, ()):
+    if name in _HOOKED.get(framework, ()) and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
         return "hook"
     return "prepare" if draft.request.application.prepares and name in _PREPARED.get(framework, ()) else ""
 

@@ -20,15 +20,17 @@ class Input(CodeOptimisation):
         "tfdata": "tf.data makes the batches",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
-        return ("stock", "memory")
+    def known(self, draft: Draft) -> tuple[str, ...]:
+        return () if switch_of(draft, self.name) else ("stock", "memory")
 
     def values(self, draft: Draft) -> tuple[str, ...]:
-        return ("stock", "memory") if framework_of(draft) == "pytorch" else ("stock",)
+        return ("stock", "memory") if framework_of(draft) in ("pytorch", "tensorflow", "keras") else ("stock",)
+
+    def wish(self, draft: Draft) -> str:
+        wanted, own = super().wish(draft), switch_of(draft, self.name)
+        return own[0] if own and wanted == "stock" else wanted
 
     def why_not(self, draft: Draft, value: str) -> str:
-        if value == "stock" and switch_of(draft, self.name):
-            return "the script's own ways have names"
         if value != "memory":
             return ""
         needed, there = _bytes(draft), draft.request.resources.memory or draft.request.target.processor.memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import archspec.cpu
 
 from modak_ansible.optimisations.base import Draft
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least, switch_of
 
 # What archspec calls units that multiply in bf16.
 _BF16 = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
@@ -34,6 +34,8 @@ class Precision(CodeOptimisation):
         framework = framework_of(draft)
         if framework not in _SINCE or (draft.entry and not is_at_least(draft, _SINCE[framework])):
             return f"{framework} {draft.entry.version if draft.entry else ''}".rstrip() + " has only fp32"
+        if value == "fp16" and not switch_of(draft, self.name):
+            return "its losses have to be scaled, which only the script itself can do"
         nvidia = draft.request.resources.accelerators and draft.request.target.accelerator.vendor in ("nvidia", None)
         if value in ("tf32", "fp16"):
             return "" if nvidia else "it needs an NVIDIA accelerator"

@@ -21,6 +21,10 @@ class Staging(Optimisation):
         reason = f"every epoch then reads from {scratch.path} of its own node" if scratch else ""
         return shared, Option("node-local", reason, why_not=_why_not(draft))
 
+    def wish(self, draft: Draft) -> str:
+        wanted = super().wish(draft)
+        return "" if wanted == "shared" and draft.request.dataset is None else wanted
+
     def default(self, draft: Draft) -> Default | None:
         dataset, scratch = draft.request.dataset, draft.request.target.scratch
         why_not = _why_not(draft)
