@@ -13,6 +13,7 @@ from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, Numeri
 # Matters hardly depend on each other: the second sweep changes little, the third has changed nothing yet.
 _SWEEPS = 4
 _NEAREST = 4
+_WORTH = 1.01  # a smaller gain could be told from none by no series of runs
 _IMAGE = "image"
 
 
@@ -264,12 +265,15 @@ class _Chooser:
         own = matter.why_other(option.value, best.values[matter.name], best.draft)
         if not self._permits(option):
             return own or f"it {_MOVES[option.numerics]}, and numerics: {NUMERICS[self._allowed]} is asked for"
+        default = matter.default(best.draft)
+        if default is not None and default.value == best.values[matter.name]:
+            return own or f"good practice takes {default.value}"
         if gain is None or not gain.known:
             return own or (gain.why if gain and gain.why else "") or _UNKNOWN.why
         if gain.ratio.high < 1:
             return "slower here"
         if _is_faster(gain):
-            return "faster, and not what is asked for" if matter.wish(best.draft) else "faster, and less safe"
+            return "faster, and not what is asked for"
         return "no difference that is more than noise"
 
     def _candidates(
@@ -291,7 +295,7 @@ class _Chooser:
 
     def _why_candidate(self, best: _Configuration, other: _Configuration) -> str:
         if NUMERICS.index(other.numerics) > self._allowed:
-            return f"numerics: {other.numerics} would permit it"
+            return f"needs numerics: {other.numerics}"
         return "slower" if self._gain(best, other).ratio.high < 1 else "within noise"
 
     def _candidate(self, made: _Configuration, note: str, *, chosen: bool) -> Candidate:
@@ -313,7 +317,7 @@ _UNKNOWN = Gain(
 
 
 def _is_faster(gain: Gain) -> bool:
-    return gain.known and gain.ratio.low > 1
+    return gain.known and gain.ratio.low > 1 and gain.ratio.middle >= _WORTH
 
 
 def _image_first(found: tuple[Optimisation, ...]) -> list[Optimisation]:

@@ -145,6 +145,21 @@ def model_of(state: Path) -> PerformanceModel:
     return load_model(own if own.exists() else None)
 
 
+def basis_of(state: Path) -> str:
+    """What a project's performance model rests on, for people.
+
+    Raises:
+        ModakError: the project's own is damaged, or another version fitted it.
+    """
+    stored = model_of(state).stored
+    machines = ", ".join(each.name for each in stored.machines)
+    whose = "the project's own model" if (state / "model.json").exists() else "the model that ships"
+    return (
+        f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
+        f"workloads: {', '.join(stored.workloads)}. Intervals are of 90 %. modak model show tells more."
+    )
+
+
 def _chosen(path: Path, plans: list[Plan], training: str | None) -> Plan:
     names = [plan.training for plan in plans]
     if training is None and len(names) > 1:

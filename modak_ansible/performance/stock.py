@@ -25,7 +25,7 @@ _OF_FRAMEWORK = {
 # what the scripts of benchmarks/ do where a suite says nothing
 _BENCHMARKS = {"pytorch": {"input": "memory"}}
 # facts of the run, which are no switches of their own
-_FACTS = {"batch_size", "threads", "epochs", "container"}
+_FACTS = {"batch_size", "threads", "epochs", "container", "staging"}
 MEASURED_BY_USERS = "jobs"  # the suite of finished jobs: their settings are what was really applied
 
 

@@ -92,7 +92,7 @@ def test_a_plan_in_json(blueprint):
 
 
 def test_a_plan_for_people(blueprint):
-    shown = modak("plan", blueprint.path).stdout
+    shown = modak("plan", blueprint.path, "--explain", "--texts").stdout
     for words in (
         "pytorch-2.13-cpu",
         "one for each core that the process is given",
@@ -101,7 +101,7 @@ def test_a_plan_for_people(blueprint):
         "train/train.py ->",
     ):
         assert words in shown
-    assert len(modak("plan", blueprint.path, "--brief").stdout) < len(shown) / 2
+    assert len(modak("plan", blueprint.path).stdout) < len(shown) / 2
 
 
 def test_planning_changes_nothing(blueprint):

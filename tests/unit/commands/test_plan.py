@@ -1,24 +1,83 @@
-"""A plan for people stays short, however many builds were not taken."""
+"""A plan for people: a table that is readable in 80 columns, and the whole story behind it."""
 
 from __future__ import annotations
 
-from modak_ansible.commands.plan import _rejections
-from modak_ansible.model.plan import Rejected
+import re
+
+import pytest
+from golden import assert_golden
+from measured import Measured
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.plan_facts import clock, factor
+from modak_ansible.commands.plan_story import plan_story, plan_texts
+from modak_ansible.commands.plan_table import plan_table
+from modak_ansible.model.plan import Choice, Rejected
+from modak_ansible.model.prediction import Interval
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import request_of
 
 
-def rejected(*pairs):
-    return tuple(Rejected(value=value, reason=reason) for value, reason in pairs)
+@pytest.fixture
+def made(blueprint):
+    (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
+    request = request_of(blueprint.service, Inputs())
+    model = Measured(
+        allocator_tcmalloc=1.3, precision_bf16=1.8, compiler_inductor=0.81, unknown=("huge_pages_transparent",)
+    )
+    return make_plan(request, model=model)
 
 
-def test_the_same_reason_is_told_once():
-    assert _rejections(rejected(("a", "too old"), ("b", "refused"), ("c", "too old"))) == [
-        "not a, c: too old",
-        "not b: refused",
-    ]
+def settled(text):
+    """Without digests and sizes of files, which change with every recipe."""
+    return re.sub(r"\b[0-9a-f]{12}\b", "0" * 12, text)
 
 
-def test_the_rest_is_counted():
-    shown = _rejections(rejected(*((f"entry-{number}", f"reason {number}") for number in range(10))))
-    assert len(shown) == 5
-    assert shown[-1] == "and 6 more, which --json tells"
-    assert _rejections(()) == []
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table(made, width):
+    text = plan_table(made, width)
+    assert_golden(f"plans/table-{width}.txt", settled(text) + "\n")
+    too_long = [line for line in text.splitlines() if len(line) > width]
+    assert not too_long
+
+
+def test_a_narrow_terminal_does_not_break_it(made):
+    assert plan_table(made, 20) == plan_table(made, 60)
+
+
+def test_the_whole_story(made):
+    text = plan_story(made, 100, "a test's model, which knows what the test says")
+    assert_golden("plans/story.txt", settled(text) + "\n")
+    for choice in made.choices:
+        assert all(f"not {each.value}" in " ".join(text.split()) for each in choice.rejected)
+
+
+def test_the_texts_hold_definitions_and_script(made):
+    text = plan_texts(made)
+    assert "Definition of debian-bookworm" in text
+    assert "    #SBATCH --time" in text
+
+
+def test_without_a_model_nothing_is_predicted(blueprint):
+    text = plan_table(make_plan(request_of(blueprint.service, Inputs())), 80)
+    assert "predicted   not known: nothing like it was measured" in text
+    assert "candidates" not in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (250, "4:10"), (7500, "2:05:00")],
+)
+def test_durations_are_short(seconds, text):
+    assert clock(seconds) == text
+
+
+def test_a_factor_has_its_interval():
+    assert factor(Interval(middle=1.294, low=1.2, high=1.4)) == "1.29x (1.20 to 1.40)"
+
+
+def test_alternatives_with_the_same_reason_are_told_once(made):
+    rejected = tuple(Rejected(value=f"entry-{number}", reason=f"reason {number % 2}") for number in range(4))
+    choice = Choice(name="image", value="taken", reason="it fits", rejected=rejected)
+    lines = plan_table(made.model_copy(update={"choices": (choice,)}), 120)
+    assert "entry-0, entry-2: reason 0 | entry-1, entry-3: reason 1" in lines
