@@ -9,13 +9,9 @@ from pathlib import Path
 
 from modak_ansible.connection import TESTBED
 from modak_ansible.measuring.executor import Say
-from modak_ansible.model.record import Record
 from modak_ansible.model.target import Target
+from modak_ansible.runs import THRESHOLD
 
-# Cores that others may keep busy while a run is measured: more than a system's own housekeeping and the controller that
-# waits for the job (0.02 of a core on the machine of the testbed), and far less than a busy neighbour, who doubled the
-# time of an epoch (optimisations/wait_policy.md).
-THRESHOLD = 0.25
 _LOOK_SECONDS = 2.0
 _PAUSE_SECONDS = 5.0
 
@@ -47,14 +43,6 @@ def wait_until_quiet(patience: float, say: Say, look: Callable[[], float | None]
             say(f"the machine is busy ({busy:.1f} cores): waiting until it is quiet, {patience:.0f} s at most")
             said = True
         time.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - time.monotonic())))
-
-
-def disturbance(record: Record) -> str:
-    """Why a run does not count as undisturbed; empty when it does, or when nobody knows."""
-    cores = record.load.foreign_cores
-    if cores is None or cores <= THRESHOLD:
-        return ""
-    return f"others kept {cores:.2f} cores busy while it ran, more than {THRESHOLD}"
 
 
 def _busy_jiffies() -> int | None:

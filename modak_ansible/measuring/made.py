@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -11,22 +10,12 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.executor import Outcome
-from modak_ansible.measuring.load import disturbance
 from modak_ansible.measuring.variants import Variant
 from modak_ansible.model.plan import Plan
-from modak_ansible.model.record import (
-    Allocation,
-    Load,
-    Measure,
-    Record,
-    RecordedImage,
-    RecordedTarget,
-    TrainingResult,
-)
+from modak_ansible.model.record import Record, RecordedTarget
 from modak_ansible.model.suite import Suite
 from modak_ansible.model.target import Target
-
-_MEASURES = "modak.measures/1"
+from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
 
 
 @dataclass(frozen=True)
@@ -73,16 +62,16 @@ def record_of(
         **_identity(suite, variant, turn, _begun(outcome) or date),
         outcome="measured",
         plan=plan.digest,
-        image=_image(plan),
+        image=image(plan),
         target=_target(variant, plan.target, facts, metrics),
-        allocation=_allocation(plan, outcome.job),
-        load=_load(metrics),
+        allocation=allocation(plan, outcome.job),
+        load=load(metrics),
         versions=metrics.get("versions", {}),
     )
     if outcome.problem:
         return record.model_copy(update={"outcome": "failed", "reason": outcome.problem})
     try:
-        record = record.model_copy(update=_measured(metrics))
+        record = record.model_copy(update=measured(metrics))
     except (ValidationError, KeyError, TypeError) as error:
         reason = f"its metrics.json is not what it must be: {error}"
         return record.model_copy(update={"outcome": "failed", "reason": reason})
@@ -129,16 +118,6 @@ def _identity(suite: Suite, variant: Variant, turn: Turn, date: str) -> dict[str
     }
 
 
-def _image(plan: Plan) -> RecordedImage:
-    bottom, top = plan.image.layers[0], plan.image.layers[-1]
-    return RecordedImage(
-        digest=plan.image.digest,
-        definition_digest=hashlib.sha256(top.definition.encode()).hexdigest(),
-        base="" if top.kind == "venv" else bottom.source or bottom.name,
-        container=plan.image.container_runtime != "none",
-    )
-
-
 def _target(variant: Variant, target: Target, facts: dict[str, Any], metrics: dict[str, Any]) -> RecordedTarget:
     """The node as the job saw it; what the front end says of itself holds for nodes with the same processor only."""
     seen = metrics.get("processor") or {}
@@ -153,47 +132,5 @@ def _target(variant: Variant, target: Target, facts: dict[str, Any], metrics: di
         or target.processor.architecture,
         cores=facts.get("cores") if alike else None,
         memory=facts.get("memory") if alike else None,
-        accelerator=_accelerator(target, metrics),
+        accelerator=accelerator(target, metrics),
     )
-
-
-def _accelerator(target: Target, metrics: dict[str, Any]) -> str:
-    seen = metrics.get("accelerator")
-    if seen:
-        return str(seen)
-    return target.accelerator.model or target.accelerator.vendor or "" if target.accelerator.count else ""
-
-
-def _allocation(plan: Plan, job: dict[str, Any]) -> Allocation:
-    return Allocation(
-        job_id=job.get("job_id", ""),
-        partition=plan.job.partition,
-        nodes=plan.job.nodes,
-        processes_per_node=plan.job.processes_per_node,
-        cores_per_process=plan.job.cores_per_process,
-        threads=plan.job.threads,
-        accelerators=plan.job.accelerators,
-        exclusive=plan.job.exclusive,
-    )
-
-
-def _load(metrics: dict[str, Any]) -> Load:
-    """Of a training the mean over its steady epochs, by their length: what the start is slowed by is not compared."""
-    if metrics.get("schema") == _MEASURES:
-        return Load(foreign_cores=metrics.get("foreign_cores"), load_average=metrics.get("load_average"))
-    epochs = metrics.get("epochs") or []
-    known = [each for each in epochs[1:] or epochs if each.get("foreign_cores") is not None]
-    seconds = sum(each["seconds"] for each in known)
-    mean = sum(each["foreign_cores"] * each["seconds"] for each in known) / seconds if seconds else None
-    return Load(foreign_cores=mean, load_average=metrics.get("load_average"))
-
-
-def _measured(metrics: dict[str, Any]) -> dict[str, Any]:
-    if metrics.get("schema") == _MEASURES:
-        return {"measures": tuple(Measure(**each) for each in metrics["measures"])}
-    fields = {name: metrics[name] for name in TrainingResult.model_fields if name in metrics}
-    return {"training": TrainingResult(**{**fields, "dataset": _dataset(metrics["dataset"])})}
-
-
-def _dataset(dataset: Any) -> str:
-    return str(dataset.get("label") or dataset.get("name", "")) if isinstance(dataset, dict) else str(dataset)

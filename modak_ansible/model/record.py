@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.work import Work
 
 SCHEMA: Literal["modak.record/1"] = "modak.record/1"
 
@@ -104,6 +105,27 @@ class TrainingResult(Model):
         return self.epochs[1:]
 
 
+class Steps(Model):
+    """The steps of a training as the clock in its process saw them, whatever its script; seconds of wall-clock.
+
+    What is None was not seen.
+    """
+
+    count: int = Field(ge=0)
+    first_seconds: float | None = Field(default=None, description="from the begin of the loop to the end of one step")
+    to_first_step_seconds: float | None = Field(default=None, description="from the start of the process to that end")
+    median_seconds: float | None = Field(default=None, description="from the end of a step to the end of the next")
+    p10_seconds: float | None = None
+    p90_seconds: float | None = None
+    all_seconds: float | None = Field(default=None, description="from the end of the first step to that of the last")
+    total_seconds: float | None = Field(default=None, description="from the start of the process")
+    import_seconds: float | None = Field(default=None, description="of the framework")
+    batch_size: int | None = None
+    samples: int | None = Field(default=None, description="of an epoch, where the script's loop says so")
+    parameters: int | None = Field(default=None, description="trainable ones, of the first optimizer that stepped")
+    peak_memory_bytes: int | None = None
+
+
 class Measure(Model):
     """A quantity of the infrastructure, measured several times in one run."""
 
@@ -147,3 +169,5 @@ class Record(Model):
     versions: dict[str, str] = Field(default={}, description="of Python and of the packages that compute")
     training: TrainingResult | None = None
     measures: tuple[Measure, ...] = ()
+    steps: Steps | None = Field(default=None, description="of a script that writes no metrics.json of our form")
+    work: Work = Field(default=Work(), description="what it computes, as far as its user says")

@@ -8,8 +8,10 @@ from typing import Any
 
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.job import LIVING, deployment_arguments, describe
+from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.transfer import pull
 from modak_ansible.target.files import read_json, sha256_of, write_json
 
@@ -34,8 +36,8 @@ def fetch_results(stage: Stage) -> Outcome:
     wanted = [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
+    is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
     if wanted:
-        is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
         _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
         files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
         write_json(folder / MANIFEST, {"files": files})
@@ -44,7 +46,14 @@ def fetch_results(stage: Stage) -> Outcome:
     if listed["missing"]:
         message += f"; nothing fits {', '.join(listed['missing'])}"
     metrics = read_json(folder / "metrics.json")
-    stage.record.update(results=str(folder), metrics=_summary(metrics), missing_outputs=listed["missing"])
+    outcomes = compare(stage.plan, report_of(folder), metrics) if is_over else []
+    stage.record.update(
+        results=str(folder), metrics=_summary(metrics), missing_outputs=listed["missing"], applied=outcomes
+    )
+    for line in warnings_of(outcomes):
+        stage.say(line)
+    if is_over:
+        record_job(stage)
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
 
 
@@ -159,4 +168,4 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
         words += "" if accuracy is None else f", accuracy {accuracy:.2%}"
         words += f", {metrics['epoch_seconds']:.1f} s an epoch" if metrics.get("epoch_seconds") else ""
         lines.append(("training", words))
-    return lines
+    return lines + summary_pairs(state.get("applied") or [])

@@ -15,7 +15,7 @@ MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1
 
 def imported(torch, report, steps):
     """Acts as soon as PyTorch is imported."""
-    _count_steps(torch, steps)
+    _count_steps(torch, report, steps)
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
 
@@ -67,7 +67,7 @@ def _attempt(report, name, act, *arguments):
         report.withdrawn(name, report.mistakes[-1])
 
 
-def _count_steps(torch, steps):
+def _count_steps(torch, report, steps):
     optimizers = sys.modules.get("torch.optim.optimizer")  # torch.optim itself hides it
     register = getattr(optimizers, "register_optimizer_step_post_hook", None)
     if register is None:  # before PyTorch 2.0
@@ -82,6 +82,7 @@ def _count_steps(torch, steps):
             steps.parameters = sum(p.numel() for group in groups for p in group["params"] if p.requires_grad)
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 steps.synchronise = torch.cuda.synchronize
+                report.accelerator = torch.cuda.get_device_name()
         step()
 
     register(step_ended)

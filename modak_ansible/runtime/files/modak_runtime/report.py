@@ -21,6 +21,7 @@ class Report:
         self.path, self.planned = path, planned
         self.frameworks = {}
         self.mistakes = []
+        self.accelerator = ""
         self.prepared = False
         self._found = {}
         self._steps = None
@@ -66,6 +67,9 @@ class Report:
             "schema": SCHEMA,
             "finished": finished,
             "frameworks": self.frameworks,
+            "hostname": os.uname().nodename,
+            "processor": {"model": _processor(), "architecture": os.uname().machine},
+            "accelerator": self.accelerator,
             "choices": choices,
             "steps": self._steps.as_dict() if self._steps else None,
             "peak_memory_bytes": usage.ru_maxrss * 1024,  # Linux counts in KiB
@@ -100,6 +104,15 @@ class Report:
         if "torch" in self.frameworks:
             return "nothing that it acts on was given to prepare"
         return "the script imported no framework that it acts on"
+
+
+def _processor():
+    """The model's name, as the kernel gives it; empty where it gives none."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return ""
 
 
 def parsed(choices):

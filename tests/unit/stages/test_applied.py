@@ -1,0 +1,56 @@
+"""Planned and applied are compared by the word of the process, and where it left none, nobody claims to know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
+
+PLAN = {
+    "choices": [
+        {"name": "allocator", "value": "tcmalloc", "stock": "system", "reaches": "environment"},
+        {"name": "compiler", "value": "inductor", "stock": "none", "reaches": "code"},
+        {"name": "precision", "value": "fp32", "stock": "fp32", "reaches": "code"},
+        {"name": "batch_size", "value": "64x2", "stock": "keep", "reaches": "code"},
+    ]
+}
+
+
+def word(applied, how="prepare", reason=""):
+    return {"planned": "?", "applied": applied, "how": how, "reason": reason}
+
+
+def test_each_choice_in_the_code_has_its_outcome():
+    choices = {"compiler": word(None, reason="it failed"), "batch_size": word("64"), "accumulation": word("2")}
+    outcomes = compare(PLAN, {"choices": choices}, None)
+    assert [(each["name"], each["planned"], each["applied"]) for each in outcomes] == [
+        ("compiler", "inductor", None), ("batch_size", "64", "64"), ("accumulation", "2", "2")
+    ]  # fmt: skip
+    assert warnings_of(outcomes) == ["planned but not applied: compiler inductor: it failed"]
+    assert summary_pairs(outcomes)[0] == ("applied", "batch_size 64 (prepare), accumulation 2 (prepare)")
+
+
+def test_without_a_word_nothing_is_known():
+    outcomes = compare(PLAN, None, {"anything": 1})
+    assert [each["known"] for each in outcomes] == [False, False, False]
+    assert warnings_of(outcomes)[0].startswith("planned, and not known whether it was applied: compiler inductor")
+
+
+@pytest.mark.parametrize(("stands", "applied"), [("inductor", "inductor"), ("none", None)])
+def test_the_switches_of_a_benchmark_say_how_they_stood(stands, applied):
+    metrics = {"schema": "modak.metrics/1", "switches": {"compiler": stands}}
+    outcome = compare(PLAN, {"choices": {"compiler": word(None, reason="the script calls no prepare")}}, metrics)[0]
+    assert (outcome["applied"], outcome["how"], outcome["known"]) == (applied, "switch", True)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": "other/1"}', "{torn", '{"schema": "modak.applied/2"}'])
+def test_what_is_no_report_is_none(tmp_path, text):
+    (tmp_path / "applied.json").write_text(text)
+    assert report_of(tmp_path) is None
+
+
+def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
+    (tmp_path / "applied.json").write_text(json.dumps({"schema": "modak.applied/1", "choices": [1]}))
+    assert not any(each["known"] for each in compare(PLAN, report_of(tmp_path), None))
