@@ -1,4 +1,4 @@
-"""From the files of a blueprint to a plan: reads, plans, and says where a request that cannot be planned stands."""
+"""From a blueprint or a request to a plan: reads, plans, and says where a wish that cannot be met stands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
-from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.here import as_known_here
 from modak_ansible.model.plan import Plan, digest_of
 from modak_ansible.model.refusal import Refusal
@@ -18,6 +18,7 @@ from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planner import CannotPlan, make_plan
 from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.refusals import known_refusals
+from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import write_json
 
@@ -31,12 +32,14 @@ class Planned:
         blueprint: the service template whose files it deploys.
         state: the state folder of the project that it is deployed from.
         testbed: the folder of the testbed that the target may be.
+        warnings: what was read, and would be better written otherwise.
     """
 
     plan: Plan
     blueprint: Path
     state: Path
     testbed: Path
+    warnings: tuple[Mistake, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -57,21 +60,21 @@ class Planned:
 
 
 def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None) -> Planned:
-    """The plan of a training of a blueprint.
+    """The plan of a training of a blueprint, or of a request.
 
     Args:
-        path: the service template.
+        path: the service template, or the request.
         inputs: values for its inputs.
         training: which one; not needed where there is only one.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
-    mistakes = Mistakes()
-    plans = check_blueprint(path, inputs, mistakes)
+    mistakes, warnings = Mistakes(), Mistakes()
+    plans = check_blueprint(path, inputs, mistakes, warnings)
     mistakes.raise_if_any()
     state = blueprint_state(path)
-    return Planned(_chosen(path, plans, training), path, state, known_testbed(state))
+    return Planned(_chosen(path, plans, training), path, state, known_testbed(state), tuple(warnings))
 
 
 def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
@@ -97,7 +100,7 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
         UsageError: the blueprint has no such training.
     """
     mistakes = Mistakes()
-    blueprint = read_blueprint(path, inputs, mistakes)
+    blueprint = _read(path, inputs, mistakes)
     mistakes.raise_if_any()
     requests = {each.training: each for each in (blueprint.requests if blueprint else [])}
     if not requests or training not in (None, *requests):
@@ -105,15 +108,24 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
     return requests[training] if training else next(iter(requests.values()))
 
 
-def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan]:
-    """Reads and plans all of a blueprint; what is wrong is noted, with its place.
+def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mistakes | None = None) -> list[Plan]:
+    """Reads and plans all of a blueprint, or a request; what is wrong is noted, with its place.
 
     Builds that its project knows to fail their probe on the target are not taken.
+
+    Args:
+        path: the service template, or the request.
+        inputs: values for inputs.
+        mistakes: collects what is wrong.
+        warnings: collects what is read, and would be better written otherwise.
     """
-    blueprint = read_blueprint(path, inputs, mistakes)
+    blueprint = _read(path, inputs, mistakes)
     if blueprint is None:
         return []
-    if not mistakes:  # tosca-parser stumbles over what has been noted already
+    into = Mistakes() if warnings is None else warnings
+    for each in blueprint.warnings:
+        into.add(each.location, each.rule, each.message, each.hint)
+    if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes)
     if not blueprint.requests:
         return []
@@ -125,6 +137,15 @@ def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> list[Plan
     ]
     plans = [_plan_or_note(blueprint, request.training, known, mistakes) for request in blueprint.requests]
     return [plan for plan in plans if plan]
+
+
+def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """A blueprint, or a request in the form of one; by the file's content."""
+    if not is_request(path):
+        return read_blueprint(path, inputs, mistakes)
+    from modak_ansible.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment
+
+    return read_request(path, inputs, mistakes)
 
 
 @dataclass(frozen=True)
@@ -183,7 +204,7 @@ def planned_from_file(path: Path) -> Planned:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
-    return Planned(plan, **origin)
+    return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"])
 
 
 def read_origin(plan_file: Path) -> dict[str, Path]:

@@ -22,10 +22,17 @@ SERVICE_FILE = "service.yaml"
 
 @dataclass(frozen=True)
 class Inputs:
-    """Values for a blueprint's inputs: a file, and single ones that go before it."""
+    """Values for a blueprint's inputs: a file, and single ones that go before it.
+
+    Attributes:
+        file: a YAML file with values.
+        values: single values by name.
+        targets: a service template with the target that a request names; blueprints have their own.
+    """
 
     file: Path | None = None
     values: tuple[tuple[str, str], ...] = ()
+    targets: Path | None = None
 
 
 @dataclass
@@ -39,6 +46,7 @@ class Blueprint:
         related: for every node, the names of the trainings that it belongs to.
         places: for every training, where the values of its request stand.
         inputs: the values that were given for its inputs.
+        warnings: what is read, and would be better written otherwise.
     """
 
     path: Path
@@ -47,6 +55,7 @@ class Blueprint:
     related: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, dict[str, Location]] = field(default_factory=dict)
     inputs: dict[str, Any] = field(default_factory=dict)
+    warnings: Mistakes = field(default_factory=Mistakes)
 
     @property
     def folder(self) -> Path:
@@ -83,6 +92,17 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     blueprint = _Reader(path, topology, mistakes).read()
     blueprint.inputs = given.plain() if given else {}
     return blueprint
+
+
+def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes) -> dict[str, Target]:
+    """The targets of a service template by the names of their nodes; it need not have a training."""
+    root = read_yaml(path, mistakes)
+    given = _read_inputs(inputs, mistakes)
+    if root is None or not _is_service_template(root, mistakes):
+        return {}
+    topology = read_topology(root, load_definitions(root, path.parent, mistakes), given, mistakes)
+    found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
+    return {name: target for name, target in found.items() if target}
 
 
 def _is_service_template(root: Item, mistakes: Mistakes) -> bool:

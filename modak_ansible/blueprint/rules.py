@@ -18,6 +18,7 @@ _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
 _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
+_SOURCE = re.compile(r"((https?|git|ssh|file)://|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
 _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
 
 
@@ -76,6 +77,11 @@ def gpu_request_problem(text: str) -> str:
 
 def url_problem(text: str) -> str:
     return "" if _URL.fullmatch(text) else f"{shown(text)} is not an http, https or file address"
+
+
+def source_problem(text: str) -> str:
+    """What is wrong with where a program's sources are: a git repository or an archive."""
+    return "" if _SOURCE.fullmatch(text) else f"{shown(text)} is not the address of a git repository or an archive"
 
 
 def checksum_problem(text: str) -> str:

@@ -96,19 +96,23 @@ def read_yaml(path: Path, mistakes: Mistakes, name: str | None = None) -> Item |
         mistakes: collects what is wrong: syntax, duplicate keys, merge keys, unknown tags.
         name: how the file is called in messages; the path as it is by default.
     """
+    text = read_text(path, mistakes, name)
+    return parse_yaml(text, name or str(path), mistakes) if text is not None else None
+
+
+def read_text(path: Path, mistakes: Mistakes, name: str | None = None) -> str | None:
+    """The text of a file, or None (and a mistake) when it cannot be read, is not UTF-8, or is larger than 8 MiB."""
     shown = name or str(path)
     try:
         if path.stat().st_size > _MAX_BYTES:
             mistakes.add(Location(shown), "file-unreadable", "the file is larger than 8 MiB")
             return None
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         mistakes.add(Location(shown), "yaml-syntax", f"not UTF-8 text at byte {error.start}")
-        return None
     except OSError as error:
         mistakes.add(Location(shown), "file-unreadable", f"cannot be read: {error.strerror}")
-        return None
-    return parse_yaml(text, shown, mistakes)
+    return None
 
 
 def parse_yaml(text: str, name: str, mistakes: Mistakes) -> Item | None:

@@ -31,6 +31,7 @@ class Base(Model):
     packages: tuple[str, ...] = Field(description="Debian packages")
     licence: str
     mpi: str = Field(default="", description="how its MPI library wants to be started, as srun --mpi names it")
+    provides: dict[str, str] = Field(default={}, description="versions of libraries that programs are linked with")
     remark: str = Field(default="", description="what a user should know, such as that the release left the mirrors")
 
 

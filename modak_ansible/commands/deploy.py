@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, Training, given_inputs
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Targets,
+    Training,
+    as_data,
+    given_inputs,
+    show_warnings,
+)
+
+if TYPE_CHECKING:
+    from modak_ansible.model.plan import Plan
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -18,6 +31,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
+    target: Targets = None,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
 ) -> None:
@@ -35,7 +49,9 @@ def command(
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value), training)
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    show_warnings(planned.warnings)
+    _check_that_it_runs(planned.plan)
     folder = planned.save()
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}")
@@ -50,12 +66,26 @@ def command(
     plan = planned.plan.model_dump(mode="json")
     if as_json:
         facts = {"digest": plan["digest"], "deployment": planned.plan.deployment, "changed": outcome.changed}
-        typer.echo(json.dumps({**facts, **record}, indent=2, sort_keys=True))
+        warned = {"warnings": as_data(planned.warnings)} if planned.warnings else {}
+        typer.echo(json.dumps({**facts, **record, **warned}, indent=2, sort_keys=True))
         return
     console.print()
     print_pairs(console, summary_lines(plan, record))
     if not outcome.changed:
         console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
+
+
+def _check_that_it_runs(plan: Plan) -> None:
+    """
+    Raises:
+        UsageError: the request is for the choice of an image alone.
+    """
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.application import runs_nothing
+
+    if runs_nothing(plan.application):
+        hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
+        raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
 
 
 def _after_interrupt(folder: Path, blueprint: str) -> str:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.errors import UsageError
+from modak_ansible.errors import Mistake, UsageError
 
 Blueprint = Annotated[
     str,
-    typer.Argument(metavar="BLUEPRINT", help="A blueprint's folder, its service.yaml, or the name of a shipped one."),
+    typer.Argument(
+        metavar="BLUEPRINT",
+        help="A blueprint's folder, its service.yaml, the name of a shipped one, or a request in JSON or YAML.",
+    ),
 ]
 InputsFile = Annotated[Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs.")]
 InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
 ]
 Training = Annotated[str | None, typer.Option(help="Which training, where the blueprint has several.")]
+Targets = Annotated[
+    Path | None,
+    typer.Option("--target", metavar="FILE", help="A service template with the target that a request names."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def given_inputs(file: Path | None, values: list[str] | None) -> Inputs:
+def given_inputs(file: Path | None, values: list[str] | None, targets: Path | None = None) -> Inputs:
     """The inputs of a command line.
 
     Raises:
@@ -34,4 +42,21 @@ def given_inputs(file: Path | None, values: list[str] | None) -> Inputs:
         if not separator or not name:
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
-    return Inputs(file, tuple(pairs))
+    return Inputs(file, tuple(pairs), targets)
+
+
+def show_warnings(warnings: Iterable[Mistake]) -> None:
+    """Tells people what was read and would be better written otherwise; what is piped on stays clean."""
+    for each in warnings:
+        typer.echo(f"warning: {each}", err=True)
+
+
+def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
+    """Mistakes or warnings as JSON has them."""
+    return [
+        {
+            "path": each.location.path, "line": each.location.line, "column": each.location.column,
+            "rule": each.rule, "message": each.message, "hint": each.hint,
+        }
+        for each in mistakes
+    ]  # fmt: skip

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, Training, given_inputs
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Targets,
+    Training,
+    as_data,
+    given_inputs,
+    show_warnings,
+)
+from modak_ansible.errors import Mistake
+
+if TYPE_CHECKING:
+    from modak_ansible.model.plan import Plan
 
 EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
 
@@ -19,6 +36,11 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
+    target: Targets = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A new folder for the job script, the definitions and the plan."),
+    ] = None,
     as_json: Json = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell every option of every matter, its reason and where that comes from.")
@@ -31,10 +53,16 @@ def command(
     from modak_ansible.planning import plan_blueprint
     from modak_ansible.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value), training)
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
     plan = planned.plan
+    show_warnings(planned.warnings)
+    if output is not None:
+        from modak_ansible.commands.plan_output import write_output
+
+        for path in write_output(plan, output):
+            typer.echo(f"wrote {path}", err=True)
     if as_json:
-        typer.echo(plan.model_dump_json(indent=2))
+        typer.echo(plan_json(plan, planned.warnings))
         return
     from modak_ansible.commands.plan_table import plan_table
 
@@ -49,6 +77,12 @@ def command(
         from modak_ansible.commands.plan_story import plan_texts
 
         typer.echo(plan_texts(plan))
+
+
+def plan_json(plan: Plan, warnings: Sequence[Mistake]) -> str:
+    """A plan as JSON, with the warnings of its request where there are any."""
+    warned = {"warnings": as_data(warnings)} if warnings else {}
+    return json.dumps({**plan.model_dump(mode="json"), **warned}, indent=2)
 
 
 def _width() -> int:

@@ -6,30 +6,40 @@ import json
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Targets,
+    as_data,
+    given_inputs,
+    show_warnings,
+)
 
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
 
 
-def command(blueprint: Blueprint, inputs: InputsFile = None, value: InputValues = None, as_json: Json = False) -> None:
-    """Check a blueprint with tosca-parser and with MODAK's own rules, and report every mistake."""
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    target: Targets = None,
+    as_json: Json = False,
+) -> None:
+    """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
     from modak_ansible.blueprint.mistakes import Mistakes
     from modak_ansible.errors import INVALID_BLUEPRINT
     from modak_ansible.planning import check_blueprint
     from modak_ansible.project import find_blueprint
 
     path = find_blueprint(blueprint)
-    mistakes = Mistakes()
-    plans = check_blueprint(path, given_inputs(inputs, value), mistakes)
+    mistakes, warnings = Mistakes(), Mistakes()
+    plans = check_blueprint(path, given_inputs(inputs, value, target), mistakes, warnings)
+    show_warnings(warnings)
     if as_json:
-        found = [
-            {
-                "path": each.location.path, "line": each.location.line, "column": each.location.column,
-                "rule": each.rule, "message": each.message, "hint": each.hint,
-            }
-            for each in mistakes
-        ]  # fmt: skip
-        typer.echo(json.dumps({"valid": not found, "mistakes": found}, indent=2))
+        found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
+        typer.echo(json.dumps(found, indent=2))
     else:
         for mistake in mistakes:
             typer.echo(str(mistake))

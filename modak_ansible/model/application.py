@@ -57,6 +57,15 @@ class Application(Model):
         return bool(self.framework and self.script)
 
 
+# What a request for the choice of an image alone would run in it.
+NOTHING = ("true",)
+
+
+def runs_nothing(application: Application) -> bool:
+    """Whether an application only stands for an image."""
+    return not application.script and application.command == NOTHING
+
+
 class Resources(Model):
     """What the job asks for."""
 

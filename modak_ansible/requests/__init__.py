@@ -1,0 +1,1 @@
+"""Optimisation requests, in JSON or YAML: read, checked with their places, and turned into the model's request."""

@@ -1,0 +1,135 @@
+"""What a request runs, and the user's own files that travel with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.blueprint import files
+from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.errors import nearest
+from modak_ansible.model.application import NOTHING, SourceFile
+from modak_ansible.requests.checks import APPLICATION
+from modak_ansible.requests.data import Data
+from modak_ansible.requests.form import JobForm
+from modak_ansible.requests.notes import Notes
+from modak_ansible.requests.program import Program, program_of
+from modak_ansible.requests.targets import TARGETS_FILE
+
+# What modak plan --output always writes.
+OUTPUT_FILES = ("plan.json", "job.sh")
+_LAUNCHERS = ("mpirun", "mpiexec", "srun", "aprun", "orterun", "ibrun")
+
+
+@dataclass(frozen=True)
+class Code:
+    """What runs, as the model's application has it."""
+
+    folder: str = ""
+    script: str = ""
+    command: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str | bool], ...] = ()
+    words: tuple[str, ...] = ()
+    files: tuple[SourceFile, ...] = ()
+
+
+def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
+    """What a job runs; what is wrong with it is noted.
+
+    Args:
+        job: the request's job; one without an application runs nothing.
+        file: the request.
+        data: a path on the target takes the place of ``{dataset}``.
+        notes: get the mistakes.
+    """
+    runs, folder = job.runs, file.parent
+    if job.application is None:
+        return Code(command=NOTHING)
+    executable = (*APPLICATION, "executable")
+    if runs.executable is None:
+        notes.refuse(executable, FieldProblem("missing-field", "nothing is to be run", "executable: train.py"))
+        return Code()
+    try:
+        program = _with_path(_program(job, folder), data)
+    except FieldProblem as problem:
+        notes.refuse((*APPLICATION, "arguments") if problem.rule == "arguments" else executable, problem)
+        return Code()
+    if program.command and program.command[0] in _LAUNCHERS:
+        hint = "name the program alone; mpi_ranks says how many"
+        notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is put before it by the plan", hint))
+    try:
+        travelling = _travelling(program, job, folder, data)
+    except (OSError, ValueError) as error:
+        hint = "put the request into a folder with the files that it needs, and name data by its path on the target"
+        notes.refuse(executable, FieldProblem("script-files", f"the files beside it: {error}", hint))
+        return Code()
+    own = {file.name, TARGETS_FILE}
+    script = PurePosixPath(program.script)
+    below = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
+    return Code(
+        folder=below,
+        script=script.name if program.script else "",
+        command=program.command,
+        arguments=program.arguments,
+        words=program.words,
+        files=tuple(each for each in travelling if below or not (each.path in own or _is_output(folder, each))),
+    )
+
+
+def _is_output(folder: Path, file: SourceFile) -> bool:
+    """Whether a file was written by ``modak plan --output``."""
+    top = folder / PurePosixPath(file.path).parts[0]
+    return all((top / name).is_file() for name in OUTPUT_FILES)
+
+
+def _program(job: JobForm, folder: Path) -> Program:
+    runs = job.runs
+    builds = runs.build is not None
+
+    def is_file(path: str) -> bool:
+        return (folder / path).is_file()
+
+    try:
+        program = program_of(runs.executable or "", runs.arguments, is_file)
+    except FieldProblem as problem:
+        if problem.rule == "file-not-found":
+            scripts = [each.relative_to(folder).as_posix() for each in sorted(folder.glob("*/*.py"))[:200]]
+            scripts += [each.name for each in folder.glob("*.py")]
+            hint = nearest((runs.executable or "").split()[-1], scripts)
+            raise FieldProblem(problem.rule, problem.reason, hint or problem.hint) from problem
+        raise
+    if program.command and program.command[0].startswith("./") and not builds and not is_file(program.command[0]):
+        raise FieldProblem(
+            "file-not-found", f"there is no {program.command[0]} beside the request, and nothing builds it"
+        )
+    return program
+
+
+def _with_path(program: Program, data: Data) -> Program:
+    """The program with a path on the target in place of ``{dataset}``, which stands for staged data otherwise."""
+    if not data.path or data.dataset:
+        return program
+
+    def filled(word: str) -> str:
+        return word.replace("{dataset}", data.path)
+
+    return Program(
+        program.script,
+        tuple(filled(word) for word in program.command),
+        tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
+        tuple(filled(word) for word in program.words),
+    )
+
+
+def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
+    """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
+    if program.script:
+        path = PurePosixPath(program.script)
+        return files.code_files(folder / path.parent, None, is_blueprint=len(path.parts) == 1)
+    build = job.runs.build
+    first = program.command[0].removeprefix("./")
+    if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
+        return files.code_files(folder, None, is_blueprint=True)
+    named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
+    patterns = [word for word in (*named, data.local) if word and ".." not in word and (folder / word).exists()]
+    return files.code_files(folder, patterns, is_blueprint=False) if patterns else []

@@ -1,0 +1,251 @@
+"""A request's form in, the model's request out: everything that is looked up or added to what the user wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.blueprint.forms import Path as FieldPath
+from modak_ansible.catalogue import Catalogue
+from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.model.work import Work
+from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
+from modak_ansible.requests.code import Code, code_of
+from modak_ansible.requests.data import Data, bytes_and_samples, program_data, training_data
+from modak_ansible.requests.form import JobForm
+from modak_ansible.requests.hpc import build_of, program_framework, program_of_form
+from modak_ansible.requests.images import given_image
+from modak_ansible.requests.notes import Notes
+from modak_ansible.requests.shape import Shape, ShapeProblem, shape_of
+from modak_ansible.requests.target_traits import with_traits
+from modak_ansible.requests.targets import Named
+from modak_ansible.requests.wishes import Wishes, version_of
+
+_DAY = 86400
+
+
+class Mapper:
+    """Turns one job into the model's request; what cannot be done is noted."""
+
+    def __init__(self, job: JobForm, name: str, file: Path, catalogue: Catalogue, notes: Notes) -> None:
+        self._job = job
+        self._name = name
+        self._file = file
+        self._catalogue = catalogue
+        self._notes = notes
+        self._kind: Kind = kind_of(job)
+        optimisation = job.optimisation
+        self._training = optimisation.ai_training if optimisation and self._kind == "ai_training" else None
+        self._hpc = optimisation.hpc if optimisation and self._kind == "hpc" else None
+
+    def request(self, named: Named) -> Request | None:
+        """The request on a target, or None where something was noted."""
+        before = len(self._notes.mistakes)
+        target = with_traits(named, self._job, self._notes)
+        image = given_image(self._job, self._notes)
+        framework = self._framework(image)
+        data = self._data()
+        code = code_of(self._job, self._file, data, self._notes)
+        shape = self._shape(target)
+        wishes = Wishes(self._job, target, self._catalogue, self._notes)
+        optimisation = wishes.read(self._training, has_data=data.dataset is not None, framework=framework)
+        resources = self._resources(shape, target)
+        work = self._work()
+        if len(self._notes.mistakes) > before:
+            return None
+        if data.path and data.path.startswith("/"):
+            binds = (*target.site.binds, data.path)
+            target = target.model_copy(update={"site": target.site.model_copy(update={"binds": binds})})
+        return Request(
+            blueprint=self._name,
+            training=self._job.runs.app_tag or ("training" if self._kind == "ai_training" else "program"),
+            application=self._application(framework, image, code, data, work),
+            resources=resources,
+            optimisation=self._with_threads(optimisation),
+            target=target,
+            dataset=data.dataset,
+            image=image,
+            job_options=self._job_options(resources),
+        )
+
+    # --- parts
+
+    def _framework(self, image: GivenImage | None) -> str:
+        if self._kind == "hpc":
+            return program_framework(self._job, self._hpc, image, self._catalogue, self._notes)
+        if self._training:
+            return self._training.config.ai_framework
+        if image is None:
+            hint = "optimisation.app_type-ai_training.config.ai_framework says so, or container_runtime names an image"
+            problem = FieldProblem("missing-field", "nothing says which framework it needs", hint)
+            self._notes.refuse(OPTIMISATION if self._job.optimisation else ("job",), problem)
+        return ""
+
+    def _data(self) -> Data:
+        path: FieldPath = (*(TRAINING if self._training else HPC), "data")
+        try:
+            if self._training and self._training.data:
+                return training_data(self._training.data, self._file.parent)
+            if self._hpc and self._hpc.data:
+                return program_data(self._hpc.data, self._file.parent)
+        except FieldProblem as problem:
+            self._notes.refuse((*path, "location"), problem)
+        return Data()
+
+    def _work(self) -> Work:
+        section = self._training.data if self._training else self._hpc.data if self._hpc else None
+        count, each = None, None
+        if section:
+            try:
+                _, count, each = bytes_and_samples(section)
+            except FieldProblem as problem:
+                self._notes.refuse((*(TRAINING if self._training else HPC), "data", "size"), problem)
+        if self._training is None:
+            return Work()
+        config = self._training.config
+        return Work(
+            type=config.type or "", parameters=config.parameters, layers=config.layers, samples=count, sample_bytes=each
+        )
+
+    def _application(self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work) -> Application:
+        runs = self._job.runs
+        path = "" if data.dataset else data.path
+        return Application(
+            name=self._name,
+            framework=framework,
+            version="" if image else version_of(self._training),
+            folder=code.folder,
+            script=code.script,
+            command=code.command,
+            files=code.files,
+            arguments=code.arguments,
+            words=code.words,
+            environment=(("MODAK_DATASET", path),) if path else (),
+            pre_execution=runs.pre_execution or (),
+            post_execution=runs.post_execution or (),
+            build=build_of(runs.build),
+            hpc=program_of_form(self._job, self._hpc) if self._hpc or self._kind == "hpc" else None,
+            work=work,
+        )
+
+    def _with_threads(self, wishes: Optimisation) -> Optimisation:
+        openmp = self._hpc.openmp if self._hpc else None
+        if openmp and openmp.number_of_threads:
+            return wishes.model_copy(update={"threads": openmp.number_of_threads})
+        return wishes
+
+    # --- what the scheduler is asked for
+
+    def _shape(self, target: Target) -> Shape:
+        runs, training = self._job.runs, self._training
+        openmp = self._hpc.openmp if self._hpc else None
+        is_mpi = self._hpc is None or self._hpc.config.parallelisation == "mpi"
+        distributed = training.config.distributed_training if training else None
+        partition = target.partition(self._partition(target))
+        try:
+            shape = shape_of(
+                self._job.options,
+                ranks=runs.mpi_ranks,
+                threads=runs.threads or (openmp.number_of_threads if openmp else None),
+                parallel=bool(distributed) if self._kind == "ai_training" else is_mpi,
+                node_cores=(partition.cores if partition else None) or target.processor.cores,
+                warn=self._notes.warn,
+            )
+        except ShapeProblem as found:
+            self._notes.refuse(found.path, found.problem)
+            return Shape()
+        processes = shape.nodes * shape.processes_per_node
+        path = (*TRAINING, "config", "distributed_training")
+        if distributed is False and processes > 1:
+            self._notes.contradicts(path, f"{processes} processes are asked for", "write true, or ask for one")
+        if distributed and processes == 1 and runs.minimal_efficiency is None and self._job.application:
+            hint = "process_count_per_node, node_count or mpi_ranks say how many"
+            self._notes.contradicts(path, "one process alone would train", hint)
+        return shape
+
+    def _partition(self, target: Target) -> str | None:
+        options = self._job.options
+        if target.scheduler is Scheduler.TORQUE:
+            return options.queue
+        if options.queue and options.partition and options.queue != options.partition:
+            self._notes.contradicts(
+                (*OPTIONS, "queue"), f"partition is {options.partition}", "under Slurm they are the same"
+            )
+        return options.partition or options.queue
+
+    def _resources(self, shape: Shape, target: Target) -> Resources:
+        options: Any = self._job.options
+        self._check_scheduler(target)
+        memory = options.memory_limit
+        if memory and target.scheduler is Scheduler.TORQUE:
+            memory = -(-memory // shape.nodes)
+        accelerators = options.request_gpus
+        if accelerators is None and self._hpc:
+            section = self._hpc.openacc or self._hpc.opencl
+            accelerators = section.number_of_acc if section else None
+        walltime = options.wall_time_limit
+        if walltime is None:
+            partition = target.partition(self._partition(target))
+            walltime = min(3600, partition.walltime or 3600) if partition else 3600
+            self._warn_of_walltime(walltime)
+        return Resources(
+            nodes=shape.nodes,
+            processes_per_node=shape.processes_per_node,
+            cores_per_process=shape.cores_per_process,
+            memory=memory,
+            accelerators=accelerators or 0,
+            exclusive=bool(options.node_exclusive),
+            partition=self._partition(target),
+            walltime=walltime,
+        )
+
+    def _warn_of_walltime(self, seconds: int) -> None:
+        if self._job.application:
+            hint = 'wall_time_limit: "HH:MM:SS"'
+            self._notes.warn(OPTIONS, f"no wall time is given: {seconds // 60} minutes are asked for", hint)
+
+    def _check_scheduler(self, target: Target) -> None:
+        options = self._job.options
+        if target.scheduler is Scheduler.SLURM and options.memory_limit and options.minimum_memory_per_processor:
+            path = (*OPTIONS, "minimum_memory_per_processor")
+            self._notes.contradicts(path, "memory_limit is given, too, and Slurm takes one of them", "leave one out")
+        if target.scheduler is Scheduler.NONE:
+            for name, value in options:
+                if value is not None and name not in _WITHOUT_SCHEDULER:
+                    problem = FieldProblem(
+                        "contradiction", f"{target.name} has no scheduler that could do it", "leave it out"
+                    )
+                    self._notes.refuse((*OPTIONS, name), problem)
+
+    def _job_options(self, resources: Resources) -> JobOptions:
+        """The options as they are resolved: the plan's job has these numbers."""
+        options = self._job.options.to_model()
+        numbers = {
+            "job_name": self._name,
+            "node_count": resources.nodes,
+            "process_count_per_node": resources.processes_per_node,
+            "core_count": resources.nodes * resources.processes_per_node if options.core_count else None,
+            "core_count_per_process": resources.cores_per_process,
+            "request_gpus": resources.accelerators or None,
+            "wall_time_limit": resources.walltime,
+        }
+        return options.model_copy(update=numbers)
+
+
+# What the job script itself does on a machine without a scheduler.
+_WITHOUT_SCHEDULER = (
+    "job_name", "wall_time_limit", "node_count", "process_count_per_node", "core_count", "core_count_per_process",
+    "request_gpus", "combine_stdout_stderr",
+)  # fmt: skip
+
+
+def has_program(job: JobForm) -> bool:
+    """Whether there is anything to run; a request for an image alone has nothing."""
+    return job.application is not None and job.runs.executable is not None
+
+
+__all__ = ["APPLICATION", "Mapper", "has_program"]

@@ -1,0 +1,22 @@
+"""Whether a file holds a request or a blueprint."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_TOSCA = re.compile(r"^[\s{]*['\"]?tosca_definitions_version", re.MULTILINE)
+_REQUEST = re.compile(r"""(^|\A\s*\{\s*)['"]?(job|optimisation|optimization)['"]?\s*:""", re.MULTILINE)
+_HEAD = 100_000
+
+
+def is_request(path: Path) -> bool:
+    """Whether a file holds a request rather than a blueprint; by its content, where it can be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode("utf-8", errors="replace").removeprefix("\ufeff")
+    except OSError:
+        return False
+    if _TOSCA.search(head):
+        return False
+    return path.suffix == ".json" or _REQUEST.search(head) is not None

@@ -1,0 +1,93 @@
+"""Which target a request means: one of the user's own descriptions, or one that ships."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.reader import Inputs, read_targets
+from modak_ansible.errors import nearest
+from modak_ansible.model.target import Target
+from modak_ansible.project import shipped
+from modak_ansible.requests.form import TargetForm
+
+TARGETS_FILE = "targets.yaml"
+_TESTBED = "testbed"
+_LOCAL = ("local", "localhost")
+
+
+class TargetProblem(Exception):
+    """A target that is not there, or is another; ``field`` is name or job_scheduler_type."""
+
+    def __init__(self, field: str, rule: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+        self.problem = FieldProblem(rule, reason, hint)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A target, and whether the user has described it."""
+
+    target: Target
+    is_described: bool
+
+
+def find_target(form: TargetForm, folder: Path, inputs: Inputs, mistakes: Mistakes) -> Named | None:
+    """The target that a request means; None where its description has mistakes.
+
+    Args:
+        form: the request's own words; without any it is this machine.
+        folder: the request's; ``targets.yaml`` there describes targets.
+        inputs: a service template that describes them instead, and values for the inputs of the description.
+        mistakes: gets those of the description.
+
+    Raises:
+        TargetProblem: there is no such target, or it has another scheduler.
+    """
+    file = inputs.targets
+    described = file or (folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None)
+    before = len(mistakes)
+    own = read_targets(described, inputs, mistakes) if described else {}
+    if len(mistakes) > before:
+        return None
+    if form.name in own or (form.name is None and file and len(own) == 1):
+        target = own[form.name or next(iter(own))]
+        _check_scheduler(form, target)
+        return Named(_absolute(target, described), is_described=True)
+    if file and form.name is None and own:
+        raise TargetProblem("name", "missing-field", f"{file} describes several targets", f"name: {next(iter(own))}")
+    return _shipped(form, own, Inputs() if described else inputs, mistakes)
+
+
+def _shipped(form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes) -> Named | None:
+    known = (*own, _TESTBED, "local")
+    if form.name not in (None, _TESTBED, *_LOCAL):
+        hint = nearest(form.name or "", known)
+        about = f"or describe it in {TARGETS_FILE} beside the request, or in a file for --target"
+        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint} {about}".strip())
+    kind = form.job_scheduler_type or ("slurm" if form.name == _TESTBED else "none")
+    if (form.name == _TESTBED) == (kind == "none") and form.name:
+        reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
+        raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+    node = {"slurm": "slurm", "torque": "torque", "none": "local"}[kind]
+    is_given = inputs.file is not None or bool(inputs.values)
+    targets = read_targets(shipped("tosca") / TARGETS_FILE, Inputs(inputs.file, inputs.values), mistakes)
+    return Named(targets[node], is_described=is_given) if node in targets else None
+
+
+def _check_scheduler(form: TargetForm, target: Target) -> None:
+    wanted = form.job_scheduler_type
+    if wanted and wanted != target.scheduler.value:
+        reason = f"{target.name} is described with {target.scheduler.value}, not {wanted}"
+        raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+
+
+def _absolute(target: Target, described: Path | None) -> Target:
+    """The target with its key found from anywhere: elsewhere it is looked for beside the request."""
+    if not target.identity_file or described is None:
+        return target
+    path = described.parent / Path(target.identity_file).expanduser()
+    return target.model_copy(update={"identity_file": str(path.absolute())})
