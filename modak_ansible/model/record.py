@@ -80,6 +80,15 @@ class Seconds(Model):
     total: float
 
 
+class TrainedNetwork(Model):
+    """What was trained, of a workload that has several networks, or of a user's script."""
+
+    name: str
+    gflop_per_image: float | None = Field(default=None, gt=0, description="of a training step: forward and backward")
+    bytes_per_image: int | None = Field(default=None, ge=1, description="of a sample as the network gets it")
+    layers: int | None = Field(default=None, ge=1)
+
+
 class TrainingResult(Model):
     """What a training measured: its metrics.json, without what identifies the run."""
 
@@ -98,6 +107,9 @@ class TrainingResult(Model):
     )
     seconds: Seconds
     peak_memory_bytes: int
+    network: TrainedNetwork | None = Field(
+        default=None, description="where the workload alone does not say what was trained"
+    )
 
     @property
     def steady(self) -> tuple[Epoch, ...]:

@@ -57,6 +57,14 @@ def work_of(record: Record, works: Mapping[str, Work]) -> Work:
     result = record.training
     if result is None:
         return work
+    if result.network is not None:
+        network = result.network
+        work = Work(
+            workload=f"{record.workload}/{network.name}",
+            gflop_per_sample=network.gflop_per_image,
+            sample_bytes=network.bytes_per_image,
+            layers=network.layers,
+        )
     return work.model_copy(
         update={
             "parameters": result.parameters,

@@ -101,7 +101,7 @@ def fit(
 
 def digest(records: Iterable[Record]) -> str:
     """SHA-256 that names a set of records, in whatever order and files."""
-    lines = sorted(each.model_dump_json(by_alias=True) for each in records)
+    lines = sorted(each.model_dump_json(by_alias=True, exclude_defaults=True) for each in records)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -1,0 +1,107 @@
+"""A standard network in Keras 3 on TensorFlow, which KERAS_BACKEND may replace by PyTorch or JAX."""
+
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors, without the greeting
+
+import importlib
+
+import common
+import keras
+import numpy as np
+from arguments import refuse
+
+SWITCHES = {"compiler": ("default", "none", "xla", "inductor"), "precision": ("fp32", "bf16")}
+COMPILERS = {"tensorflow": ("none", "xla"), "torch": ("none", "inductor"), "jax": ("xla", "none")}  # usual one first
+TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
+
+
+def network(given):
+    """Returns the model of a network of networks.py; images come with the channels last."""
+    shape = given.shape
+    inputs = keras.Input(shape[1:] + shape[:1] if len(shape) == 3 else shape)
+    inside = inputs
+    for number, layer in enumerate(given.layers, 1):
+        last = number == len(given.layers)
+        inside = _behind(layer, shape, inside, "float32" if last else None)
+        shape = common.networks.after(layer, shape)[0]
+    return keras.Model(inputs, inside)
+
+
+def _behind(layer, shape, inside, dtype):
+    layers, kind = keras.layers, layer[0]
+    if kind == "dense":
+        return layers.Dense(layer[1], dtype=dtype)(inside)
+    if kind == "conv":
+        _, outputs, kernel, stride, groups = layer
+        if groups > 1:
+            return layers.DepthwiseConv2D(kernel, stride, "same")(inside)
+        return layers.Conv2D(outputs, kernel, stride, "same")(inside)
+    if kind == "attention":
+        width = shape[1]
+        normed = layers.LayerNormalization()(inside)
+        mixed = layers.MultiHeadAttention(layer[1], width // layer[1])(normed, normed)
+        return layers.Add()([inside, mixed])
+    if kind == "feed":
+        inner = layers.Dense(layer[1], "relu")(layers.LayerNormalization()(inside))
+        return layers.Add()([inside, layers.Dense(shape[1])(inner)])
+    if kind == "average":
+        return (layers.GlobalAveragePooling2D if len(shape) == 3 else layers.GlobalAveragePooling1D)()(inside)
+    return {
+        "norm": layers.BatchNormalization,
+        "relu": layers.ReLU,
+        "pool": layers.MaxPooling2D,
+        "flatten": layers.Flatten,
+    }[kind]()(inside)
+
+
+def configure(arguments, backend):
+    """Sets what holds for the whole process; refuses what this backend has not got."""
+    given = arguments.switches
+    if given["compiler"] == "default":
+        given["compiler"] = COMPILERS[backend][0]
+    if given["compiler"] not in COMPILERS[backend]:
+        refuse("compiler", given["compiler"], "Keras on %s has no such compiler" % TITLES[backend])
+    if given["precision"] == "bf16":
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    keras.utils.set_random_seed(arguments.seed)
+    if backend == "tensorflow":
+        tensorflow = importlib.import_module("tensorflow")
+        tensorflow.config.threading.set_intra_op_parallelism_threads(arguments.threads)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
+    elif backend == "torch":
+        importlib.import_module("torch").set_num_threads(arguments.threads)
+    else:
+        os.environ["NPROC"] = str(arguments.threads)  # read by XLA when the first computation begins
+
+
+def main():
+    """Trains and measures, as the command line asks."""
+    arguments = common.parse_arguments("Keras", SWITCHES)
+    backend = keras.backend.backend()
+    versions = [("keras", keras.__version__), (backend, importlib.import_module(backend).__version__)]
+    recorder = common.recorder(arguments, "Keras on " + TITLES[backend], versions)
+    configure(arguments, backend)
+    with recorder.timed("load_data"):
+        data = common.Data(arguments, channels_last=True)
+    model = network(arguments.network)
+    model.compile(
+        optimizer=keras.optimizers.SGD(arguments.learning_rate, common.MOMENTUM),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=arguments.switches["compiler"] != "none",
+    )
+    common.begin(recorder, data, sum(each.numpy().size for each in model.trainable_weights))
+    for epoch in range(arguments.epochs):
+        recorder.epoch_begins()
+        for numbers in data.batches(epoch):
+            model.reset_metrics()  # Keras 3 gives the mean loss since the last one
+            loss = model.train_on_batch(data.samples[numbers], data.labels[numbers])
+            recorder.step_ends(loss, len(numbers))
+        recorder.evaluation_begins()
+        outputs = [np.asarray(model.predict_on_batch(data.samples[each])) for each in data.test_batches()]
+        recorder.epoch_ends(*common.score(np.concatenate(outputs), data.labels[: data.test]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The standard networks as lists of layers, and what they compute: parameters, GFLOP and bytes, before anything is run.
+
+A layer is its kind and its numbers. A shape is (width,) for vectors, (length, width) for sequences and (channels, rows,
+columns) for images; the batch is not in it.
+"""
+
+from __future__ import absolute_import, division, print_function
+
+from collections import namedtuple
+
+CLASSES = 10
+FLOAT = 4  # bytes
+
+Network = namedtuple("Network", "name shape layers batch_size")
+Cost = namedtuple("Cost", "parameters forward_flop gflop_per_image bytes_per_image layers")
+
+
+def _mlp(width, depth):
+    return [layer for _ in range(depth) for layer in (("dense", width), ("relu",))] + [("dense", CLASSES)]
+
+
+def _plain(widths, norm):
+    layers = []
+    for stage in widths:
+        for width in stage:
+            layers += [("conv", width, 3, 1, 1)] + ([("norm",)] if norm else []) + [("relu",)]
+        layers.append(("pool",))
+    return layers
+
+
+def _depthwise(widths):
+    layers = [("conv", widths[0], 3, 2, 1), ("norm",), ("relu",)]
+    for number, after in enumerate(widths[1:]):
+        before = widths[number]
+        stride = 2 if after > before else 1
+        layers += [("conv", before, 3, stride, before), ("norm",), ("relu",), ("conv", after, 1, 1, 1), ("norm",)]
+        layers.append(("relu",))
+    return layers + [("average",), ("dense", CLASSES)]
+
+
+def _transformer(heads, width, depth):
+    return [layer for _ in range(depth) for layer in (("attention", heads), ("feed", 4 * width))] + [
+        ("average",),
+        ("dense", CLASSES),
+    ]
+
+
+NETWORKS = {
+    (each.name): each
+    for each in (
+        Network("mlp-small", (256,), _mlp(512, 3), 128),
+        Network("mlp-medium", (1024,), _mlp(2048, 3), 128),
+        Network(
+            "cnn-small", (3, 32, 32), _plain([(32, 32), (64,)], True) + [("flatten",), ("dense", 128), ("relu",),
+            ("dense", CLASSES)], 32,
+        ),
+        Network(
+            "cnn-medium", (3, 32, 32), _plain([(64, 64), (128, 128), (256,)], True) + [("flatten",), ("dense", 256),
+            ("relu",), ("dense", CLASSES)], 32,
+        ),
+        Network(
+            "vgg-small", (3, 48, 48), _plain([(32,), (64,), (128, 128)], False) + [("flatten",), ("dense", 512),
+            ("relu",), ("dense", CLASSES)], 16,
+        ),
+        Network(
+            "vgg-medium", (3, 64, 64), _plain([(64,), (128,), (256, 256), (512, 512)], False) + [("flatten",),
+            ("dense", 2048), ("relu",), ("dense", CLASSES)], 16,
+        ),
+        Network("depthwise-small", (3, 64, 64), _depthwise((16, 32, 32, 64, 64, 128)), 32),
+        Network("depthwise-medium", (3, 96, 96), _depthwise((32, 64, 64, 128, 128, 256, 256, 512)), 16),
+        Network("transformer-small", (32, 128), _transformer(4, 128, 2), 32),
+        Network("transformer-medium", (64, 256), _transformer(4, 256, 4), 16),
+    )
+}  # fmt: skip
+MODELS = ("mlp", "cnn", "vgg", "depthwise", "transformer")
+SIZES = ("small", "medium")
+
+
+def cost(network):
+    """Returns what a training step of one sample computes.
+
+    A multiply-add is 2 FLOP. Backwards costs twice what forwards does, but for the first layer, whose input needs no
+    gradient. Only products count: what relu, norm and pool do is lost in them.
+    """
+    shape, parameters, forward, first, layers = network.shape, 0, 0, None, 0
+    for layer in network.layers:
+        shape, own, flop = after(layer, shape)
+        parameters += own
+        forward += flop
+        if flop:
+            layers += 1
+            first = flop if first is None else first
+    return Cost(parameters, forward, (3 * forward - first) / 1e9, FLOAT * _numbers(network.shape), layers)
+
+
+def after(layer, shape):
+    """Returns the shape behind a layer, its trainable parameters, and its FLOP forwards."""
+    kind = layer[0]
+    if kind == "dense":
+        inputs, outputs = shape[-1], layer[1]
+        return shape[:-1] + (outputs,), inputs * outputs + outputs, 2 * inputs * outputs * _numbers(shape[:-1])
+    if kind == "conv":
+        _, outputs, kernel, stride, groups = layer
+        size = tuple((each + stride - 1) // stride for each in shape[1:])
+        weights = kernel * kernel * (shape[0] // groups) * outputs
+        return (outputs,) + size, weights + outputs, 2 * weights * _numbers(size)
+    if kind == "norm":
+        return shape, 2 * shape[0], 0
+    if kind == "pool":
+        return (shape[0],) + tuple(each // 2 for each in shape[1:]), 0, 0
+    if kind == "flatten":
+        return (_numbers(shape),), 0, 0
+    if kind == "average":
+        return (shape[0],) if len(shape) == 3 else (shape[1],), 0, 0
+    if kind == "attention":
+        length, width = shape
+        # a norm; query, key, value and the projection behind; each query with each key, and the sum of the values
+        return shape, 2 * width + 4 * (width * width + width), 8 * length * width * width + 4 * length * length * width
+    if kind == "feed":
+        length, width = shape
+        inner = layer[1]
+        return shape, 2 * width + 2 * width * inner + inner + width, 4 * length * width * inner
+    return shape, 0, 0
+
+
+def _numbers(shape):
+    product = 1
+    for each in shape:
+        product *= each
+    return product

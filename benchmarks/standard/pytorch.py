@@ -1,0 +1,142 @@
+"""A standard network in PyTorch 2; what is not switched on is the plain way."""
+
+import os
+import shutil
+
+import common
+import numpy as np
+import torch
+from arguments import refuse
+from torch import nn
+from torch.nn import functional
+
+SWITCHES = {
+    "memory_format": ("contiguous", "channels_last"),
+    "compiler": ("none", "inductor"),
+    "precision": ("fp32", "bf16"),
+    "matmul": ("default", "onednn"),
+}
+MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
+
+
+class Attention(nn.Module):
+    """Attention of every place to every place, with the norm before and the way around."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(width)
+        self.query_key_value, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        three = self.query_key_value(self.norm(x)).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = three.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        return x + self.projection(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Feed(nn.Module):
+    """Two dense layers for each place, with the norm before and the way around."""
+
+    def __init__(self, width, inner):
+        super().__init__()
+        self.norm, self.inner, self.outer = nn.LayerNorm(width), nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x):
+        return x + self.outer(functional.relu(self.inner(self.norm(x))))
+
+
+class Average(nn.Module):
+    """The mean over an image's pixels or a sequence's places."""
+
+    def forward(self, x):
+        return x.mean(dim=(2, 3)) if x.dim() == 4 else x.mean(dim=1)
+
+
+def network(given):
+    """Returns the module of a network of networks.py."""
+    shape, modules = given.shape, []
+    for layer in given.layers:
+        modules.append(_module(layer, shape))
+        shape = common.networks.after(layer, shape)[0]
+    return nn.Sequential(*modules)
+
+
+def _module(layer, shape):
+    kind = layer[0]
+    if kind == "conv":
+        _, outputs, kernel, stride, groups = layer
+        return nn.Conv2d(shape[0], outputs, kernel, stride, (kernel - 1) // 2, groups=groups)
+    return {
+        "dense": lambda: nn.Linear(shape[-1], layer[1]),
+        "norm": lambda: nn.BatchNorm2d(shape[0]),
+        "relu": nn.ReLU,
+        "pool": lambda: nn.MaxPool2d(2),
+        "flatten": nn.Flatten,
+        "average": Average,
+        "attention": lambda: Attention(shape[1], layer[1]),
+        "feed": lambda: Feed(shape[1], layer[1]),
+    }[kind]()
+
+
+def configure(arguments):
+    """Sets what holds for the whole process; refuses what makes no sense here."""
+    given = arguments.switches
+    if given["memory_format"] == "channels_last" and len(arguments.network.shape) != 3:
+        refuse("memory_format", "channels_last", "%s has no images" % arguments.network.name)
+    if given["compiler"] == "inductor" and not shutil.which(os.environ.get("CXX", "g++")):
+        refuse("compiler", "inductor", "it needs a C++ compiler, and there is none here")
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(arguments.seed)
+    if given["matmul"] == "onednn":
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # oneDNN multiplies then, in float32 where it is faster
+        error = matmul_error()
+        if error > MATMUL_ERROR:
+            refuse("matmul", "onednn", "on this processor it computes in bf16 (relative error %.1e)" % error)
+
+
+def matmul_error():
+    """Returns the relative error of a product of matrices in float32, against float64."""
+    a, b = (torch.from_numpy(np.random.RandomState(seed).rand(256, 256)) for seed in (1, 2))
+    return float((a.float().mm(b.float()).double() - a.mm(b)).norm() / a.mm(b).norm())
+
+
+def main():
+    """Trains and measures, as the command line asks."""
+    arguments = common.parse_arguments("PyTorch", SWITCHES)
+    recorder = common.recorder(arguments, "PyTorch", [("torch", torch.__version__)])
+    configure(arguments)
+    with recorder.timed("load_data"):
+        data = common.Data(arguments, channels_last=False)
+        samples, labels = torch.from_numpy(data.samples), torch.from_numpy(data.labels)
+    channels_last = arguments.switches["memory_format"] == "channels_last"
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    model = network(arguments.network).train()
+    if channels_last:
+        model, samples = model.to(memory_format=layout), samples.contiguous(memory_format=layout)
+    computed = torch.compile(model, dynamic=False) if arguments.switches["compiler"] == "inductor" else model
+    optimiser = torch.optim.SGD(model.parameters(), arguments.learning_rate, common.MOMENTUM)
+
+    def scores(x):
+        with torch.autocast("cpu", torch.bfloat16, enabled=arguments.switches["precision"] == "bf16"):
+            return computed(x).float()
+
+    common.begin(recorder, data, sum(each.numel() for each in model.parameters()))
+    for epoch in range(arguments.epochs):
+        recorder.epoch_begins()
+        for numbers in map(torch.from_numpy, data.batches(epoch)):
+            optimiser.zero_grad()
+            loss = functional.cross_entropy(scores(samples[numbers]), labels[numbers])
+            loss.backward()
+            optimiser.step()
+            recorder.step_ends(loss.detach(), len(numbers))
+        recorder.evaluation_begins()
+        model.eval()
+        with torch.no_grad():
+            outputs = np.concatenate([scores(samples[each]).numpy() for each in data.test_batches()])
+        model.train()
+        recorder.epoch_ends(*common.score(outputs, data.labels[: data.test]))
+
+
+if __name__ == "__main__":
+    main()
