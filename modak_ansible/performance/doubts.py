@@ -54,6 +54,10 @@ class Known:
             unknown.append("no record of several processes that train together")
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
+    def has_entry(self, entry: str) -> bool:
+        """Whether a build was measured at all."""
+        return f"entry {entry}" in self._counts
+
     def difference(self, one: Run, other: Run, old: Question, new: Question) -> Seen:
         """Of what two runs differ in; what they have in common may be as unknown as it likes."""
         unknown = self._place(new)

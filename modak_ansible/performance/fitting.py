@@ -10,7 +10,7 @@ coefficient of its own: a slow hour of the machine is the round's, and what is l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from modak_ansible.model.work import Work
 from modak_ansible.performance.cases import Case, cases, work_of
 from modak_ansible.performance.features import FEATURES_OF, Feature
 from modak_ansible.performance.machines import machines
-from modak_ansible.performance.stored import Part, Stored
+from modak_ansible.performance.stored import Machine, Part, Stored
 
 # How large effects usually are, as standard deviations of logarithms; what the records say counts for more.
 USUAL = {
@@ -48,7 +48,6 @@ _BREADTH = 0.7  # standard deviation of the logarithm of a group's deviation aro
 _LEAST_RUNS = 3
 _DIGITS = 6
 
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -59,34 +58,50 @@ class Spreads:
     noise: dict[str, float]
 
 
-def fit(
-    records: Iterable[Record],
-    works: Mapping[str, Work],
-    *,
-    rounds: bool = True,
-    spreads: Mapping[str, Spreads] | None = None,
-) -> Stored:
+def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
     """The model of some records.
 
     Args:
         records: of all outcomes and workloads; trainings and machines are found among them.
         works: what the workloads of benchmarks/ compute, by name.
-        rounds: whether rounds have coefficients of their own.
-        spreads: of each part, where they are known already; found from the records otherwise.
 
     Raises:
         ModakError: there is no training among them that can be used.
     """
     every = list(records)
     known = machines(every)
-    found = cases(every, works, known)
+    return fit_cases(cases(every, works, known), known, works)
+
+
+def fit_cases(
+    found: Sequence[Case],
+    known: tuple[Machine, ...],
+    works: Mapping[str, Work],
+    *,
+    names: Iterable[str] = tuple(FEATURES_OF),
+    rounds: bool = True,
+    spreads: Mapping[str, Spreads] | None = None,
+) -> Stored:
+    """The model of some measured trainings.
+
+    Args:
+        found: the trainings.
+        known: the machines.
+        works: what the workloads of benchmarks/ compute, by name.
+        names: of the parts that are fitted.
+        rounds: whether rounds have coefficients of their own.
+        spreads: of each part, where they are known already; found from the trainings otherwise.
+
+    Raises:
+        ModakError: there is no training.
+    """
     if not found:
         raise ModakError(
             "there is nothing to fit: no training of a known workload was measured on a machine with a measured peak",
             hint="modak bench run today-cpu measures some, with the machine's peak",
         )
     parts = {}
-    for name in FEATURES_OF:
+    for name in names:
         members = [each for each in found if name in each.answers]
         if len(members) >= _LEAST_RUNS:
             parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
@@ -97,6 +112,13 @@ def fit(
         machines=known,
         parts=parts,
     )
+
+
+def spreads_of(stored: Stored) -> dict[str, Spreads]:
+    """The standard deviations that a model was fitted with, by part."""
+    return {
+        name: Spreads({**part.spread, "round": part.rounds}, dict(part.noise)) for name, part in stored.parts.items()
+    }
 
 
 def digest(records: Iterable[Record]) -> str:

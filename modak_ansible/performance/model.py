@@ -34,7 +34,7 @@ class PerformanceModel:
         self.stored = stored
         self.regressions = {name: Regression(part) for name, part in stored.parts.items()}
         self.runs = Runs(stored.workloads, stored.machines)
-        self._known = Known(self.regressions, stored.machines)
+        self.known = Known(self.regressions, stored.machines)
 
     def predict(self, question: Question) -> Prediction:
         """How long a whole run takes, its parts, and what of it is not known.
@@ -50,7 +50,7 @@ class PerformanceModel:
             total += part.seconds
             variance += own * part.seconds**2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
-        seen = self._known.run(run, question)
+        seen = self.known.run(run, question)
         doubts = (*seen.unknown, *seen.notes, *doubts_of(run, question))
         cores = (run.facts.threads or 0) * question.nodes * question.processes_per_node
         whole = any(part.name == "training" for part in parts)
@@ -70,7 +70,7 @@ class PerformanceModel:
         long the run is, the ratio is that of steady steps, and ``why`` says so.
         """
         one, other = self.runs.of(old), self.runs.of(new)
-        seen = self._known.difference(one, other, old, new)
+        seen = self.known.difference(one, other, old, new)
         before, after = self.parts(one, old), self.parts(other, new)
         is_whole = before[-1].name == after[-1].name == "training"
         ratio = self._of_wholes(before, after) if is_whole else self._of_steps(one, other)
@@ -85,6 +85,10 @@ class PerformanceModel:
         if regression is None or run.peak is None or run.facts.step_gflop is None:
             return None
         return exp(regression.mean(FEATURES_OF["step"](run.facts))) * run.facts.step_gflop / run.peak
+
+    def step_variance(self, run: Run) -> float:
+        """Of the logarithm of a steady step's seconds in a new run."""
+        return self._variance_of_run(Part("step", 0.0, FEATURES_OF["step"](run.facts)), run)
 
     def parts(self, run: Run, question: Question) -> list[Part]:
         """What a run consists of, the training last; parts of which nothing is known are left out."""
