@@ -79,6 +79,10 @@ class Known:
                     self._switch(mine.framework, name, value, unknown, counts)
         if before.threads != after.threads and f"{after.framework} log(threads)" not in self._counts:
             unknown.append("no record of another number of threads")
+        if old.settings.get("staging", "shared") != new.settings.get("staging", "shared"):
+            unknown.append("no record of what a copy of the data on the node saves")
+        if one.work.batch_size != other.work.batch_size:
+            unknown.append("no record of the same work with another batch size")
         if (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
             unknown.append("no record of several processes that train together")
         records = min(counts) if counts else self._counts.get(f"framework {after.framework}", 0)

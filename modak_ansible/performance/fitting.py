@@ -49,7 +49,6 @@ _LEAST_RUNS = 3
 _DIGITS = 6
 
 
-
 @dataclass(frozen=True)
 class Spreads:
     """Standard deviations of the groups of features, of rounds, and of the runs of each framework."""

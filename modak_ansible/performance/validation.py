@@ -154,14 +154,13 @@ class _Maker:
     ) -> Iterable[Predicted]:
         """Fits the model once without every key's runs, and predicts their configurations."""
         if not rounds:
-            spreads = spreads_of(fit_cases(self._found, self._whole.machines, self._works, names=("step",), rounds=False))
+            whole = fit_cases(self._found, self._whole.machines, self._works, names=("step",), rounds=False)
+            spreads = spreads_of(whole)
         for left in dict.fromkeys(map(key, self._found)):
             kept = [each for each in self._found if key(each) != left]
             if not kept:
                 continue
-            stored = fit_cases(
-                kept, self._whole.machines, self._works, names=("step",), rounds=rounds, spreads=spreads
-            )
+            stored = fit_cases(kept, self._whole.machines, self._works, names=("step",), rounds=rounds, spreads=spreads)
             if "step" not in stored.parts:
                 continue
             model = PerformanceModel(stored)
@@ -219,6 +218,8 @@ def question_of(case: Case) -> Question:
 def label_of(case: Case) -> str:
     """A configuration in words; of PyTorch's input only what is not the benchmarks' own."""
     switches = [f"{name}={value}" for name, value in case.facts.switches.items() if (name, value) != _BENCHMARKS_INPUT]
+    if case.facts.framework == "pytorch" and "input" not in case.facts.switches:
+        switches.append("input=loader")
     return " ".join([case.facts.entry, *switches, *([] if case.facts.container else ["native"])])
 
 

@@ -1,0 +1,106 @@
+"""The performance model's answers for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def factor(interval: Any) -> str:
+    """A factor with its interval."""
+    return f"{interval.middle:.3g} ({interval.low:.3g} to {interval.high:.3g})"
+
+
+def seconds(interval: Any) -> str:
+    """Seconds with their interval."""
+    return f"{interval.middle:.4g} s ({interval.low:.4g} to {interval.high:.4g})"
+
+
+def _wide() -> Console:
+    """A console that does not break the rows of a table which no terminal shows."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=250)
+
+
+def print_coefficients(rows: Iterable[Any], title: str) -> None:
+    """A table of coefficients."""
+    table = Table(title, "Factor on seconds (90 %)", "Runs", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row.name, factor(row.factor), str(row.records))
+    _wide().print(table)
+
+
+def print_explanation(found: Any) -> None:
+    """Why a prediction is what it is."""
+    console = Console(soft_wrap=True, highlight=False)
+    prediction = found.prediction
+    console.print(f"predicted: {seconds(prediction.seconds)}{'' if prediction.known else ', not to be relied on'}")
+    for name, part in prediction.parts.items():
+        console.print(f"  {name:<11} {seconds(part)}")
+    if found.step and found.ideal:
+        console.print(
+            f"a step: {found.step:.4g} s; at the peak of {found.peak:.4g} GFLOP/s it would take {found.ideal:.4g} s"
+        )
+    for part in dict.fromkeys(each.part for each in found.contributions):
+        console.print(f"\n{_HEADS.get(part, part)}")
+        for each in found.contributions:
+            if each.part == part:
+                runs = "" if each.records is None else f", {each.records} runs" if each.records else ", no record"
+                console.print(f"  x {factor(each.factor):<28} {each.name}{runs}", markup=False)
+    for doubt in prediction.doubts:
+        console.print(f"doubt: {doubt}", markup=False)
+
+
+_HEADS = {
+    "training": "A step, as factors of what the peak would allow",
+    "first_step": "What the first step takes longer, as factors of 1 s",
+    "start": "From the start to the first step, as factors of 1 s",
+}
+
+
+def print_validation(found: Any, kinds: Iterable[str]) -> None:
+    """Errors and regrets."""
+    console = _wide()
+    for kind in kinds:
+        error = found.error(kind)
+        rows = [each for each in found.predicted if each.left_out == kind]
+        if not rows:
+            continue
+        unknown = sum(not each.known for each in rows)
+        if error is None:
+            console.print(f"{kind} left out: all {len(rows)} are said to be unknown")
+            continue
+        console.print(
+            f"{kind} left out: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
+            f"{100 * found.coverage(kind):.0f} % of them in their 90 % interval; {unknown} said to be unknown"
+        )
+    if found.error_without_rounds is not None:
+        console.print(f"without rounds in the fit the first would be {100 * found.error_without_rounds:.1f} %")
+    for text in found.skipped:
+        console.print(text)
+    _print_regrets(console, found.regrets)
+
+
+def _print_regrets(console: Console, regrets: Any) -> None:
+    table = Table(
+        "Table", "Numerics", "Left out", "Variants", "Taken", "Best", "Regret", "Over stock", "Noise", box=None
+    )
+    for each in regrets:
+        noise = "" if each.noise is None else f"{100 * each.noise:.1f} %"
+        table.add_row(
+            each.table,
+            each.numerics,
+            each.left_out,
+            str(each.variants),
+            each.taken,
+            each.best,
+            f"{100 * each.regret:.1f} %",
+            f"{100 * each.over_stock:+.1f} %",
+            noise,
+        )
+    if table.row_count:
+        console.print()
+        console.print(table)

@@ -1,0 +1,158 @@
+"""Why a prediction is what it is, and what the model has learnt: coefficients as factors, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp, sqrt
+
+from modak_ansible.model.prediction import Interval, Prediction, Question
+from modak_ansible.performance.features import FEATURES_OF, Feature
+from modak_ansible.performance.model import PerformanceModel
+from modak_ansible.performance.regression import Regression, Weights, weigh
+from modak_ansible.performance.run import Run
+
+_SIGMAS = 1.6449
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one matter does to the seconds of a part: a factor, over 1 where it makes the part longer.
+
+    Attributes:
+        records: measured runs of it; None for what is no matter of counting, such as the size of a step.
+    """
+
+    part: str
+    name: str
+    factor: Interval
+    records: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A prediction with all that it is made of.
+
+    Attributes:
+        step: seconds of a steady step; None where the work or the peak is not known.
+        ideal: seconds of a step at the target's peak, which the factors of ``training`` multiply.
+    """
+
+    question: Question
+    prediction: Prediction
+    step: float | None
+    ideal: float | None
+    peak: float | None
+    contributions: tuple[Contribution, ...]
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient as a factor of the part's seconds."""
+
+    part: str
+    group: str
+    name: str
+    factor: Interval
+    records: int
+
+
+def explain(model: PerformanceModel, question: Question) -> Explanation:
+    """Why the model predicts what it does: every matter's factor, all that belongs to a switch taken together."""
+    run = model.runs.of(question)
+    step = model.step_seconds(run)
+    ideal = run.facts.step_gflop / run.peak if run.facts.step_gflop and run.peak else None
+    found: list[Contribution] = []
+    for part in ("step", "first_step", "start"):
+        regression = model.regressions.get(part)
+        if regression is not None:
+            features = FEATURES_OF[part](run.facts)
+            found += _contributions("training" if part == "step" else part, regression, features, run)
+    return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found))
+
+
+def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficient]:
+    """What the model has learnt of a part: every coefficient, the best known first."""
+    regression = model.regressions[part]
+    stored = regression.part
+    found = []
+    for place, name in enumerate(stored.names):
+        deviation = sqrt(stored.covariance[place][place])
+        group = stored.groups[place]
+        factor = _factor(stored.mean[place], deviation)
+        found.append(Coefficient(part, group, name, factor, stored.counts[place]))
+    return found
+
+
+def switch_effects(model: PerformanceModel) -> list[Coefficient]:
+    """What each switch does to a steady step, with all that belongs to it taken together.
+
+    For every build in work that is not on record, and for the build with the most runs in each workload.
+    """
+    regression = model.regressions["step"]
+    groups = dict(zip(regression.part.names, regression.part.groups, strict=True))
+    found = []
+    for switch in (name for name, group in groups.items() if group == "switch"):
+        entries, workloads, machines = (
+            sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda each: each)
+            for word in ("with", "in", "on")
+        )
+        here = [("switch", switch, 1.0), *(("switch on machine", each, 1.0) for each in machines if len(machines) == 1)]
+        unseen = ("switch in workload", f"{switch} in", 1.0)
+        for entry in entries:
+            whole = [*here, ("switch in entry", entry, 1.0), unseen]
+            found.append(Coefficient("step", "switch", entry, _together(regression, whole), regression.counts[entry]))
+        most = max(entries, key=lambda each: regression.counts[each], default="")
+        for workload in workloads if most else ():
+            whole = [*here, ("switch in entry", most, 1.0), ("switch in workload", workload, 1.0)]
+            name = f"{most} in {workload.rpartition(' in ')[2]}"
+            found.append(Coefficient("step", "switch", name, _together(regression, whole), regression.counts[workload]))
+    return found
+
+
+def _contributions(part: str, regression: Regression, features: Iterable[Feature], run: Run) -> list[Contribution]:
+    matters: dict[str, list[Feature]] = {}
+    for feature in features:
+        matters.setdefault(_matter(feature, run), []).append(feature)
+    found = []
+    for name, members in matters.items():
+        counts = [regression.counts.get(each, 0) for group, each, _ in members if group in _COUNTED]
+        found.append(Contribution(part, name, _together(regression, members), max(counts) if counts else None))
+    return found
+
+
+_COUNTED = {"all", "framework", "entry", "workload", "switch", "pair", "container"}
+
+
+def _matter(feature: Feature, run: Run) -> str:
+    """What a feature belongs to, for people."""
+    group, name, _ = feature
+    if group == "all":
+        return "what every run loses to the peak"
+    if group in {"framework", "entry"}:
+        return f"{run.facts.framework}, {run.facts.entry or 'an image without an entry'}"
+    if group in {"workload", "framework in workload"}:
+        return f"the workload, {run.facts.workload or 'which is not on record'}"
+    if group in {"size", "framework and size", "threads"}:
+        return "the size of a step" if group != "threads" else "threads"
+    if group in {"pair", "configuration"}:
+        return "switches together"
+    if group == "container":
+        return "without a container"
+    for switch, value in run.facts.switches.items():
+        if name.startswith(f"{run.facts.framework} {switch}={value}"):
+            return f"{switch} {value}"
+    return name
+
+
+def _together(regression: Regression, features: Iterable[Feature]) -> Interval:
+    weights: Weights = {}
+    weigh(weights, features)
+    mean = sum(weight * regression.coefficient(name) for name, (_, weight) in weights.items())
+    return _factor(mean, sqrt(regression.variance(weights)))
+
+
+def _factor(mean: float, deviation: float) -> Interval:
+    return Interval(
+        middle=exp(mean), low=exp(mean - _SIGMAS * deviation), high=exp(min(mean + _SIGMAS * deviation, 700.0))
+    )

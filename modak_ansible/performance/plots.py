@@ -1,0 +1,106 @@
+"""Pictures of a validation: predicted against measured, and the regret of each table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modak_ansible.errors import ModakError
+from modak_ansible.performance.validation import LEFT_OUT, Predicted, Regret, Validation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _DPI = 8.0, 150  # inches, dots an inch
+_BAR, _WORSE, _SOFT = "#2f6fb7", "#c2570c", "#57606a"
+_MARKS = "osD^vP*X<>"
+
+
+def write_plots(found: Validation, folder: Path) -> list[Path]:
+    """Draws all pictures as PNG and SVG; gives the files.
+
+    Raises:
+        ModakError: the folder cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = []
+        for kind in LEFT_OUT:
+            rows = [each for each in found.predicted if each.left_out == kind]
+            if rows:
+                written += _predictions(rows, kind, folder)
+        if found.regrets:
+            written += _regrets(found.regrets, folder)
+        return written
+    except OSError as error:
+        raise ModakError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+
+
+def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Path]:
+    axes = _plane(f"Predicted against measured, {kind} left out", 6.0)
+    for number, workload in enumerate(dict.fromkeys(each.workload for each in rows)):
+        members = [each for each in rows if each.workload == workload]
+        for known in (True, False):
+            some = [each for each in members if each.known == known]
+            if not some:
+                continue
+            below = [each.predicted - each.low for each in some]
+            above = [each.high - each.predicted for each in some]
+            axes.errorbar(
+                [each.measured for each in some],
+                [each.predicted for each in some],
+                yerr=[below, above],
+                fmt=_MARKS[number % len(_MARKS)],
+                color=f"C{number % 10}",
+                markerfacecolor=None if known else "white",
+                alpha=0.8,
+                linewidth=0.8,
+                label=workload + ("" if known else ", said to be unknown"),
+            )
+    values = [each.measured for each in rows]
+    ends = [min(values) / 1.5, max(values) * 1.5]
+    axes.plot(ends, ends, color=_SOFT, linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="measured seconds of a step", ylabel="predicted, with 90 % interval")
+    axes.set_xlim(*ends)
+    axes.set_ylim(ends[0] / 2, ends[1] * 2)
+    axes.legend(fontsize=7)
+    return _written(axes, folder, f"predicted-{kind}")
+
+
+def _regrets(rows: Sequence[Regret], folder: Path) -> list[Path]:
+    axes = _plane("Regret: time of the model's choice over that of the best, less 1", 1.5 + 0.28 * len(rows))
+    places = list(range(len(rows)))
+    colours = [_WORSE if each.over_stock > (each.noise or 0.0) else _BAR for each in rows]
+    axes.barh(places, [100 * each.regret for each in rows], color=colours, height=0.6)
+    titles = [
+        f"{each.table}, {each.numerics}{', workload left out' if each.left_out else ''}: {each.variants}"
+        for each in rows
+    ]
+    axes.set_yticks(places, titles, fontsize=6)
+    axes.axvline(3, color=_SOFT, linewidth=1, linestyle="--")
+    axes.invert_yaxis()
+    axes.set_xlabel("per cent (dashed: 3)")
+    return _written(axes, folder, "regret")
+
+
+def _plane(title: str, height: float) -> Axes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - nothing else needs matplotlib
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, loc="left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return axes
+
+
+def _written(axes: Axes, folder: Path, name: str) -> list[Path]:
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # noqa: S101 - _plane has made it
+    paths = [folder / f"{name}.{ending}" for ending in ("png", "svg")]
+    for path in paths:
+        figure.savefig(path, dpi=_DPI)
+    return paths
