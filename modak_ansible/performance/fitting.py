@@ -45,6 +45,7 @@ USUAL = {
 }
 _FIXED = {"all"}
 _BREADTH = 0.7  # standard deviation of the logarithm of a group's deviation around what is usual
+_FARTHEST = 3.0  # of that logarithm from the usual: a factor of 20, so that a step of the search stays computable
 _LEAST_RUNS = 3
 _DIGITS = 6
 
@@ -204,7 +205,8 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
         ]
         return float(value), np.array(slope) + away / _BREADTH
 
-    best = minimize(loss, usual, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
+    best = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
     values = [float(f"{each:.3g}") for each in np.exp(best)]
     return Spreads(dict(zip(groups, values, strict=False)), dict(zip(runners, values[len(groups) :], strict=True)))
 

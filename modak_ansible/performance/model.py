@@ -16,6 +16,7 @@ from modak_ansible.performance.stored import Stored, read_stored
 SHIPPED = Path(__file__).parent / "model.json"
 _SIGMAS = 1.6449  # of a normal distribution's 90 %
 _LEAST_SHARE = 0.01  # of the whole time: a part below it adds nothing to the interval
+_KEPT = 512  # questions
 _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs have in common cancels
 
 
@@ -34,6 +35,7 @@ class PerformanceModel:
         self.stored = stored
         self.regressions = {name: Regression(part) for name, part in stored.parts.items()}
         self.runs = Runs(stored.workloads, stored.machines)
+        self._kept: dict[object, tuple[Question, Run, list[Part]]] = {}
         self.known = Known(self.regressions, stored.machines)
 
     def predict(self, question: Question) -> Prediction:
@@ -69,10 +71,9 @@ class PerformanceModel:
         The interval is that of the ratio itself, without what single runs do by chance. Where it is not known how
         long the run is, the ratio is that of steady steps, and ``why`` says so.
         """
-        one, other = self.runs.of(old), self.runs.of(new)
+        (one, before), (other, after) = self._asked(old), self._asked(new)
         seen = self.known.difference(one, other, old, new)
-        before, after = self.parts(one, old), self.parts(other, new)
-        is_whole = before[-1].name == after[-1].name == "training"
+        is_whole = bool(before and after) and before[-1].name == after[-1].name == "training"
         ratio = self._of_wholes(before, after) if is_whole else self._of_steps(one, other)
         notes = list(seen.unknown or seen.notes)
         if not is_whole and not seen.unknown:
@@ -108,6 +109,33 @@ class PerformanceModel:
         if step is not None and run.steps is not None:
             found.append(Part("training", run.steps * step, FEATURES_OF["step"](run.facts)))
         return found
+
+    def _asked(self, question: Question) -> tuple[Run, list[Part]]:
+        """The run of a question and its parts; planning asks of the same one again and again."""
+        key = (
+            question.framework,
+            question.entry,
+            tuple(question.settings.items()),
+            question.processor,
+            question.architecture,
+            question.accelerator,
+            question.container,
+            question.threads,
+            question.cores,
+            question.node_cores,
+            question.nodes,
+            question.processes_per_node,
+            question.peak_gflops,
+            question.dataset_bytes,
+            id(question.work),  # which the kept question holds, so that nothing else can have it
+        )
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            run = self.runs.of(question)
+            found = self._kept[key] = (question, run, self.parts(run, question))
+        return found[1:]
 
     def _variance_of_run(self, part: Part, run: Run) -> float:
         """Of the logarithm of one part's seconds in a new run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -114,7 +115,8 @@ def write_stored(stored: Stored, path: Path) -> None:
     except OSError as error:
         raise ModakError(f"{path} cannot be written: {error.strerror}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def stored_text(stored: Stored) -> str:

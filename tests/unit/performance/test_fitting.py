@@ -1,0 +1,144 @@
+"""The fit finds the truth of invented machines, within its own intervals, and the same truth every time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from invented_machine import PLACE, SWITCHES, WORKS, Truth
+from synthetic_records import measured, record
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.prediction import Question
+from modak_ansible.performance.cases import cases
+from modak_ansible.performance.fitting import digest, fit, fit_cases
+from modak_ansible.performance.machines import machines
+from modak_ansible.performance.model import PerformanceModel
+from modak_ansible.performance.stored import Part, Stored, read_stored, stored_text, write_stored
+
+
+def step_model(records, **options):
+    known = machines(records)
+    return PerformanceModel(fit_cases(cases(records, WORKS, known), known, WORKS, names=("step",), **options))
+
+
+def question(workload, **changes):
+    return Question(**{"work": WORKS[workload].model_copy(update={"batch_size": 128}), **PLACE, **changes})
+
+
+def with_input(values):
+    return {"input": "memory", **values}  # as the scripts of benchmarks/ have it
+
+
+def gain_of(model, workload, name):
+    stock = question(workload, settings=with_input({}))
+    return model.gain(stock, question(workload, settings=with_input({name: SWITCHES[name]})))
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    inside, all_of_them = 0, 0
+    for seed in range(10):
+        truth = Truth(seed)
+        model = step_model(truth.records())
+        for workload in WORKS:
+            for name in SWITCHES:
+                ratio = gain_of(model, workload, name).ratio
+                inside += ratio.low <= math.exp(-truth.effect(workload, {name})) <= ratio.high
+                all_of_them += 1
+    assert 0.8 <= inside / all_of_them <= 0.99
+
+
+def test_more_rounds_narrow_the_interval():
+    few, many = (step_model(Truth(1).records(count)) for count in (2, 8))
+    narrow, wide = (gain_of(model, "middle", "precision").ratio for model in (many, few))
+    assert narrow.high / narrow.low < wide.high / wide.low
+
+
+def test_slow_hours_of_the_machine_cancel():
+    truth = Truth(2, rounds=0.6)
+    records = truth.records(3)
+    with_rounds = gain_of(step_model(records), "middle", "allocator").ratio
+    without = gain_of(step_model(records, rounds=False), "middle", "allocator").ratio
+    assert with_rounds.high / with_rounds.low < 0.8 * without.high / without.low
+    assert with_rounds.low <= math.exp(-truth.effect("middle", ["allocator"])) <= with_rounds.high
+
+
+def test_a_workload_that_was_left_out_is_less_sure():
+    truth = Truth(3)
+    model = step_model(truth.records(3, works=("small", "large")))
+    here, there = (gain_of(model, workload, "precision") for workload in ("small", "middle"))
+    assert there.ratio.high / there.ratio.low > here.ratio.high / here.ratio.low
+    assert "no record of middle" in there.why
+
+
+def test_the_order_of_records_does_not_matter():
+    records = Truth(4).records()
+    assert fit(records, WORKS) == fit(records, WORKS)
+    turned = fit(records[::-1], WORKS)
+    assert digest(records) == digest(records[::-1])
+    again = fit(records, WORKS)
+    assert turned.parts["step"].mean == pytest.approx(again.parts["step"].mean, abs=1e-3)
+
+
+def test_only_runs_that_were_measured_count():
+    truth = Truth(5)
+    records = truth.records()
+    wild = truth.run("small", {}, 1, 5.0).model_copy(update={"outcome": "disturbed", "reason": "busy"})
+    assert fit([*records, wild], WORKS) == fit(records, WORKS)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [record("pytorch-2.13-cpu", outcome="failed", reason="no")],
+        [measured("pytorch-2.13-cpu", "sgemm", "GFLOP/s", [100.0], threads=2)],
+        Truth(6).records()[1:],  # nobody measured the peak
+    ],
+)
+def test_without_anything_to_fit_it_says_so(records):
+    with pytest.raises(ModakError, match="there is nothing to fit"):
+        fit(records, WORKS)
+
+
+def test_a_model_is_written_whole_or_not_at_all(tmp_path):
+    stored = fit(Truth(7).records(), WORKS)
+    path = tmp_path / "deep" / "model.json"
+    write_stored(stored, path)
+    assert read_stored(path) == stored
+    assert [each.name for each in path.parent.iterdir()] == ["model.json"]
+    (tmp_path / "file").touch()
+    with pytest.raises(ModakError, match="cannot be written"):
+        write_stored(stored, tmp_path / "file" / "model.json")
+
+
+numbers = st.floats(-1e6, 1e6, allow_nan=False)
+names = st.lists(st.text(max_size=12), max_size=5, unique=True)
+
+
+@st.composite
+def parts(draw):
+    known = draw(names)
+    each = {"min_size": len(known), "max_size": len(known)}
+    return Part(
+        names=tuple(known),
+        groups=tuple(draw(st.lists(st.text(max_size=8), **each))),
+        mean=tuple(draw(st.lists(numbers, **each))),
+        covariance=tuple(
+            tuple(draw(st.lists(numbers, min_size=row + 1, max_size=row + 1))) for row in range(len(known))
+        ),
+        counts=tuple(draw(st.lists(st.integers(0, 10**9), **each))),
+        spread=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),
+        noise=draw(st.dictionaries(st.text(max_size=8), numbers, max_size=3)),
+        rounds=draw(numbers),
+        runs=draw(st.integers(0, 10**9)),
+    )
+
+
+@given(st.dictionaries(st.sampled_from(["step", "start"]), parts(), min_size=1))
+@settings(max_examples=50)
+def test_the_file_of_any_model_reads_as_it_was(found):
+    stored = Stored(records=1, records_digest="0", workloads={}, machines=(), parts=found)
+    assert Stored.model_validate_json(stored_text(stored)) == stored
