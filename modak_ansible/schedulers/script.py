@@ -45,6 +45,7 @@ class ScriptParts:
     Paths are below the target's workspace unless they are absolute.
 
     Attributes:
+        image: empty for a program of the target's own.
         command: words of a program that runs in place of the Python script.
         words: what follows the arguments.
         build: how the program is made before it runs.
@@ -96,6 +97,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             break or the like.
     """
     container = parts.container_runtime is not None
+    built, command = _program(parts)
     text: str = (
         _templates()
         .get_template(f"{job.scheduler.value}.sh.j2")
@@ -109,7 +111,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             container=container,
             runtimes=_RUNTIMES.get(parts.container_runtime or "any", ()),
             container_flags=parts.container_flags,
-            image=_workspace_path(parts.image),
+            image=_workspace_path(parts.image) if parts.image else "",
             python=parts.python if container else '"$image/bin/python"',
             script=parts.script,
             binds=parts.binds,
@@ -118,7 +120,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             staging_path=_node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
             arguments=[_option(name, value) for name, value in parts.arguments],
             environment=parts.environment,
-            command=parts.command,
+            command=command,
+            is_program=bool(parts.command),
+            built_program=built,
             words=parts.words,
             build=parts.build,
             archive=_archive(parts.build.source) if parts.build else "",
@@ -147,6 +151,14 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters["quote"] = shlex.quote
     return environment
+
+
+def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:
+    """A program's path where it may lie below fetched sources, or empty; and its other words."""
+    first = parts.command[0] if parts.command else ""
+    if parts.build and parts.build.source and "/" in first and not first.startswith("/"):
+        return first, parts.command[1:]
+    return "", parts.command
 
 
 def _archive(source: str) -> str:

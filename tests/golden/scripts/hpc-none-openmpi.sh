@@ -1,0 +1,74 @@
+#!/bin/bash
+
+# solver, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$(dirname "$0")" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$$"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    [ "$SECONDS" -ge 3600 ] && echo timeout > state/ended
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/d.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    sh -c 'PATH=$0:$PATH; exec "$@"' "$deployment/code"
+    mpirun
+    -np
+    4
+    --map-by
+    ppr:4:node:PE=2
+    --bind-to
+    core
+    ./solve
+    'input file.dat'
+)
+timeout --kill-after=30 3600 "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"

@@ -1,0 +1,77 @@
+#!/bin/bash
+#SBATCH --job-name=solver
+#SBATCH --partition=batch
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=2
+#SBATCH --time=0-01:00:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# solver, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$SLURM_JOB_ID"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/d.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    OMP_NUM_THREADS=2
+    OMP_PLACES=cores
+    OMP_PROC_BIND=close
+    sh -c 'PATH=$0:$PATH; exec "$@"' "$deployment/code"
+    ./solve
+    'input file.dat'
+)
+srun --mpi=pmix --ntasks=8 --ntasks-per-node=4 --cpus-per-task=2 --cpu-bind=cores "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
