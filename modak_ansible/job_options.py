@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
-from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.ranks import fewest_nodes, with_ranks
 
 _STOCK = Resources()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from modak_ansible.job_options import account_of
-from modak_ansible.launching import launching_of
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.optimisations.launcher import launching_of
 from modak_ansible.ranks import cores_of
 from modak_ansible.rules import effects_of
 from modak_ansible.schedulers.directives import CannotExpress
@@ -55,9 +55,8 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
     request, target = draft.request, draft.request.target
     application = request.application
     scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
-    launching = launching_of(draft)
     effects = effects_of(request)
-    environment = {**draft.environment, **dict(launching.environment), **dict(effects.environment)}
+    environment = {**draft.environment, **dict(effects.environment)}
     return ScriptParts(
         runtime=request.application.is_training,
         image=image.path,
@@ -72,7 +71,7 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
         arguments=draft.arguments,
         environment=(*sorted(environment.items()), *application.environment),
         gpu_request=_gpu_request(request),
-        launch=launching.launch,
+        launch=launching_of(draft).launch,
         command=application.command,
         words=application.words,
         build=application.build,

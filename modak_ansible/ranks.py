@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
-from modak_ansible.optimisations.base import CannotPlan
 
 
 def with_ranks(request: Request, resources: Resources, fixed: tuple[bool, bool]) -> Resources:

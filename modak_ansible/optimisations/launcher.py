@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.target import Scheduler
-from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
 from modak_ansible.ranks import cores_of
 from modak_ansible.schedulers.script import Launch
 
@@ -26,14 +26,40 @@ class Launching:
     Attributes:
         launch: as the job script has it.
         environment: what keeps threads on their cores.
-        value: in a word or two.
+        words: the launcher's own, for people.
         reason: why so.
     """
 
     launch: Launch = field(default_factory=Launch)
     environment: tuple[tuple[str, str], ...] = ()
-    value: str = "none"
+    words: tuple[str, ...] = ()
     reason: str = "one process needs no launcher"
+
+    @property
+    def value(self) -> str:
+        return " ".join(self.words).replace('"$hosts"', "HOSTS") or "none"
+
+
+class Launcher(Optimisation):
+    name = "launcher"
+    after = ("image", "threads", "binding")
+    reaches = "job"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        if draft.request.application.hpc is None and _processes(draft) == 1:
+            return ()
+        launching = launching_of(draft)
+        return (Option(launching.value, launching.reason),)
+
+    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - the request's launcher is read where the words are made
+        return ""
+
+    def default(self, draft: Draft) -> Default | None:
+        launching = launching_of(draft)
+        return Default(launching.value, launching.reason)
+
+    def apply(self, draft: Draft, value: str) -> None:  # noqa: ARG002 - there is one
+        draft.environment.update(launching_of(draft).environment)
 
 
 def launching_of(draft: Draft) -> Launching:
@@ -47,10 +73,12 @@ def launching_of(draft: Draft) -> Launching:
     if wished or site:
         words = tuple(shlex.quote(word) for word in (wished or site or "").split())
         reason = "asked for" if wished else "the site's own"
-        return Launching(Launch(outside=words), environment, words[0], reason)
+        return Launching(Launch(outside=words), environment, words, reason)
     if request.target.scheduler is Scheduler.SLURM:
-        launch = Launch(outside=_srun(draft, hpc))
-        return Launching(launch, environment, "srun", "Slurm starts every rank itself, and knows its cores")
+        words = _srun(draft, hpc)
+        return Launching(
+            Launch(outside=words), environment, words, "Slurm starts every rank itself, and knows its cores"
+        )
     return _mpi_launcher(draft, hpc, environment)
 
 
@@ -104,7 +132,7 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     where = "the image's own: all ranks are on one node" if inside else "the host's: ranks are on several nodes"
     if not draft.in_container:
         where = "the host's"
-    return Launching(launch, environment, words[0], where)
+    return Launching(launch, environment, words, where)
 
 
 def _open_mpi(draft: Draft, hpc: HpcApplication | None, *, has_hosts: bool) -> tuple[tuple[str, ...], str]:

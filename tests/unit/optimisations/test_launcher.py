@@ -15,13 +15,13 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import CannotPlan
 from modak_ansible.job_options import settled
 from modak_ansible.jobs import planned_job
-from modak_ansible.launching import launching_of
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.plan import PlannedImage
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
 from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.launcher import Launcher, launching_of
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
@@ -48,6 +48,7 @@ def draft_of(asked, entry=""):
     catalogue = load_catalogue()
     draft = Draft(asked, catalogue, (), partition, cores_per_process(asked, partition))
     draft.entry = next((each for each in catalogue.entries if each.name == entry), None)
+    Launcher().apply(draft, "")
     return draft
 
 
