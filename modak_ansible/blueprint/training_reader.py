@@ -15,6 +15,7 @@ from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import DataFile, Dataset, DataSource
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Target
@@ -46,6 +47,7 @@ class TrainingReader:
             self._mistakes.add(place.location, "unsafe-value", problem, "give metadata: { template_name: a-name }")
         application = self._application(blueprint_name)
         resources = self._resources()
+        job_options = self._job_options()
         dataset = self._dataset()
         image = self._image()
         has_data = dataset is None or dataset.sources
@@ -60,6 +62,7 @@ class TrainingReader:
             target=target,
             dataset=dataset,
             image=image,
+            job_options=job_options,
         )
 
     # --- helpers
@@ -195,6 +198,16 @@ class TrainingReader:
         except ValueError as error:
             self._mistakes.add(item.location, "walltime", str(error))
             return None
+
+    def _job_options(self) -> JobOptions:
+        record = self._property("job_options")
+        if record is None:
+            return JobOptions()
+        from modak_ansible.blueprint.form_reader import FormReader  # noqa: PLC0415 - few blueprints need the form
+        from modak_ansible.blueprint.job_options import JobOptionsForm  # noqa: PLC0415
+
+        form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)
+        return form.to_model() if form else JobOptions()
 
     def _optimisation(self) -> Optimisation:
         record = self._property("optimisation")

@@ -7,8 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from modak_ansible.blueprint import files
 from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.blueprint.script_folder import ScriptFolders
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import NOTHING, SourceFile
+from modak_ansible.model.workload import Workload
 from modak_ansible.requests.checks import APPLICATION
 from modak_ansible.requests.data import Data
 from modak_ansible.requests.form import JobForm
@@ -31,6 +33,8 @@ class Code:
     arguments: tuple[tuple[str, str | bool], ...] = ()
     words: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
+    workload: Workload | None = None
+    prepares: bool = False
 
 
 def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
@@ -52,8 +56,11 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     try:
         program = _with_path(_program(job, folder), data)
     except FieldProblem as problem:
-        notes.refuse((*APPLICATION, "arguments") if problem.rule == "arguments" else executable, problem)
+        notes.refuse(executable, problem)
         return Code()
+    if not (data.dataset or data.path) and any("{dataset}" in word for word in _texts(program)):
+        hint = "data: { location: ... }, or basedata: MNIST"
+        notes.refuse(executable, FieldProblem("arguments", "{dataset} is used, and there is no data", hint))
     if program.command and program.command[0] in _LAUNCHERS:
         hint = "name the program alone; mpi_ranks says how many"
         notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is put before it by the plan", hint))
@@ -66,13 +73,18 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     own = {file.name, TARGETS_FILE}
     script = PurePosixPath(program.script)
     below = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
+    kept = tuple(each for each in travelling if below or not (each.path in own or _is_output(folder, each)))
+    folders = ScriptFolders()
+    here = folder / below
     return Code(
         folder=below,
         script=script.name if program.script else "",
         command=program.command,
         arguments=program.arguments,
         words=program.words,
-        files=tuple(each for each in travelling if below or not (each.path in own or _is_output(folder, each))),
+        files=kept,
+        workload=folders.workload(here, notes.mistakes) if program.script else None,
+        prepares=bool(program.script) and folders.prepares(here, kept),
     )
 
 
@@ -119,6 +131,10 @@ def _with_path(program: Program, data: Data) -> Program:
         tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
         tuple(filled(word) for word in program.words),
     )
+
+
+def _texts(program: Program) -> tuple[str, ...]:
+    return (*program.command, *program.words, *(value for _, value in program.arguments if isinstance(value, str)))
 
 
 def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:

@@ -7,13 +7,14 @@ from typing import Any
 
 from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.blueprint.forms import Path as FieldPath
+from modak_ansible.blueprint.script_folder import work_of
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.work import Work
-from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
+from modak_ansible.requests.checks import HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.requests.code import Code, code_of
 from modak_ansible.requests.data import Data, bytes_and_samples, program_data, training_data
 from modak_ansible.requests.form import JobForm
@@ -25,7 +26,7 @@ from modak_ansible.requests.target_traits import with_traits
 from modak_ansible.requests.targets import Named
 from modak_ansible.requests.wishes import Wishes, version_of
 
-_DAY = 86400
+_HOUR = 3600
 
 
 class Mapper:
@@ -53,8 +54,8 @@ class Mapper:
         shape = self._shape(target)
         wishes = Wishes(self._job, target, self._catalogue, self._notes)
         optimisation = wishes.read(self._training, has_data=data.dataset is not None, framework=framework)
-        resources = self._resources(shape, target)
-        work = self._work()
+        walltime = self._walltime(target)
+        work = self._work(code)
         if len(self._notes.mistakes) > before:
             return None
         if data.path and data.path.startswith("/"):
@@ -64,12 +65,12 @@ class Mapper:
             blueprint=self._name,
             training=self._job.runs.app_tag or ("training" if self._kind == "ai_training" else "program"),
             application=self._application(framework, image, code, data, work),
-            resources=resources,
+            resources=Resources(walltime=walltime),
             optimisation=self._with_threads(optimisation),
             target=target,
             dataset=data.dataset,
             image=image,
-            job_options=self._job_options(resources),
+            job_options=self._job_options(shape),
         )
 
     # --- parts
@@ -96,7 +97,8 @@ class Mapper:
             self._notes.refuse((*path, "location"), problem)
         return Data()
 
-    def _work(self) -> Work:
+    def _work(self, code: Code) -> Work:
+        """What is known of the work: as the request says, else as the script's options or its workload.yaml say."""
         section = self._training.data if self._training else self._hpc.data if self._hpc else None
         count, each = None, None
         if section:
@@ -107,9 +109,11 @@ class Mapper:
         if self._training is None:
             return Work()
         config = self._training.config
-        return Work(
-            type=config.type or "", parameters=config.parameters, layers=config.layers, samples=count, sample_bytes=each
-        )
+        given = {
+            "type": config.type, "parameters": config.parameters, "layers": config.layers, "samples": count,
+            "sample_bytes": each,
+        }  # fmt: skip
+        return work_of(given, code.workload, code.arguments)
 
     def _application(self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work) -> Application:
         runs = self._job.runs
@@ -130,6 +134,8 @@ class Mapper:
             build=build_of(runs.build),
             hpc=program_of_form(self._job, self._hpc) if self._hpc or self._kind == "hpc" else None,
             work=work,
+            workload=code.workload,
+            prepares=code.prepares,
         )
 
     def _with_threads(self, wishes: Optimisation) -> Optimisation:
@@ -142,7 +148,7 @@ class Mapper:
 
     def _shape(self, target: Target) -> Shape:
         runs, training = self._job.runs, self._training
-        openmp = self._hpc.openmp if self._hpc else None
+        openmp, mpi = (self._hpc.openmp, self._hpc.mpi) if self._hpc else (None, None)
         is_mpi = self._hpc is None or self._hpc.config.parallelisation == "mpi"
         distributed = training.config.distributed_training if training else None
         partition = target.partition(self._partition(target))
@@ -152,6 +158,7 @@ class Mapper:
                 ranks=runs.mpi_ranks,
                 threads=runs.threads or (openmp.number_of_threads if openmp else None),
                 parallel=bool(distributed) if self._kind == "ai_training" else is_mpi,
+                subscription=(mpi.core_subscription if mpi else None) or 1,
                 node_cores=(partition.cores if partition else None) or target.processor.cores,
                 warn=self._notes.warn,
             )
@@ -169,83 +176,30 @@ class Mapper:
 
     def _partition(self, target: Target) -> str | None:
         options = self._job.options
-        if target.scheduler is Scheduler.TORQUE:
-            return options.queue
-        if options.queue and options.partition and options.queue != options.partition:
-            self._notes.contradicts(
-                (*OPTIONS, "queue"), f"partition is {options.partition}", "under Slurm they are the same"
-            )
-        return options.partition or options.queue
+        return options.queue if target.scheduler is Scheduler.TORQUE else options.partition or options.queue
 
-    def _resources(self, shape: Shape, target: Target) -> Resources:
-        options: Any = self._job.options
-        self._check_scheduler(target)
-        memory = options.memory_limit
-        if memory and target.scheduler is Scheduler.TORQUE:
-            memory = -(-memory // shape.nodes)
-        accelerators = options.request_gpus
-        if accelerators is None and self._hpc:
-            section = self._hpc.openacc or self._hpc.opencl
-            accelerators = section.number_of_acc if section else None
-        walltime = options.wall_time_limit
-        if walltime is None:
-            partition = target.partition(self._partition(target))
-            walltime = min(3600, partition.walltime or 3600) if partition else 3600
-            self._warn_of_walltime(walltime)
-        return Resources(
-            nodes=shape.nodes,
-            processes_per_node=shape.processes_per_node,
-            cores_per_process=shape.cores_per_process,
-            memory=memory,
-            accelerators=accelerators or 0,
-            exclusive=bool(options.node_exclusive),
-            partition=self._partition(target),
-            walltime=walltime,
-        )
-
-    def _warn_of_walltime(self, seconds: int) -> None:
+    def _walltime(self, target: Target) -> int:
+        """Seconds; an hour where nothing is said, or what the partition permits."""
+        given: Any = self._job.options.wall_time_limit
+        if given is not None:
+            return int(given)
+        partition = target.partition(self._partition(target))
+        seconds = min(_HOUR, (partition.walltime if partition else None) or _HOUR)
         if self._job.application:
-            hint = 'wall_time_limit: "HH:MM:SS"'
-            self._notes.warn(OPTIONS, f"no wall time is given: {seconds // 60} minutes are asked for", hint)
+            words = f"no wall time is given: {seconds // 60} minutes are asked for"
+            self._notes.warn(OPTIONS, words, 'wall_time_limit: "HH:MM:SS"')
+        return seconds
 
-    def _check_scheduler(self, target: Target) -> None:
-        options = self._job.options
-        if target.scheduler is Scheduler.SLURM and options.memory_limit and options.minimum_memory_per_processor:
-            path = (*OPTIONS, "minimum_memory_per_processor")
-            self._notes.contradicts(path, "memory_limit is given, too, and Slurm takes one of them", "leave one out")
-        if target.scheduler is Scheduler.NONE:
-            for name, value in options:
-                if value is not None and name not in _WITHOUT_SCHEDULER:
-                    problem = FieldProblem(
-                        "contradiction", f"{target.name} has no scheduler that could do it", "leave it out"
-                    )
-                    self._notes.refuse((*OPTIONS, name), problem)
-
-    def _job_options(self, resources: Resources) -> JobOptions:
-        """The options as they are resolved: the plan's job has these numbers."""
-        options = self._job.options.to_model()
-        numbers = {
-            "job_name": self._name,
-            "node_count": resources.nodes,
-            "process_count_per_node": resources.processes_per_node,
-            "core_count": resources.nodes * resources.processes_per_node if options.core_count else None,
-            "core_count_per_process": resources.cores_per_process,
-            "request_gpus": resources.accelerators or None,
-            "wall_time_limit": resources.walltime,
-        }
-        return options.model_copy(update=numbers)
-
-
-# What the job script itself does on a machine without a scheduler.
-_WITHOUT_SCHEDULER = (
-    "job_name", "wall_time_limit", "node_count", "process_count_per_node", "core_count", "core_count_per_process",
-    "request_gpus", "combine_stdout_stderr",
-)  # fmt: skip
-
-
-def has_program(job: JobForm) -> bool:
-    """Whether there is anything to run; a request for an image alone has nothing."""
-    return job.application is not None and job.runs.executable is not None
-
-
-__all__ = ["APPLICATION", "Mapper", "has_program"]
+    def _job_options(self, shape: Shape) -> JobOptions:
+        """The options with the numbers that they come to; those that are left to the planner stay open."""
+        form, runs = self._job.options, self._job.runs
+        is_said = bool(form.node_count or form.process_count_per_node or form.core_count)
+        numbers: dict[str, Any] = {"job_name": self._name}
+        if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
+            numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
+            numbers["core_count_per_process"] = shape.cores_per_process
+        if form.combine_stdout_stderr:
+            numbers["standard_error_file"] = None  # a warning has said so
+        if form.core_count:
+            numbers["core_count"] = shape.nodes * shape.processes_per_node
+        return form.to_model().model_copy(update=numbers)

@@ -14,7 +14,7 @@ from modak_ansible.blueprint.reader import Blueprint, Inputs
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import Location
-from modak_ansible.requests.checks import APPLICATION, OPTIMISATION, OPTIONS, TRAINING, check
+from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.requests.form import JobForm, RequestForm, TargetForm
 from modak_ansible.requests.json_tree import parse_json
 from modak_ansible.requests.mapping import Mapper
@@ -142,6 +142,11 @@ def _places(tree: Item) -> dict[str, Location]:
     return {
         **{about: place_of(tree, path) for about, path in paths.items()},
         "resources.partition": place_of(tree, (*OPTIONS, _given(tree, "partition", "queue"))),
+        "application.library": place_of(tree, (*HPC, "parallelisation-mpi", "library")),
+        "application.core_subscription": place_of(tree, (*HPC, "parallelisation-mpi", "core_subscription")),
+        "application.number_of_acc": place_of(tree, HPC),
+        "application.mpi_ranks": place_of(tree, (*APPLICATION, "mpi_ranks")),
+        "application.threads": place_of(tree, (*APPLICATION, "threads")),
         **{f"job_options.{name}": item.location for name, item in _options(tree).items()},
     }
 

@@ -33,8 +33,8 @@ class Shape:
 
 
 def shape_of(
-    options: JobOptionsForm, *, ranks: int | None, threads: int | None, parallel: bool, node_cores: int | None,
-    warn: Callable[[Path, str, str], None],
+    options: JobOptionsForm, *, ranks: int | None, threads: int | None, parallel: bool, subscription: int,
+    node_cores: int | None, warn: Callable[[Path, str, str], None],
 ) -> Shape:  # fmt: skip
     """The job's shape.
 
@@ -43,6 +43,7 @@ def shape_of(
         ranks: processes of the whole job, where the application says them.
         threads: threads of each process, where it says them.
         parallel: whether every process that is asked for is started; else one is, and what was asked for are its cores.
+        subscription: processes that may share a core.
         node_cores: cores of one node, where they are known.
         warn: gets the path, the words and the hint of a warning.
 
@@ -52,6 +53,8 @@ def shape_of(
     nodes, places = _places(options, ranks, node_cores)
     wanted = ranks or (nodes * places if parallel else 1)
     cores = options.core_count_per_process
+    if nodes * places < wanted <= nodes * places * subscription and wanted % nodes == 0:
+        places = wanted // nodes
     if wanted > nodes * places:
         reason = f"{wanted} processes are more than {nodes} x {places}, which the job asks for"
         raise ShapeProblem(_RANKS, reason, "ask for more with node_count and process_count_per_node")

@@ -120,10 +120,10 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             staging_path=_node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
             arguments=[_option(name, value) for name, value in parts.arguments],
             environment=parts.environment,
-            command=command,
+            command=[_word(each) for each in command],
             is_program=bool(parts.command),
             built_program=built,
-            words=parts.words,
+            words=[_word(each) for each in parts.words],
             build=parts.build,
             archive=_archive(parts.build.source) if parts.build else "",
             pre=parts.pre,
@@ -188,6 +188,10 @@ def _option(name: str, value: str | bool) -> str:
     option = f"-{name}" if len(name) == 1 else f"--{name}"
     if isinstance(value, bool):
         return option if value else ""
+    return f"{option} {_word(value)}"
+
+
+def _word(value: str) -> str:
+    """A word quoted for bash; {dataset} becomes the data's folder."""
     parts = value.split(_DATASET)
-    quoted = '"$dataset"'.join(shlex.quote(part) if part else "" for part in parts) or "''"
-    return f"{option} {quoted}"
+    return '"$dataset"'.join(shlex.quote(part) if part else "" for part in parts) or "''"
