@@ -7,6 +7,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "roles", "tosca")
 
 
@@ -20,6 +21,8 @@ class CustomBuildHook(BuildHookInterface):
         if version == "editable":
             return
         root = Path(self.root)
+        # at home a script that calls prepare needs the module, too
+        build_data["force_include"][str(root / STUB)] = "modak_runtime.py"
         for name in SHARED:
             for file in _files(root / name):
                 build_data["force_include"][str(file)] = f"modak_ansible/share/{file.relative_to(root)}"

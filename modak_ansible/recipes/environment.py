@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.recipes.steps import pip_install
+from modak_ansible.recipes.steps import pip_install, stub_command
 from modak_ansible.target.image_probe import PROBE_FAILED
 
 
@@ -32,6 +32,7 @@ for interpreter in python{python} python3; do
 done
 "$interpreter" -m venv "$1"
 {attempt}
+{stub_command('"$1/bin/python"')}
 "$1/bin/python" -m pip check
 "$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
 """

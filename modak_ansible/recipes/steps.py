@@ -6,6 +6,7 @@ import shlex
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes.libraries import FOLDER, library_commands
+from modak_ansible.runtime import STUB
 
 ENVIRONMENT = "/opt/venv"
 PYTHON = f"{ENVIRONMENT}/bin/python"
@@ -33,7 +34,20 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
     if entry.links:
         links = [f"ln -s {shlex.quote(there)} {FOLDER}/{shlex.quote(name)}" for name, there in entry.links.items()]
         steps.append([f"mkdir -p {FOLDER}", *links])
-    return [*steps, [f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt"]]
+    return [*steps, [f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt"], [stub_command(PYTHON)]]
+
+
+def stub_command(python: str) -> str:
+    """Puts the module into site-packages that lets a script call prepare outside of a plan.
+
+    Its text is part of every image's digest: a change of it builds all of them anew.
+
+    Args:
+        python: the interpreter, as a word of the shell.
+    """
+    lines = " \\\n        ".join(shlex.quote(line) for line in STUB.read_text(encoding="utf-8").splitlines())
+    folder = f"$({python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+    return f"printf '%s\\n' \\\n        {lines} \\\n        > \"{folder}/{STUB.name}\""
 
 
 def pip_install(entry: Entry, python: str, options: str = "--no-cache-dir --prefer-binary") -> str:

@@ -21,6 +21,8 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     # what it needs is lent by the environment of the tests; the package itself comes from the wheel
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
     (Path(packages) / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    given = run(python, "-c", "import modak_runtime; print(modak_runtime.prepare(1), modak_runtime.prepare(1, 2))")
+    assert given.stdout == "1 (1, 2)\n", given.stderr
     inputs = ("--input", "epochs=2", "--json")
     installed = run(environment / "bin" / "modak", "plan", "mnist-pytorch-slurm", *inputs, cwd=tmp_path)
     assert installed.returncode == 0, installed.stderr

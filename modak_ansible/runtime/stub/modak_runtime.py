@@ -1,6 +1,6 @@
-"""Does nothing: in a job of modak-ansible, the job's own module of this name takes its place and applies the plan."""
+"""Outside of a job this does nothing; a job of modak-ansible brings a module of this name that applies its plan."""
 
 
 def prepare(*objects):
-    """Gives back what it is given, a single object by itself."""
+    """Returns what it is given, a single object by itself."""
     return objects[0] if len(objects) == 1 else objects
