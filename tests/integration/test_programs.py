@@ -1,0 +1,132 @@
+"""Programs that are no trainings, and what requests ask of the scheduler for them, on the real cluster."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from cluster import ROOT, modak
+
+pytestmark = pytest.mark.testbed
+
+HELLO = """\
+import os
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+print(f"rank {world.rank} of {world.size} on {MPI.Get_processor_name()}", os.environ.get("LEVEL"), flush=True)
+total = world.allreduce(world.rank + 1)
+if world.rank == 0:
+    print("sum", total)
+"""
+MPI = {"app_type": "hpc", "app_type-hpc": {"config": {"parallelisation": "mpi"}}}
+
+
+class RequestFolder:
+    """A folder with a request and its files."""
+
+    def __init__(self, path: Path, testbed) -> None:
+        self.path = path
+        (path / ".modak").mkdir(parents=True)
+        (path / ".modak" / "testbed").symlink_to(testbed.folder)
+        self.name = f"test-{uuid.uuid4().hex[:8]}"
+        self.options = {"wall_time_limit": "00:05:00"}
+        self.application = {"app_tag": self.name, "app_type": "mpi", "executable": "hello.py"}
+        self.optimisation = MPI
+        self.target = {"name": "testbed", "job_scheduler_type": "slurm"}
+        (path / "hello.py").write_text(HELLO)
+
+    def write(self) -> Path:
+        job = {
+            "job_options": self.options, "target": self.target, "application": self.application,
+            "optimisation": self.optimisation,
+        }  # fmt: skip
+        file = self.path / "request.json"
+        file.write_text(json.dumps({"job": job}))
+        return file
+
+    def plan(self) -> dict:
+        shown = modak("plan", self.write(), "--json", cwd=self.path)
+        assert shown.returncode == 0, shown.stderr
+        return json.loads(shown.stdout)
+
+    def deploy(self):
+        return modak("deploy", self.write(), cwd=self.path)
+
+    @property
+    def deployment(self) -> str:
+        plan = self.plan()
+        return f"{plan['name']}-{plan['digest'][:12]}"
+
+    def output(self, name: str = "output.log") -> str:
+        return (self.path / ".modak" / "deployments" / self.deployment / "results" / name).read_text()
+
+
+@pytest.fixture
+def request_folder(tmp_path, testbed):
+    made = RequestFolder(tmp_path / "project", testbed)
+    yield made
+    modak("undeploy", made.path / "request.json", cwd=made.path)
+
+
+@pytest.fixture
+def with_image(request_folder, testbed):
+    """The request's image is there: this is no test of building one."""
+    top = request_folder.plan()["image"]["path"]
+    if testbed.ssh(f"test -e modak/{top} && echo there || echo missing") != "there":
+        pytest.skip("the testbed has no image with Open MPI: modak catalogue build openmpi-mpi4py")
+
+
+def test_two_ranks_on_two_nodes(with_image, request_folder, testbed):
+    request_folder.options.update(
+        node_count=2, process_count_per_node=1, standard_output_file="all.txt", copy_environment_variable=["LEVEL=7"],
+        job_name=request_folder.name,
+    )  # fmt: skip
+    request_folder.application |= {
+        "mpi_ranks": 2, "threads": 1, "pre-execution": "echo before on $(hostname)", "post-execution": "echo after",
+    }  # fmt: skip
+    done = request_folder.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "srun --mpi=pmix" in done.stdout
+    lines = request_folder.output().splitlines()
+    assert lines[0] == "before on node01"
+    assert sorted(lines[1:-1]) == ["rank 0 of 2 on node01 7", "rank 1 of 2 on node02 7", "sum 3"]
+    assert lines[-1] == "after"
+    # the user's own file holds all of it, and the queue knew the job by the user's own name
+    everything = testbed.ssh(f"cat modak/deployments/{request_folder.deployment}/all.txt")
+    assert set(lines) <= set(everything.splitlines())
+    assert len(testbed.jobs(request_folder.name)) == 1
+
+
+def test_ranks_share_a_core_by_the_images_own_launcher(with_image, request_folder):
+    request_folder.target["job_scheduler_type"] = "torque"
+    request_folder.options.update(node_count=1)
+    request_folder.application["mpi_ranks"] = 2
+    request_folder.optimisation = {
+        "app_type": "hpc",
+        "app_type-hpc": {
+            "config": {"parallelisation": "mpi"},
+            "parallelisation-mpi": {"library": "openmpi", "core_subscription": 2},
+        },
+    }
+    plan = request_folder.plan()
+    assert (plan["job"]["nodes"], plan["job"]["processes_per_node"]) == (1, 1)
+    done = request_folder.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = sorted(request_folder.output().splitlines())
+    assert [line.split(" on ")[0] for line in lines] == ["rank 0 of 2", "rank 1 of 2", "sum 3"]
+
+
+def test_a_line_before_the_program_that_fails_ends_the_job(with_image, request_folder):
+    request_folder.application |= {"mpi_ranks": 1, "pre-execution": ["echo first", "(exit 9)", "echo never"]}
+    done = request_folder.deploy()
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "exit code 9" in done.stdout + done.stderr
+    assert request_folder.output() == "first\n"
+
+
+def test_the_types_are_those_of_this_checkout():
+    import modak_ansible
+
+    assert Path(modak_ansible.__file__).is_relative_to(ROOT)
