@@ -138,6 +138,15 @@ def test_what_launchers_are_told(asked, expected):
     assert words(asked) == expected
 
 
+def test_the_images_own_launcher_starts_python_scripts_too():
+    application = {"command": (), "script": "hello.py", "framework": "mpi"}
+    text = script(request("none", hpc={**MPI, "ranks": 8}, application=application), "openmpi-mpi4py")
+    assert (
+        "    mpirun\n    -np\n    8\n    --map-by\n    ppr:8:node\n    --bind-to\n    core\n    python3\n    hello.py\n"
+        in text
+    )
+
+
 def test_the_image_says_which_mpi_it_has():
     assert words(request(hpc={**MPI, "ranks": 2}), "openmpi-mpi4py").startswith("srun --mpi=pmix ")
     with pytest.raises(CannotPlan, match="mpich is asked for, and openmpi-mpi4py has another MPI"):
