@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Resources
+from modak_ansible.model.application import Optimisation, Resources
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
@@ -51,7 +51,17 @@ def settled(request: Request) -> Request:
     if options.memory_limit and scheduler is Scheduler.TORQUE:
         resources = _with_memory(resources, options.memory_limit)
     agreed = options.model_copy(update=_agreed(options, resources))
-    return request.model_copy(update={"resources": resources, "job_options": agreed})
+    return request.model_copy(
+        update={"resources": resources, "job_options": agreed, "optimisation": _with_binding(request)}
+    )
+
+
+def _with_binding(request: Request) -> Optimisation:
+    """The wish for binding that an affinity of OpenMP's threads is; ranks of MPI are bound by their launcher."""
+    hpc, optimisation = request.application.hpc, request.optimisation
+    if hpc is None or hpc.parallelisation == "mpi" or not hpc.affinity or optimisation.binding != "any":
+        return optimisation
+    return optimisation.model_copy(update={"binding": "none" if hpc.affinity == "none" else "cores"})
 
 
 def account_of(request: Request) -> str | None:
