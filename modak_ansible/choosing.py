@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,11 +30,24 @@ class PerformanceModel(Protocol):
 
 @dataclass(frozen=True)
 class Chosen:
-    """A draft in which everything is settled, why, and what else was weighed."""
+    """A draft in which everything is settled, why, and what else was weighed.
+
+    Attributes:
+        best: what was chosen.
+        stock: the same build, with nothing else chosen.
+        free: what else may be taken, by the names of the matters that are left to the optimiser.
+        settle: the configuration with other values.
+        gain: of a configuration over another.
+    """
 
     draft: Draft
     choices: tuple[Choice, ...]
     candidates: tuple[Candidate, ...]
+    best: Configuration
+    stock: Configuration
+    free: dict[str, tuple[Option, ...]]
+    settle: Callable[[dict[str, str]], Configuration]
+    gain: Callable[[Configuration, Configuration], Gain]
 
 
 def choose(draft: Draft, model: PerformanceModel | None) -> Chosen:
@@ -49,7 +63,7 @@ def choose(draft: Draft, model: PerformanceModel | None) -> Chosen:
 
 
 @dataclass
-class _Configuration:
+class Configuration:
     """A draft with a value for every matter, and the options that there were."""
 
     draft: Draft
@@ -74,7 +88,7 @@ class _Chooser:
         self._model = model
         self._image, *self._matters = _image_first(optimisations())
         self._allowed = NUMERICS.index(draft.request.optimisation.numerics)
-        self._builds: dict[str, _Configuration] = {}
+        self._builds: dict[str, Configuration] = {}
         self._gains: dict[object, Gain] = {}
 
     def choose(self) -> Chosen:
@@ -84,20 +98,28 @@ class _Chooser:
         for name in names:
             draft = self._start.copy()
             self._image.apply(draft, name)
-            self._builds[name] = _Configuration(draft, {_IMAGE: name}, {_IMAGE: builds})
+            self._builds[name] = Configuration(draft, {_IMAGE: name}, {_IMAGE: builds})
         found = [self._descend(name) for name in names]
         best = self._best(found[0], found[1:])
         stock = self._stock(names[0])
         settled = [matter for matter in (self._image, *self._matters) if matter.name in best.values]
         choices = tuple(self._choice(matter, best, found) for matter in settled)
-        return Chosen(best.draft, choices, self._candidates(best, stock, found))
+        candidates = self._candidates(best, stock, found)
+        same = self._stock(best.values[_IMAGE])
+        return Chosen(best.draft, choices, candidates, best, same, self._free(best), self._settle, self._gain)
+
+    def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
+        open_to = {name: each for name, each in best.options.items() if name != _IMAGE}
+        matters = [each for each in self._matters if each.name in open_to]
+        free = [each.name for each in matters if not self._fixed(each, best.draft, open_to[each.name])]
+        return {name: tuple(each for each in open_to[name] if self._may(each)) for name in free}
 
     # --- configurations
 
-    def _settle(self, wanted: dict[str, str]) -> _Configuration:
+    def _settle(self, wanted: dict[str, str]) -> Configuration:
         """The configuration with these values, and the ones that stand without a choice where nothing is said."""
         build = self._builds[wanted[_IMAGE]]
-        made = _Configuration(build.draft.copy(), dict(build.values), dict(build.options))
+        made = Configuration(build.draft.copy(), dict(build.values), dict(build.options))
         for matter in self._matters:
             options = matter.options(made.draft)
             if not options:
@@ -117,9 +139,9 @@ class _Chooser:
         default = matter.default(draft)
         return wish or (default.value if default else "")
 
-    def _stock(self, build: str) -> _Configuration:
+    def _stock(self, build: str) -> Configuration:
         build_made = self._builds[build]
-        made = _Configuration(build_made.draft.copy(), dict(build_made.values), dict(build_made.options))
+        made = Configuration(build_made.draft.copy(), dict(build_made.values), dict(build_made.options))
         for matter in self._matters:
             options = matter.options(made.draft)
             if options:
@@ -152,7 +174,7 @@ class _Chooser:
 
     # --- weighing
 
-    def _descend(self, build: str) -> _Configuration:
+    def _descend(self, build: str) -> Configuration:
         now = self._settle({_IMAGE: build})
         if self._model is None:
             return now
@@ -165,13 +187,13 @@ class _Chooser:
                 break
         return now
 
-    def _best_of(self, matter: Optimisation, now: _Configuration) -> _Configuration:
+    def _best_of(self, matter: Optimisation, now: Configuration) -> Configuration:
         options = now.options[matter.name]
         stock = self._with(now, matter, options[0].value)
         others = [self._with(now, matter, each.value) for each in options[1:] if self._may(each)]
         return self._best(stock, others)
 
-    def _best(self, first: _Configuration, others: list[_Configuration]) -> _Configuration:
+    def _best(self, first: Configuration, others: list[Configuration]) -> Configuration:
         """The one with the largest gain over the first, of those whose gain is more than noise."""
         best, ratio = first, 1.0
         for other in others:
@@ -180,12 +202,12 @@ class _Chooser:
                 best, ratio = other, gain.ratio.middle
         return best
 
-    def _with(self, now: _Configuration, matter: Optimisation, value: str) -> _Configuration:
+    def _with(self, now: Configuration, matter: Optimisation, value: str) -> Configuration:
         if now.values[matter.name] == value:
             return now
         return self._settle({**now.values, matter.name: value})
 
-    def _gain(self, old: _Configuration, new: _Configuration) -> Gain:
+    def _gain(self, old: Configuration, new: Configuration) -> Gain:
         if old.draft.is_alike(new.draft):
             return _ALIKE
         key = (old.key, new.key)
@@ -195,7 +217,7 @@ class _Chooser:
 
     # --- telling
 
-    def _choice(self, matter: Optimisation, best: _Configuration, found: list[_Configuration]) -> Choice:
+    def _choice(self, matter: Optimisation, best: Configuration, found: list[Configuration]) -> Choice:
         name, draft = matter.name, best.draft
         options, taken = best.options[name], best.option(name)
         stock = options[0]
@@ -216,7 +238,7 @@ class _Chooser:
             rejected=rejected,
         )
 
-    def _reason(self, matter: Optimisation, best: _Configuration, taken: Option) -> str:
+    def _reason(self, matter: Optimisation, best: Configuration, taken: Option) -> str:
         if matter.wish(self._start if matter is self._image else best.draft):
             return "asked for"
         default = matter.default(best.draft)
@@ -227,10 +249,10 @@ class _Chooser:
             return "nothing else that may be taken is known to be faster here"
         return taken.reason
 
-    def _changed(self, best: _Configuration, matter: Optimisation, option: Option) -> _Configuration:
+    def _changed(self, best: Configuration, matter: Optimisation, option: Option) -> Configuration:
         """The configuration with another option, whether or not it may be taken."""
         build = self._builds[best.values[_IMAGE]]
-        made = _Configuration(build.draft.copy(), dict(build.values), dict(build.options))
+        made = Configuration(build.draft.copy(), dict(build.values), dict(build.options))
         for each in self._matters:
             options = each.options(made.draft)
             if not options:
@@ -243,7 +265,7 @@ class _Chooser:
         return made
 
     def _rejected(
-        self, matter: Optimisation, option: Option, best: _Configuration, found: list[_Configuration]
+        self, matter: Optimisation, option: Option, best: Configuration, found: list[Configuration]
     ) -> Rejected:
         gain = None
         if matter is self._image:
@@ -259,7 +281,7 @@ class _Chooser:
             records=known.records if known else 0,
         )
 
-    def _why_rejected(self, matter: Optimisation, option: Option, best: _Configuration, gain: Gain | None) -> str:
+    def _why_rejected(self, matter: Optimisation, option: Option, best: Configuration, gain: Gain | None) -> str:
         if option.why_not:
             return option.why_not
         own = matter.why_other(option.value, best.values[matter.name], best.draft)
@@ -277,7 +299,7 @@ class _Chooser:
         return "no difference that is more than noise"
 
     def _candidates(
-        self, best: _Configuration, stock: _Configuration, found: list[_Configuration]
+        self, best: Configuration, stock: Configuration, found: list[Configuration]
     ) -> tuple[Candidate, ...]:
         others = [each for each in found if each is not best]
         for matter in self._matters:
@@ -293,12 +315,12 @@ class _Chooser:
         rows += [(each, self._why_candidate(best, each)) for each in near[:_NEAREST]]
         return tuple(self._candidate(each, note, chosen=each is best) for each, note in rows)
 
-    def _why_candidate(self, best: _Configuration, other: _Configuration) -> str:
+    def _why_candidate(self, best: Configuration, other: Configuration) -> str:
         if NUMERICS.index(other.numerics) > self._allowed:
             return f"needs numerics: {other.numerics}"
         return "slower" if self._gain(best, other).ratio.high < 1 else "within noise"
 
-    def _candidate(self, made: _Configuration, note: str, *, chosen: bool) -> Candidate:
+    def _candidate(self, made: Configuration, note: str, *, chosen: bool) -> Candidate:
         return Candidate(
             entry=made.draft.entry.name if made.draft.entry else made.values.get(_IMAGE, ""),
             settings=dict(made.draft.settings),

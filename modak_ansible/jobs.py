@@ -6,6 +6,7 @@ from modak_ansible.job_options import account_of
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
+from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.launcher import launching_of
 from modak_ansible.ranks import cores_of
@@ -13,16 +14,20 @@ from modak_ansible.rules import effects_of
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
+CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 
-def planned_job(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> PlannedJob:
-    """The job of a draft in which everything is settled.
+
+def planned_job(
+    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+) -> PlannedJob:
+    """The job of a draft in which everything is settled, or is tried in the job itself.
 
     Raises:
         CannotPlan: the scheduler cannot be told what is asked for.
     """
     job = _asked(draft)
     try:
-        script = render_script(job, script_parts(draft, image, dataset))
+        script = render_script(job, script_parts(draft, image, dataset, tuning))
     except CannotExpress as error:
         raise CannotPlan(error.about, error.message, error.hint) from error
     return job.model_copy(update={"script": script})
@@ -50,13 +55,23 @@ def _asked(draft: Draft) -> PlannedJob:
     )
 
 
-def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | None) -> ScriptParts:
+def environment_of(draft: Draft) -> tuple[tuple[str, str], ...]:
+    """What the job sets for its processes; the user's own come last, and win."""
+    request = draft.request
+    environment = {**draft.environment, **dict(effects_of(request).environment)}
+    if draft.choices:
+        environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
+    return (*sorted(environment.items()), *request.application.environment)
+
+
+def script_parts(
+    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+) -> ScriptParts:
     """What the job's script holds besides the job's own fields."""
     request, target = draft.request, draft.request.target
     application = request.application
     scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
     effects = effects_of(request)
-    environment = {**draft.environment, **dict(effects.environment)}
     return ScriptParts(
         runtime=request.application.is_training,
         image=image.path,
@@ -69,7 +84,7 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
         dataset=dataset.path if dataset else None,
         staging_path=scratch,
         arguments=draft.arguments,
-        environment=(*sorted(environment.items()), *application.environment),
+        environment=environment_of(draft),
         gpu_request=_gpu_request(request),
         launch=launching_of(draft).launch,
         command=application.command,
@@ -77,6 +92,7 @@ def script_parts(draft: Draft, image: PlannedImage, dataset: PlannedDataset | No
         build=application.build,
         pre=(*effects.pre, *_joined(application.pre_execution)),
         post=(*_joined(application.post_execution), *effects.post),
+        tuning=tuning,
     )
 
 

@@ -8,7 +8,7 @@ from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.choosing import PerformanceModel, choose
 from modak_ansible.errors import nearest
 from modak_ansible.job_options import settled
-from modak_ansible.jobs import planned_job
+from modak_ansible.jobs import CHOICES, planned_job
 from modak_ansible.layers import image_of
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import (
@@ -24,10 +24,10 @@ from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 from modak_ansible.rules import enforced
 from modak_ansible.runtime import runtime_files
+from modak_ansible.tuning import REQUIREMENTS, planned_tuning
 
 __all__ = ["CannotPlan", "make_plan"]
 
-CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 _DIGITS_LABEL = "drawn digits, not MNIST"
 _DIGITS_SIZE = 5 * 10**6
 _DIGITS_SAMPLES = 6000
@@ -62,9 +62,11 @@ def make_plan(
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
-    image = image_of(draft.entry, request.image, request.application.requirements, request.target, catalogue)
+    tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
+    requirements = (*request.application.requirements, *(REQUIREMENTS if tuning else ()))
+    image = image_of(draft.entry, request.image, requirements, request.target, catalogue)
     dataset = _dataset(draft)
-    job = planned_job(draft, image, dataset)
+    job = planned_job(draft, image, dataset, tuning)
     parts = {
         "name": request.blueprint,
         "blueprint": request.blueprint,
@@ -74,10 +76,11 @@ def make_plan(
         "image": image,
         "dataset": dataset,
         "job": job,
-        "runtime": runtime_files() if request.application.is_training else (),
+        "runtime": runtime_files(tuner=tuning is not None) if request.application.is_training else (),
         "staging": _staging(request, image, dataset),
-        "choices": chosen.choices,
+        "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,
+        "tuning": tuning,
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))

@@ -100,7 +100,8 @@ class Optimisation(Model):
     staging: str = "any"
     batch_size: str = Field(default="keep", description="keep, or any where another batch is permitted")
     autotuning: bool = False
-    tuning_budget: int = Field(default=600, description="seconds that tuning may take of the job")
+    tuning_budget: int = Field(default=600, ge=1, description="seconds that tuning may take of the job")
+    only_tune: bool = Field(default=False, description="whether the job ends when it is tuned")
     minimal_efficiency: float | None = Field(
         default=None, description="parallel efficiency, 0 to 1, for which the planner may choose nodes and processes"
     )

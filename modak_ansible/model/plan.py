@@ -15,6 +15,7 @@ from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.prediction import Interval, Prediction
 from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.model.tuning import PlannedTuning
 
 SCHEMA = "modak.plan/1"
 
@@ -153,6 +154,7 @@ class Plan(Model):
     candidates: tuple[Candidate, ...] = Field(
         default=(), description="the chosen configuration, stock, and the nearest"
     )
+    tuning: PlannedTuning | None = Field(default=None, description="what the job tries before it trains")
 
     @property
     def deployment(self) -> str:

@@ -12,17 +12,23 @@ from pathlib import Path
 from modak_ansible.model.application import SourceFile
 
 FILES = Path(__file__).resolve().parent / "files"
+TUNER = "modak_tuner"
 STUB = Path(__file__).resolve().parent / "stub" / "modak_runtime.py"
 
 
 @cache
-def runtime_files() -> tuple[SourceFile, ...]:
-    """The files, by their paths below FILES; a plan names them by their digests."""
+def runtime_files(*, tuner: bool = False) -> tuple[SourceFile, ...]:
+    """The files, by their paths below FILES; a plan names them by their digests.
+
+    Args:
+        tuner: whether those are among them that try candidates in the job.
+    """
+    found = [path for path in sorted(FILES.rglob("*.py")) if tuner or path.parent.name != TUNER]
     return tuple(
         SourceFile(
             path=path.relative_to(FILES).as_posix(),
             size=path.stat().st_size,
             sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         )
-        for path in sorted(FILES.rglob("*.py"))
+        for path in found
     )

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .directives import plain
 from .slurm_directives import slurm_directives
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from modak_ansible.model.hpc import Build
     from modak_ansible.model.plan import PlannedJob
+    from modak_ansible.model.tuning import PlannedTuning
 
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
 _DATASET = "{dataset}"
+# How long, in seconds, a tuner may take to start and to end besides its budget.
+_TUNER_GRACE = 60
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class ScriptParts:
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
     runtime: bool = False
+    tuning: PlannedTuning | None = None
 
 
 def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
@@ -131,6 +135,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             launch=parts.launch,
             launcher="".join(f"{word} " for word in parts.launch.outside),
             runtime=parts.runtime,
+            tuning=_tuning(parts.tuning),
             limit=job.walltime if job.scheduler.value == "none" else 0,
         )
     )
@@ -159,6 +164,26 @@ def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:
     if parts.build and parts.build.source and "/" in first and not first.startswith("/"):
         return first, parts.command[1:]
     return "", parts.command
+
+
+def _tuning(tuning: PlannedTuning | None) -> dict[str, Any] | None:
+    """What the script needs of a tuning; the tuner itself reads the plan."""
+    if tuning is None:
+        return None
+    others = [each for each in tuning.candidates[1:] if each.may_win]
+    return {
+        "limit": tuning.budget + _TUNER_GRACE,
+        "trains": tuning.trains,
+        "others": [
+            {
+                "name": each.name,
+                "title": "".join(letter for letter in each.title if letter.isprintable()),
+                "environment": each.environment,
+                "arguments": [_option(name, value) for name, value in each.arguments],
+            }
+            for each in others
+        ],
+    }
 
 
 def _archive(source: str) -> str:

@@ -1,0 +1,37 @@
+"""``python -m modak_tuner DEPLOYMENT``: tunes; ends with 0 if a candidate was measured, and never trains itself."""
+
+import json
+import os
+import signal
+import sys
+
+from modak_tuner.diary import Diary
+from modak_tuner.halving import Halving
+from modak_tuner.trial import Runner
+
+
+def main(deployment):
+    with open(os.path.join(deployment, "plan.json")) as file:
+        plan = json.load(file)
+    diary = Diary(deployment, plan["tuning"])
+    runner = Runner(deployment, plan, sys.executable)
+    signal.signal(signal.SIGTERM, runner.stop)
+    signal.signal(signal.SIGINT, runner.stop)
+    try:
+        import optuna
+    except ImportError as error:
+        diary.end("failed", "the image has no optuna: %s" % error)
+        return 1
+    state, reason = "failed", ""
+    try:
+        reason = Halving(plan["tuning"], runner.run, diary).tune(optuna)
+        state = "stopped" if runner.is_stopped else "finished"
+    except Exception as error:  # the border: whatever is wrong with us, the training runs
+        reason = "%s: %s" % (type(error).__name__, error)
+    finally:
+        diary.end(state, reason)
+    return 0 if diary.has_best else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,109 @@
+"""What tuning has found so far, in tuning.json as a whole after every trial, and in a line each for people."""
+
+import json
+import os
+import sys
+import time
+
+SCHEMA = "modak.tuning/1"
+
+
+class Diary:
+    """The diary of one tuning.
+
+    Args:
+        folder: the deployment's; ``state/tuned`` in it names the best so far for the job's script.
+        tuning: the plan's section.
+    """
+
+    def __init__(self, folder, tuning):
+        self._folder, self._began, self._position = folder, time.monotonic(), 0
+        self._titles = {each["name"]: each["title"] for each in tuning["candidates"]}
+        self._steps, self._reduction = tuning["steps"], tuning["reduction"]
+        self._content = {
+            "schema": SCHEMA,
+            "state": "running",
+            "reason": "",
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "hostname": os.uname().nodename,
+            "budget": tuning["budget"],
+            "spent": 0.0,
+            "best": "",
+            "best_rung": None,
+            "candidates": {
+                each["name"]: {
+                    "title": each["title"], "settings": each["settings"], "outcome": "untried", "reason": "",
+                }
+                for each in tuning["candidates"]
+            },
+            "trials": [],
+        }  # fmt: skip
+        self._write()
+
+    @property
+    def has_best(self):
+        return bool(self._content["best"])
+
+    def trial(self, rung, name, measure, score, seconds):
+        """Notes a trial that was measured."""
+        self._content["candidates"][name]["outcome"] = "measured"
+        self._add(rung, name, seconds, steps=measure, score=score)
+        first = measure.get("first_seconds") or measure.get("to_first_step_seconds") or 0.0
+        self._say(
+            "%s: %.2f ms a step, the first after %.1f s (%d steps)"
+            % (self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"])
+        )
+
+    def lost(self, rung, name, reason, seconds):
+        """Notes a candidate that cannot be taken, and why."""
+        self._content["candidates"][name].update(outcome="out", reason=reason)
+        self._add(rung, name, seconds, reason=reason)
+        self._say("%s: out, %s" % (self._of(rung, name), reason))
+
+    def pruned(self, rung, name):
+        """Notes a candidate that others left behind."""
+        self._content["candidates"][name]["reason"] = "slower than others in rung %d" % (rung + 1)
+        self._write()
+
+    def best(self, name, rung):
+        """Notes the best so far, for the script that trains it should this process not live."""
+        if (name, rung) == (self._content["best"], self._content["best_rung"]):
+            return
+        self._content.update(best=name, best_rung=rung)
+        _replace(os.path.join(self._folder, "state", "tuned"), name + "\n")
+        self._write()
+
+    def end(self, state, reason):
+        """Notes how it ended."""
+        self._content.update(state=state, reason=reason)
+        self._write()
+        best = self._content["best"]
+        self._say("ended, %s; best: %s" % (reason, self._titles[best] if best else "none was measured"))
+
+    def _of(self, rung, name):
+        return "trial %d, rung %d, %s" % (self._position, rung + 1, self._titles[name])
+
+    def _add(self, rung, name, seconds, **values):
+        self._position += 1
+        trial = {"candidate": name, "rung": rung + 1, "position": self._position, "seconds": round(seconds, 3)}
+        trial["asked"] = self._steps * self._reduction**rung
+        self._content["trials"].append(dict(trial, **values))
+        self._write()
+
+    def _write(self):
+        self._content["spent"] = round(time.monotonic() - self._began, 3)
+        _replace(os.path.join(self._folder, "tuning.json"), json.dumps(self._content, indent=1, sort_keys=True) + "\n")
+
+    def _say(self, text):
+        sys.stdout.write("tuning: %s\n" % text)
+        sys.stdout.flush()
+
+
+def _replace(path, text):
+    """Writes a file as a whole."""
+    part = "%s.%d.part" % (path, os.getpid())
+    with open(part, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)

@@ -1,0 +1,159 @@
+"""Successive halving over a plan's candidates: all of them for a few steps, one in so many for more (Jamieson, 2016).
+
+optuna keeps the study: a trial for each candidate, whose score after each rung is an intermediate value, and a pruner
+that decides when a whole rung was run. Its own SuccessiveHalvingPruner decides about each trial as it comes, which
+depends on the order; here the order is turned round from rung to rung, so that no candidate always has the quiet time.
+"""
+
+import math
+import time
+
+from modak_tuner import scores
+
+_SLOW = 3  # a trial may take so many times as long as the middle one of those before it
+
+
+class Stopped(Exception):
+    """Somebody wants it to end; what was measured counts."""
+
+
+class Failed(Exception):
+    """A candidate that cannot be taken, and why."""
+
+
+def pruner_of(optuna, reduction, kept):
+    """A pruner that keeps the best of a rung, one in so many, and those that others are compared with."""
+
+    class WholeRung(optuna.pruners.BasePruner):
+        def prune(self, study, trial):
+            step = trial.last_step
+            found = [each.intermediate_values for each in study.get_trials(deepcopy=False)]
+            values = sorted(each[step] for each in found if step in each)
+            best = values[: max(1, math.ceil(len(values) / reduction))]
+            return trial.number not in kept and trial.intermediate_values[step] > best[-1]
+
+    return WholeRung()
+
+
+class Halving:
+    """One tuning.
+
+    Args:
+        tuning: the plan's section.
+        run: runs a candidate for so many steps within so many seconds and gives its steps as the runtime reports
+            them; raises Failed or Stopped.
+        diary: is told of everything.
+        clock: seconds.
+    """
+
+    def __init__(self, tuning, run, diary, clock=time.monotonic):
+        self._tuning, self._run, self._diary, self._clock = tuning, run, diary, clock
+        self._candidates = {each["name"]: each for each in tuning["candidates"]}
+        self._names = list(self._candidates)
+        self._own = self._names[0]
+        self._measures = [{} for _ in range(tuning["rungs"])]  # of each rung, by name
+        self._durations = []
+        self._began = clock()
+        self._study, self._trials = None, {}
+
+    def tune(self, optuna):
+        """Runs all of it, and gives why it ended; the best so far is in the diary at every moment."""
+        self._begin_study(optuna)
+        rivals = [name for name in self._names if self._candidates[name]["may_win"]]
+        runners = list(self._names)
+        for rung in range(self._tuning["rungs"]):
+            reason = self._run_rung(rung, runners)
+            if reason:
+                return reason
+            measured = self._measures[rung]
+            rivals = [name for name in rivals if name in measured]
+            for name in rivals:
+                self._trials[name].report(self._score(rung, name), step=self._steps(rung))
+            rivals = [name for name in rivals if not self._is_pruned(rung, name)]
+            self._note_best(rung)
+            if not [name for name in rivals if name != self._own]:
+                break
+            runners = rivals[:: -1 if rung % 2 == 0 else 1]
+        self._complete(rivals)
+        return "one is left" if len(rivals) <= 1 else "all rungs were run"
+
+    def _begin_study(self, optuna):
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        space = {"candidate": optuna.distributions.CategoricalDistribution(self._names)}
+        self._study = optuna.create_study(pruner=pruner_of(optuna, self._tuning["reduction"], {0}))
+        self._states = optuna.trial.TrialState
+        for name in self._names:
+            if self._candidates[name]["may_win"]:
+                self._study.enqueue_trial({"candidate": name})
+                self._trials[name] = self._study.ask(space)
+
+    def _steps(self, rung):
+        return self._tuning["steps"] * self._tuning["reduction"] ** rung
+
+    def _run_rung(self, rung, names):
+        """Runs a rung's trials; gives why it ended before its end, if it did."""
+        for place, name in enumerate(names):
+            seconds = self._seconds_for(len(names) - place)
+            if seconds <= 0:
+                return "the budget is spent"
+            began = self._clock()
+            try:
+                measure = self._run(self._candidates[name], self._steps(rung), seconds)
+            except Stopped as error:
+                return str(error)
+            except Failed as error:
+                self._lose(rung, name, str(error), began)
+                continue
+            self._durations.append(self._clock() - began)
+            if measure["count"] < scores.LEAST_STEPS or not measure.get("median_seconds"):
+                self._lose(rung, name, "it made %d steps in %.0f s" % (measure["count"], seconds), began)
+                continue
+            self._measures[rung][name] = measure
+            self._diary.trial(rung, name, measure, self._score(rung, name), self._clock() - began)
+            if rung == 0:
+                self._note_best(rung)
+        return ""
+
+    def _seconds_for(self, trials):
+        """How long the next of so many trials may take; 0 where it could not come to its end."""
+        left = self._tuning["budget"] - (self._clock() - self._began)
+        if not self._durations:
+            return left / 2
+        usual = sorted(self._durations)[len(self._durations) // 2]
+        return min(left, max(left / trials, _SLOW * usual)) if left > usual / 2 else 0
+
+    def _score(self, rung, name):
+        return scores.score(self._candidates[name], self._measures[rung][name])
+
+    def _lose(self, rung, name, reason, began):
+        for measured in self._measures:
+            measured.pop(name, None)
+        if name in self._trials:
+            self._study.tell(self._trials.pop(name), state=self._states.FAIL)
+        self._diary.lost(rung, name, reason, self._clock() - began)
+        if rung:
+            self._note_best(rung - 1)
+
+    def _is_pruned(self, rung, name):
+        if not self._trials[name].should_prune():
+            return False
+        self._study.tell(self._trials.pop(name), state=self._states.PRUNED)
+        self._diary.pruned(rung, name)
+        return True
+
+    def _complete(self, names):
+        for name in names:
+            rung = max(index for index, measured in enumerate(self._measures) if name in measured)
+            self._study.tell(self._trials.pop(name), self._score(rung, name))
+
+    def _note_best(self, rung):
+        """The fastest of a rung, unless the plan's own choice is as fast but for noise."""
+        measured = self._measures[rung]
+        names = [name for name in self._names if name in measured and self._candidates[name]["may_win"]]
+        if not names:
+            return
+        best = min(names, key=lambda name: self._score(rung, name))
+        pair = [(self._candidates[name], measured[name]) for name in (best, self._own) if name in measured]
+        if len(pair) == 2 and not scores.beats(*pair[0], *pair[1]):
+            best = self._own
+        self._diary.best(best, rung)

@@ -1,0 +1,160 @@
+"""One trial: the user's own script in a process of its own, in a copy of its folder, ended after so many steps."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from modak_tuner.halving import Failed, Stopped
+
+_GRACE = 3.0  # seconds that a process has to end by itself
+_WORDS = 300  # characters of its own that are shown of a script's error
+_DATASET = "{dataset}"
+
+
+def command_of(plan, candidate, python, dataset):
+    """The words of a candidate's command, as the job's script has them."""
+    words = [python, plan["application"]["script"]]
+    for name, value in candidate["arguments"]:
+        if value is False:
+            continue
+        words.append("-" + name if len(name) == 1 else "--" + name)
+        if value is not True:
+            words.append(value.replace(_DATASET, dataset))
+    return words + [word.replace(_DATASET, dataset) for word in plan["application"]["words"]]
+
+
+def environment_of(base, candidate, folder, steps, seconds):
+    """What a trial's process sees: nothing that it measures or applies gets into the user's results."""
+    runtime = base.get("PYTHONPATH", "").partition(os.pathsep)[0]
+    given = dict(candidate["environment"])
+    found = dict(base, **given)
+    if "PYTHONPATH" in given:
+        found["PYTHONPATH"] = os.pathsep.join([runtime, given["PYTHONPATH"]])
+    found.update(
+        PYTHONNOUSERSITE="1",
+        PYTHONUNBUFFERED="1",
+        MODAK_LAUNCHED="%.3f" % time.time(),
+        MODAK_APPLIED=os.path.join(folder, "applied.json"),
+        MODAK_METRICS=os.path.join(folder, "metrics.json"),
+        MODAK_TRIAL_STEPS=str(steps),
+        MODAK_TRIAL_SECONDS="%.3f" % seconds,
+    )
+    return found
+
+
+class Runner:
+    """Runs trials of one deployment.
+
+    Args:
+        deployment: its folder, with the user's files below ``code``.
+        plan: its plan.
+        python: the interpreter.
+    """
+
+    def __init__(self, deployment, plan, python):
+        self._deployment, self._plan, self._python = deployment, plan, python
+        self._process, self._signal = None, 0
+
+    @property
+    def is_stopped(self):
+        return bool(self._signal)
+
+    def stop(self, number, _frame=None):
+        """Ends the trial that runs, and the tuning with it; a handler for signals."""
+        self._signal = number
+        _end(self._process, signal.SIGKILL)
+
+    def run(self, candidate, steps, seconds):
+        """The steps of a candidate, as the runtime in its process reports them.
+
+        Raises:
+            Failed: it crashed, counted no steps or did not apply what it is to be measured with.
+            Stopped: somebody wants the tuning to end.
+        """
+        self._check()
+        folder = tempfile.mkdtemp(prefix="trial-", dir=self._deployment)
+        try:
+            code = self._execute(candidate, folder, steps, seconds)
+            self._check()
+            return _judged(code, folder, seconds)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _check(self):
+        if self._signal:
+            raise Stopped("signal %d ended it" % self._signal)
+
+    def _execute(self, candidate, folder, steps, seconds):
+        code = shutil.copytree(os.path.join(self._deployment, "code"), os.path.join(folder, "code"), symlinks=True)
+        began = time.monotonic()
+        dataset = os.environ.get("MODAK_DATASET", "")
+        with open(os.path.join(folder, "output"), "wb") as output, open(os.path.join(folder, "error"), "wb") as error:
+            try:
+                self._process = subprocess.Popen(
+                    command_of(self._plan, candidate, self._python, dataset),
+                    env=environment_of(os.environ, candidate, folder, steps, seconds),
+                    cwd=code, stdin=subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,
+                )  # fmt: skip
+            except (OSError, ValueError) as problem:
+                raise Failed("it cannot be started: %s" % problem) from problem
+            try:
+                return self._process.wait(timeout=max(0.0, seconds - (time.monotonic() - began)) + _GRACE)
+            except subprocess.TimeoutExpired:
+                _end(self._process, signal.SIGTERM)
+                return None
+            finally:
+                _end(self._process, signal.SIGKILL)
+                self._process.wait()
+                self._process = None
+
+
+def _end(process, number):
+    """Sends a signal to a process and to what it started."""
+    if process is None:
+        return
+    try:
+        os.killpg(process.pid, number)
+    except OSError:
+        return  # all of them have ended
+    if number == signal.SIGTERM:
+        try:
+            process.wait(timeout=_GRACE)
+        except subprocess.TimeoutExpired:
+            return
+
+
+def _judged(code, folder, seconds):
+    """The steps that a trial reported, where it is one."""
+    if code:
+        words = _last_line(os.path.join(folder, "error"))
+        raise Failed("it ended with %s%s" % (_name_of(code), ": " + words if words else ""))
+    try:
+        with open(os.path.join(folder, "applied.json")) as file:
+            report = json.load(file)
+    except (OSError, ValueError) as problem:
+        limit = " within %.0f s" % seconds if code is None else ""
+        raise Failed("it reported no steps%s" % limit) from problem
+    for name, choice in sorted(report["choices"].items()):
+        if choice["applied"] is None:
+            raise Failed("%s %s was not applied: %s" % (name, choice["planned"], choice["reason"] or "no reason given"))
+    steps = report.get("steps") or {}
+    if not steps.get("count"):
+        raise Failed("no step of it could be counted")
+    return steps
+
+
+def _name_of(code):
+    return "exit code %d" % code if code > 0 else "signal %d" % -code
+
+
+def _last_line(path):
+    with open(path, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 4096))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    lines = ["".join(c if c.isprintable() else " " for c in line).strip() for line in lines]
+    return ([line for line in lines if line] or [""])[-1][:_WORDS]

@@ -1,0 +1,121 @@
+#!/bin/bash
+#SBATCH --job-name=example
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --time=0-00:10:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$SLURM_JOB_ID"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+dataset="$workspace/datasets/mnist-1"
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+
+# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that
+# begins anew goes on with it.
+if ! [ -e "$deployment/tuning.json" ]; then
+    # shellcheck disable=SC2016 # a dollar there is for the other shell
+    tuner=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_DATASET="$dataset"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    -m modak_tuner
+    "$deployment"
+    )
+    timeout --kill-after=30 120 "${tuner[@]}" &
+    tuning=$!
+    trap 'kill -TERM "$tuning" 2> /dev/null; wait "$tuning"; exit 143' TERM
+    wait "$tuning" || echo "tuning ended with code $?; what is best so far is taken" >&2
+    trap 'exit 143' TERM
+fi
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+environment=(
+    MODAK_TUNED=c0
+    STEP=0.2
+    NOTE='a '"'"'b'"'"' $HOME'
+)
+# shellcheck disable=SC2016
+arguments=(--note 'a '"'"'b'"'"' $HOME' -n 0)
+# shellcheck disable=SC2016
+case "$(cat "$deployment/state/tuned" 2> /dev/null)" in
+    c2) # step 0.3
+        environment=(
+            MODAK_TUNED=c2
+            STEP=0.3
+            NOTE='a '"'"'b'"'"' $HOME'
+        )
+        arguments=(--note 'a '"'"'b'"'"' $HOME' -n 2)
+        ;;
+esac
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
+    MODAK_DATASET="$dataset"
+    "${environment[@]}"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+    ${arguments[@]+"${arguments[@]}"}
+)
+"${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"

@@ -1,0 +1,150 @@
+"""Which configurations a job tries, and where it tries none."""
+
+from __future__ import annotations
+
+import pytest
+from measured import Measured
+
+from modak_ansible.model.prediction import Gain, Interval
+from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.tuning import REQUIREMENTS
+from modak_ansible.tuning.candidates import MOST
+
+
+def titles(made):
+    return [each.title for each in made.tuning.candidates]
+
+
+def tuning_choice(made):
+    return next(each for each in made.choices if each.name == "tuning")
+
+
+def test_a_plan_without_tuning_has_none(tuned_plan):
+    made = tuned_plan(autotuning=False)
+    assert made.tuning is None
+    assert "tun" not in made.job.script
+    assert not any(file.path.startswith("modak_tuner/") for file in made.runtime)
+    assert len(made.image.layers) == 2
+
+
+def test_what_is_not_known_is_tried(tuned_plan):
+    made = tuned_plan()
+    assert titles(made)[0] == "the plan's choice"
+    assert titles(made)[1].startswith("stock: ")
+    assert set(titles(made)[2:5]) == {"allocator tcmalloc", "huge_pages transparent", "matmul onednn"}
+    assert "allocator tcmalloc, matmul onednn" in titles(made)
+    assert [each.name for each in made.tuning.candidates] == [f"c{number}" for number in range(len(titles(made)))]
+
+
+def test_a_candidate_is_a_whole_configuration(tuned_plan):
+    made = tuned_plan()
+    one = next(each for each in made.tuning.candidates if each.title == "allocator tcmalloc, matmul onednn")
+    environment = dict(one.environment)
+    assert environment["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
+    assert environment["MODAK_CHOICES"] == "matmul=onednn"
+    assert environment["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert one.settings["allocator"] == "tcmalloc"
+    assert one.values["matmul"] == "onednn"
+    assert one.numerics == "reassociation"
+    assert dict(one.arguments)["batch-size"] == "128"
+    assert dict(made.tuning.candidates[0].environment) == made.job.environment
+
+
+def test_stock_is_compared_with_and_does_not_win_where_it_is_not_safe(tuned_plan):
+    stock = tuned_plan().tuning.candidates[1]
+    assert not stock.may_win
+    assert "OMP_WAIT_POLICY" not in dict(stock.environment)
+    assert "c1)" not in tuned_plan().job.script
+
+
+def test_stock_may_win_where_nothing_speaks_against_it(tuned_plan):
+    found = tuned_plan(Measured(allocator_tcmalloc=1.3), resources={"cores_per_process": 8, "exclusive": True})
+    plain = [each for each in found.tuning.candidates if each.may_win and "allocator" not in each.settings]
+    assert plain
+
+
+def test_what_is_known_is_not_tried_again(tuned_plan):
+    made = tuned_plan(Measured(allocator_tcmalloc=1.3, matmul_onednn=0.8, huge_pages_transparent=0.9))
+    found = [each for each in made.tuning.candidates if each.may_win] if made.tuning else []
+    assert all("matmul" not in each.settings and "huge_pages" not in each.settings for each in found)
+
+
+def test_wishes_and_numerics_stand(tuned_plan):
+    assert all("matmul" not in title for title in titles(tuned_plan(numerics="same")))
+    wished = tuned_plan(allocator="tcmalloc").tuning.candidates
+    assert all(each.settings.get("allocator") == "tcmalloc" for each in wished if each.may_win)
+
+
+def test_the_most_promising_come_first(tuned_plan):
+    class Unsure(Measured):
+        def gain(self, old, new):
+            found = super().gain(old, new)
+            wide = Interval(middle=found.ratio.middle, low=0.5, high=found.ratio.middle * 2)
+            return Gain(ratio=wide, records=1, known=True)
+
+    made = tuned_plan(Unsure(allocator_tcmalloc=1.05, matmul_onednn=1.2, huge_pages_transparent=1.1))
+    assert titles(made)[2:5] == ["matmul onednn", "huge_pages transparent", "allocator tcmalloc"]
+
+
+def test_they_are_never_many_and_always_the_same(tuned_plan):
+    changes = {"application": {"prepares": True}, "numerics": "any"}
+    made = tuned_plan(**changes)
+    assert len(made.tuning.candidates) == MOST
+    assert tuned_plan(**changes).tuning == made.tuning
+    assert tuned_plan(**changes).digest == made.digest
+
+
+def test_steps_of_the_whole_training_are_known_where_its_work_is(tuned_plan):
+    assert tuned_plan().tuning.candidates[0].total_steps == 2 * 47  # 6000 digits in batches of 128
+
+
+def test_the_image_gets_what_the_tuner_needs(tuned_plan):
+    made = tuned_plan(application={"requirements": ("pillow",)})
+    assert "pillow" in made.image.definition
+    assert REQUIREMENTS[0] in made.image.definition
+    assert {file.path for file in made.runtime} >= {"modak_tuner/__main__.py", "modak_runtime/__init__.py"}
+
+
+def test_the_version_is_the_one_that_was_tested(pytestconfig):
+    constraints = (pytestconfig.rootpath / "constraints.txt").read_text().splitlines()
+    assert set(REQUIREMENTS) <= set(constraints)
+
+
+def test_tuning_never_takes_more_than_its_share_of_the_walltime(tuned_plan):
+    assert tuned_plan(tuning_budget=100).tuning.budget == 100
+    assert tuned_plan(tuning_budget=10000).tuning.budget == 450  # of half an hour
+    assert tuned_plan(tuning_budget=10000, only_tune=True).tuning.budget == 1620
+
+
+def test_the_plan_says_it(tuned_plan):
+    said = tuning_choice(tuned_plan(tuning_budget=100))
+    assert said.value == "9 candidates"
+    assert "20 to 180 steps" in said.reason
+    assert "at most 100 s" in said.reason
+
+
+def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
+    wishes = {"numerics": "same", "allocator": "system", "huge_pages": "none"}
+    made = tuned_plan(**wishes)
+    assert made.tuning is None
+    assert tuning_choice(made).value == "none"
+    with pytest.raises(CannotPlan, match="nothing is left to be tuned") as refused:
+        tuned_plan(only_tune=True, **wishes)
+    assert refused.value.about == "optimisation.autotuning"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"application": {"version": "1.4"}}, "a Python so old"),
+        ({"application": {"framework": "jax"}}, "nothing counts the steps of a script of jax"),
+        ({"application": {"framework": "mxnet"}}, "a Python so old"),
+        ({"resources": {"nodes": 2}}, "a trial is one process, and the job has 2"),
+        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is no training"),
+    ],
+)
+def test_where_no_trial_can_be_ended_tuning_is_refused(tuned_plan, changes, reason):
+    with pytest.raises(CannotPlan, match=reason) as refused:
+        tuned_plan(**changes)
+    assert refused.value.about == "optimisation.autotuning"
+    assert refused.value.hint

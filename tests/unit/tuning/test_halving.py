@@ -1,0 +1,146 @@
+"""Successive halving among candidates of known speed: the best one is found, within the budget, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from modak_tuner import scores
+from modak_tuner.diary import Diary
+from modak_tuner.halving import Failed, Halving, Stopped
+
+
+@pytest.fixture
+def tune(tmp_path):
+    def run(tuning, runner):
+        (tmp_path / "state").mkdir(exist_ok=True)
+        diary = Diary(str(tmp_path), tuning)
+        reason = Halving(tuning, runner, diary, runner.clock).tune(optuna)
+        diary.end("finished", reason)
+        return json.loads((tmp_path / "tuning.json").read_text())
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_one_is_found(tune, section, fake_runner, seed):
+    speeds = {f"c{each}": speed for each, speed in enumerate([1.0, 1.4, 0.9, 0.7, 1.1, 0.95, 1.2, 0.8, 1.5])}
+    found = tune(section(9, budget=5000), fake_runner(speeds, noise=0.05, seed=seed))
+    assert found["best"] == "c3"
+    assert found["state"] == "finished"
+    asked = {}
+    for trial in found["trials"]:
+        asked.setdefault(trial["asked"], []).append(trial["candidate"])
+    assert list(map(len, asked.values())) == [9, 4, 3]  # the plan's choice stays, for the others to be compared with
+    assert asked[60] == sorted(asked[60], reverse=True)  # in the order of names, turned round
+    assert "c0" in asked[180]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    speeds=st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12),
+    noise=st.floats(0.0, 0.1),
+    seed=st.integers(0, 1000),
+)
+def test_what_is_taken_is_nearly_the_best_and_never_slower_than_the_plan(
+    tmp_path_factory, fake_runner, section, speeds, noise, seed
+):
+    folder = tmp_path_factory.mktemp("deployment")
+    (folder / "state").mkdir()
+    tuning = section(len(speeds), budget=100000)
+    by_name = {f"c{each}": speed for each, speed in enumerate(speeds)}
+    runner = fake_runner(by_name, noise=noise, seed=seed)
+    Halving(tuning, runner, Diary(str(folder), tuning), runner.clock).tune(optuna)
+    taken = by_name[(folder / "state" / "tuned").read_text().strip()]
+    assert taken <= min(speeds) * (1 + scores.LEAST_GAIN + 4 * noise)
+    assert taken <= speeds[0] * (1 + noise)
+
+
+def test_differences_inside_the_noise_leave_the_plans_choice(tune, section, fake_runner):
+    found = tune(section(4), fake_runner({"c0": 1.0, "c1": 0.995, "c2": 1.0, "c3": 1.003}, noise=0.1))
+    assert found["best"] == "c0"
+
+
+def test_a_first_step_that_does_not_pay_is_counted(tune, section, fake_runner):
+    speeds, start = {"c0": 0.1, "c1": 0.05}, {"c1": 30.0}
+    assert tune(section(2, total_steps=200), fake_runner(speeds, start=start))["best"] == "c0"
+    assert tune(section(2, total_steps=5000), fake_runner(speeds, start=start))["best"] == "c1"
+    assert tune(section(2), fake_runner(speeds, start=start))["best"] == "c1"  # how long it trains is not known
+
+
+@pytest.mark.parametrize("budget", [1, 10, 30, 100, 300])
+def test_the_budget_is_kept(tune, section, fake_runner, budget):
+    runner = fake_runner({f"c{each}": 0.2 for each in range(8)})
+    found = tune(section(8, budget=budget), runner)
+    assert runner.now <= budget
+    assert found["best"] == ("c0" if budget > 1 else "")
+
+
+def test_who_is_slower_than_the_budget_is_out(tune, section, fake_runner):
+    found = tune(section(3, budget=300), fake_runner({"c0": 0.1, "c1": 500.0, "c2": 0.05}))
+    assert found["best"] == "c2"
+    assert found["candidates"]["c1"]["outcome"] == "out"
+    assert "it made " in found["candidates"]["c1"]["reason"]
+
+
+def test_who_crashes_is_out_and_the_others_go_on(tune, section, fake_runner):
+    speeds = {"c0": 0.2, "c1": Failed("it ended with exit code 1: no such kernel"), "c2": 0.1, "c3": 0.3}
+    found = tune(section(4), fake_runner(speeds))
+    assert found["best"] == "c2"
+    assert found["candidates"]["c1"] == {
+        "title": "candidate 1", "settings": {}, "outcome": "out", "reason": "it ended with exit code 1: no such kernel",
+    }  # fmt: skip
+
+
+def test_the_plans_choice_may_crash_too(tune, section, fake_runner):
+    found = tune(section(3), fake_runner({"c0": Failed("no"), "c1": 0.2, "c2": 0.3}))
+    assert found["best"] == "c1"
+    assert tune(section(2), fake_runner({"c0": Failed("no"), "c1": Failed("no")}))["best"] == ""
+
+
+class StopsAfter:
+    """A runner that somebody ends."""
+
+    def __init__(self, runner, number):
+        self._runner, self._left = runner, number
+        self.clock = runner.clock
+
+    def __call__(self, *arguments):
+        self._left -= 1
+        if self._left < 0:
+            raise Stopped("signal 15 ended it")
+        return self._runner(*arguments)
+
+
+@pytest.mark.parametrize(("number", "best"), [(0, ""), (1, "c0"), (2, "c0"), (3, "c2"), (5, "c3"), (6, "c3")])
+def test_stopped_in_the_middle_the_best_so_far_is_known(tune, section, fake_runner, number, best):
+    runner = fake_runner({"c0": 0.2, "c1": 0.3, "c2": 0.15, "c3": 0.1, "c4": 0.4}, noise=0.01)
+    found = tune(section(5), StopsAfter(runner, number))
+    assert (found["best"], len(found["trials"])) == (best, number)
+    assert found["reason"] == "signal 15 ended it"
+
+
+def test_one_who_is_only_compared_with_runs_once_and_never_wins(tune, section, fake_runner):
+    runner = fake_runner({"c0": 0.3, "c1": 0.1, "c2": 0.2})
+    found = tune(section(3, may_win=[True, False, True]), runner)
+    assert found["best"] == "c2"
+    assert [name for name, _ in runner.runs].count("c1") == 1
+
+
+def test_larger_steps_are_worth_more():
+    half = {"total_steps": None, "work_per_step": 0.5}
+    measure = {"count": 20, "median_seconds": 1.0, "p10_seconds": 1.0, "p90_seconds": 1.0}
+    assert scores.score(half, measure) == 2.0
+    assert math.isclose(scores.score({"total_steps": 11}, {**measure, "to_first_step_seconds": 3.0}), 13.0)
+
+
+def test_every_line_says_what_was_measured(tune, section, fake_runner, capsys):
+    tune(section(2, budget=100), fake_runner({"c0": 0.2, "c1": Failed("it broke")}, noise=0.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tuning: trial 1, rung 1, candidate 0: 200.00 ms a step, the first after 2.0 s (20 steps)"
+    assert lines[1] == "tuning: trial 2, rung 1, candidate 1: out, it broke"
+    assert lines[-1].startswith("tuning: ended, one is left; best: candidate 0")
