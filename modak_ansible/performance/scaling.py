@@ -1,0 +1,216 @@
+"""How a program's time depends on the number of its processes, and how many of them are worth it.
+
+Amdahl's law with the time of communication: T(p) = a + b / p + c g(p), where a is what every process does again, b what
+they share out, and g(p) = log2(p), of collective operations on trees, or p - 1, of messages from each to each. All
+three are nought or more. They are fitted to measured runs, exactly and without numpy: of three coefficients, each may
+be nought, which makes seven small systems of equations, and the best that has no negative one is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf, isfinite, log2
+from statistics import median
+from typing import Literal, NamedTuple
+
+Form = Literal["log2", "linear"]
+
+REACH = 2  # how far beyond the largest number of processes that was measured the law is trusted
+_SLACK = 1e-9
+_FORMS: dict[Form, Callable[[int], float]] = {"log2": log2, "linear": lambda p: p - 1.0}
+
+
+class Run(NamedTuple):
+    """A measured run: seconds of the same whole work, by so many processes."""
+
+    processes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The law of one program on one machine.
+
+    Attributes:
+        serial: a, in seconds; ``parallel`` and ``communication`` are b and c.
+        most: the largest number of processes that was measured.
+        is_known: false where all runs had the same number of processes, which tells nothing of another number.
+        records: how many runs it rests on.
+        off: the largest relative difference of a measured run from the law.
+    """
+
+    serial: float
+    parallel: float
+    communication: float
+    form: Form
+    most: int
+    is_known: bool
+    records: int
+    off: float
+
+    def seconds(self, processes: int) -> float:
+        """T(p)."""
+        return self.serial + self.parallel / processes + self.communication * _FORMS[self.form](processes)
+
+    def efficiency(self, processes: int) -> float:
+        """T(1) / (p T(p)): 1 where twice the processes take half the time."""
+        if processes == 1:
+            return 1.0
+        alone, together = self.seconds(1), self.seconds(processes)
+        return alone / (processes * together) if together > 0 and alone > 0 else 0.0
+
+    @property
+    def serial_fraction(self) -> float:
+        """Amdahl's f: 0 where all is shared out, 1 where nothing is."""
+        alone = self.serial + self.parallel
+        return self.serial / alone if alone > 0 else 1.0
+
+
+def fit_scaling(runs: Iterable[Run]) -> Scaling:
+    """The law that fits some runs best, relative to each run's own time.
+
+    With one number of processes nothing is known of another; with two there is no telling communication from what is
+    serial, and all of it counts as serial.
+
+    Raises:
+        ValueError: there are no runs, or one of them has no processes or no time.
+    """
+    found = list(runs)
+    if not found:
+        raise ValueError("nothing was measured")
+    for run in found:
+        if run.processes < 1 or not (isfinite(run.seconds) and run.seconds > 0):
+            raise ValueError(f"{run.processes} processes and {run.seconds} s are no run")
+    numbers = {run.processes for run in found}
+    forms: tuple[Form, ...] = ("log2", "linear") if len(numbers) > 2 else ("log2",)
+    wanted = 3 if len(numbers) > 2 else len(numbers)
+    laws = [(_least(found, form, wanted), form) for form in forms]
+    (_, (serial, parallel, communication)), form = min(laws, key=lambda law: law[0][0])
+    law = Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(found), 0.0)
+    off = max(abs(law.seconds(run.processes) / run.seconds - 1) for run in found)
+    return Scaling(serial, parallel, communication, form, max(numbers), len(numbers) > 1, len(found), off)
+
+
+def seen_efficiency(processes: int, efficiency: float) -> Scaling:
+    """Amdahl's law from one observation: so many processes had this parallel efficiency.
+
+    Raises:
+        ValueError: there is no such observation: the efficiency is not over 0 and at most 1.
+    """
+    if processes < 1 or not 0 < efficiency <= 1:
+        raise ValueError(f"an efficiency of {efficiency} with {processes} processes cannot have been seen")
+    if processes == 1:
+        return Scaling(0.0, 1.0, 0.0, "log2", 1, False, 1, 0.0)
+    serial = min(1.0, (1 / efficiency - 1) / (processes - 1))
+    return Scaling(serial, 1 - serial, 0.0, "log2", processes, True, 1, 0.0)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be taken.
+
+    Attributes:
+        nodes: at most.
+        cores: of a node.
+        threads: of each process.
+        shared: processes to a core, where they share it.
+    """
+
+    nodes: int
+    cores: int
+    threads: int = 1
+    shared: int = 1
+
+    @property
+    def processes_per_node(self) -> int:
+        """At most."""
+        return max(1, self.cores // self.threads * self.shared)
+
+
+class Shape(NamedTuple):
+    """So many processes on each of so many nodes."""
+
+    nodes: int
+    processes_per_node: int
+
+    @property
+    def processes(self) -> int:
+        return self.nodes * self.processes_per_node
+
+
+def choose(scaling: Scaling, minimal_efficiency: float, limits: Limits) -> Shape:
+    """The fastest shape within the limits whose efficiency is not below the minimal one; on as few nodes as it can.
+
+    Nothing is chosen beyond twice what was measured. One process always is efficient enough.
+    """
+    most = scaling.most * REACH
+    best, seconds = Shape(1, 1), inf
+    for shape in _shapes(limits):
+        if shape.processes > most or scaling.efficiency(shape.processes) < minimal_efficiency - _SLACK:
+            continue
+        own = scaling.seconds(shape.processes)
+        if own < seconds * (1 - _SLACK):
+            best, seconds = shape, own
+    return best
+
+
+def _shapes(limits: Limits) -> list[Shape]:
+    """Every shape, those with fewer processes first, and of as many those on fewer nodes."""
+    found = [
+        Shape(nodes, each)
+        for nodes in range(1, max(1, limits.nodes) + 1)
+        for each in range(1, limits.processes_per_node + 1)
+    ]
+    return sorted(found, key=lambda shape: (shape.processes, shape.nodes))
+
+
+# --- non-negative least squares of at most three coefficients
+
+
+def _least(runs: Sequence[Run], form: Form, wanted: int) -> tuple[float, tuple[float, float, float]]:
+    """The smallest sum of squared relative differences, and the coefficients that have it."""
+    share = _FORMS[form]
+    columns = [[1.0, 1.0 / run.processes, share(run.processes)][:wanted] for run in runs]
+    if wanted == 1:  # one number of processes: all of it counts as shared out, of which nobody asks
+        columns = [[0.0, 1.0 / run.processes] for run in runs]
+    rows = [[value / run.seconds for value in row] for row, run in zip(columns, runs, strict=True)]
+    best, found = inf, (0.0, 0.0, 0.0)
+    for size in range(1, len(rows[0]) + 1):
+        for chosen in combinations(range(len(rows[0])), size):
+            solved = _solved([[row[place] for place in chosen] for row in rows])
+            if solved is None or min(solved) < 0:
+                continue
+            values = [0.0, 0.0, 0.0]
+            for place, value in zip(chosen, solved, strict=True):
+                values[place] = value
+            left = sum((sum(a * b for a, b in zip(row, values, strict=False)) - 1.0) ** 2 for row in rows)
+            if left < best - 1e-15:
+                best, found = left, (values[0], values[1], values[2])
+    if not any(found):  # times so far apart that squares of their ratios tell nothing
+        found = (median(run.seconds for run in runs), 0.0, 0.0)
+    return best, found
+
+
+def _solved(rows: Sequence[Sequence[float]]) -> list[float] | None:
+    """Least squares of rows x = 1 by the normal equations; None where they have no single answer."""
+    size = len(rows[0])
+    scale = [max(abs(row[place]) for row in rows) for place in range(size)]
+    if not all(scale):
+        return None
+    scaled = [[value / by for value, by in zip(row, scale, strict=True)] for row in rows]
+    matrix = [
+        [sum(row[i] * row[j] for row in scaled) for j in range(size)] + [sum(row[i] for row in scaled)]
+        for i in range(size)
+    ]
+    for i in range(size):
+        pivot = max(range(i, size), key=lambda place: abs(matrix[place][i]))
+        matrix[i], matrix[pivot] = matrix[pivot], matrix[i]
+        if abs(matrix[i][i]) < 1e-12 * len(rows):
+            return None
+        for j in range(size):
+            if j != i:
+                factor = matrix[j][i] / matrix[i][i]
+                matrix[j] = [a - factor * b for a, b in zip(matrix[j], matrix[i], strict=True)]
+    return [matrix[i][size] / matrix[i][i] / scale[i] for i in range(size)]
