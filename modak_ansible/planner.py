@@ -21,6 +21,7 @@ from modak_ansible.model.plan import (
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.performance.scaled import Scaled, scaled_resources, with_shape
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 from modak_ansible.rules import enforced
 from modak_ansible.runtime import runtime_files
@@ -53,11 +54,13 @@ def make_plan(
     catalogue = catalogue or load_catalogue()
     for problem in resource_problems(request):
         raise problem
+    request, scaled = _scaled(request, model)
     request = enforced(settled(request))
     partition = choose_partition(request)
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
     request = _with_samples(request, catalogue)
     draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
+    draft.scaled = scaled
     chosen = choose(draft, model)
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
@@ -85,6 +88,23 @@ def make_plan(
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))
     return unsigned.model_copy(update={"digest": digest})
+
+
+# --- nodes and processes
+
+
+def _scaled(request: Request, model: PerformanceModel | None) -> tuple[Request, Scaled | None]:
+    """The request with the nodes and processes for the efficiency that it wants, where it wants one.
+
+    They are settled before all else: what a process has of its node depends on them.
+    """
+    if request.optimisation.minimal_efficiency is None:
+        return request, None
+    known = getattr(model, "scaling_runs", None)
+    found = scaled_resources(settled(request), known(request) if known else ())
+    if found is None or not found.is_changed:
+        return request, found
+    return with_shape(request, found), found
 
 
 # --- data

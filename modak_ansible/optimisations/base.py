@@ -13,6 +13,7 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
 from modak_ansible.model.workload import WorkloadScript
+from modak_ansible.performance.scaled import Scaled
 
 Numerics = Literal["same", "reassociation", "any"]
 NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
@@ -52,6 +53,7 @@ class Draft:
         refusals: which builds are known to fail their probe, and where.
         partition: where the job will run, when the target describes it.
         cores_per_process: cores that a process of the job has; None when nobody says.
+        scaled: nodes and processes for the efficiency that is asked for; None where none is.
         entry: the framework's build; None while it is not chosen and when the user gives an image.
         threads: threads of a process; None leaves it to the framework.
         environment: what the job sets for the training.
@@ -81,6 +83,7 @@ class Draft:
     choices: dict[str, str] = field(default_factory=dict)
     container_flags: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
+    scaled: Scaled | None = None
 
     def copy(self) -> Draft:
         """One that can be changed without changing this one."""

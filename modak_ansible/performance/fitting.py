@@ -20,6 +20,7 @@ from modak_ansible.model.work import Work
 from modak_ansible.performance.cases import Case, cases, work_of
 from modak_ansible.performance.features import FEATURES_OF, Feature
 from modak_ansible.performance.machines import machines
+from modak_ansible.performance.series import series
 from modak_ansible.performance.stored import Machine, Part, Stored
 
 # How large effects usually are, as standard deviations of logarithms; what the records say counts for more.
@@ -70,7 +71,8 @@ def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
     """
     every = list(records)
     known = machines(every)
-    return fit_cases(cases(every, works, known), known, works)
+    stored = fit_cases(cases(every, works, known), known, works)
+    return stored.model_copy(update={"scaling": series(every)})
 
 
 def fit_cases(

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from modak_ansible.model.prediction import Gain, Interval, Prediction, Question
+from modak_ansible.model.request import Request
 from modak_ansible.performance.doubts import Known, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Feature
 from modak_ansible.performance.regression import Regression, Weights, weigh
 from modak_ansible.performance.run import Run, Runs
+from modak_ansible.performance.scaling import Run as ScalingRun
+from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
 
 SHIPPED = Path(__file__).parent / "model.json"
@@ -79,6 +82,10 @@ class PerformanceModel:
         if not is_whole and not seen.unknown:
             notes.append("of steady steps alone: it is not known how long the run is")
         return Gain(ratio=ratio, records=seen.records, known=not seen.unknown, why="; ".join(notes))
+
+    def scaling_runs(self, request: Request) -> tuple[ScalingRun, ...]:
+        """Measured runs of a request's program with several numbers of processes; none where there are none."""
+        return runs_for(request, self.stored.scaling)
 
     def step_seconds(self, run: Run) -> float | None:
         """Of one steady step; None where the work or the machine's peak is not known."""

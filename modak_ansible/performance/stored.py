@@ -62,6 +62,18 @@ class Machine(Model):
     cores: int | None = None
 
 
+class Series(Model):
+    """Runs of one program in one configuration on one machine."""
+
+    name: str = Field(description="of the workload, the program or the training")
+    machine: str
+    entry: str = ""
+    settings: dict[str, str] = {}
+    runs: tuple[tuple[int, float], ...] = Field(
+        description="processes (threads of a program that has these alone) and seconds of the same work"
+    )
+
+
 class Stored(Model):
     """The file."""
 
@@ -72,6 +84,9 @@ class Stored(Model):
     workloads: dict[str, Work] = Field(description="what the workloads of the records compute")
     machines: tuple[Machine, ...]
     parts: dict[str, Part]
+    scaling: tuple[Series, ...] = Field(
+        default=(), description="of programs that ran with several numbers of processes"
+    )
 
 
 def read_stored(path: Path) -> Stored:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Plan
-from modak_ansible.model.record import Load, Record, RecordedTarget, Steps
+from modak_ansible.model.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
 from modak_ansible.stages.applied import compare, report_of, switches_of
 from modak_ansible.stages.base import Stage
@@ -39,9 +39,12 @@ def record_job(stage: Stage) -> bool:
         plan = Plan.model_validate(stage.plan)
     except ValidationError:  # made by another version, whose records are not ours to write
         return False
-    if path is None or not plan.application.is_training:
+    if path is None:
         return False
-    record = job_record(plan, job, stage.folder / "results")
+    if plan.application.is_training:
+        record = job_record(plan, job, stage.folder / "results")
+    else:
+        record = program_record(plan, job)
     try:
         return _append(path, record)
     except OSError as error:
@@ -83,6 +86,30 @@ def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
         return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
     reason = disturbance(record)
     return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
+
+
+def program_record(plan: Plan, job: dict[str, Any]) -> Record:
+    """What a finished parallel program has to say: how long it ran with so many processes and threads."""
+    record = Record(
+        **{**_identity(plan, job, {}, None, None), "workload": plan.application.name},
+        outcome="measured",
+        plan=plan.digest,
+        image=image(plan),
+        target=_target(plan, job, {"processor": {"model": plan.target.processor.model}}),
+        allocation=allocation(plan, job),
+    )
+    if job["state"] != "COMPLETED":
+        words = job.get("explanation") or "no reason given"
+        return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
+    began, ended = job.get("started"), job.get("ended")
+    if not began or not ended or ended <= began:
+        return record.model_copy(update={"outcome": "failed", "reason": "nobody noted how long it ran"})
+    about: dict[str, str | int | float] = {
+        "processes": plan.job.nodes * plan.job.processes_per_node,
+        "threads": plan.job.threads or plan.job.cores_per_process or 1,
+    }
+    run = Measure(name="run", unit="s", samples=(round(ended - began, 1),), about=about)
+    return record.model_copy(update={"measures": (run,)})
 
 
 def _settings(plan: Plan, outcomes: list[dict[str, Any]], switches: dict[str, str] | None) -> dict[str, str]:

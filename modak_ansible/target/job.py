@@ -33,6 +33,7 @@ class Situation:
     Attributes:
         state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
         started: when it began, in seconds since the epoch.
+        ended: when it noted its own end; None where it did not.
         explanation: why it ended as it did, or why it waits.
     """
 
@@ -43,6 +44,7 @@ class Situation:
     reason: str = ""
     nodes: str = ""
     started: float | None = None
+    ended: float | None = None
     explanation: str = ""
     error_tail: list[str] = field(default_factory=list)
 
@@ -250,9 +252,16 @@ class Deployment:
             reason=record.reason if record else "",
             nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
             started=float(begun[0]) if begun else None,
+            ended=self._ended(),
             explanation=explanation,
             error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
         )
+
+    def _ended(self) -> float | None:
+        try:
+            return (self._state / "finished").stat().st_mtime
+        except OSError:
+            return None
 
     def _error_tail(self) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""

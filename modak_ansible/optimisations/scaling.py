@@ -1,0 +1,39 @@
+"""How many nodes, processes and threads a parallel program has, where it names the least efficiency that it wants."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+
+
+class Scaling(Optimisation):
+    name = "scaling"
+    reaches = "job"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        """As asked, and what the law of its scaling says; the planner has settled it, as all else depends on it."""
+        scaled = draft.scaled
+        if scaled is None:
+            return ()
+        if scaled.why_not or scaled.efficiency is None:
+            return (Option(scaled.stock, scaled.why_not),)
+        least = draft.request.optimisation.minimal_efficiency or 0.0
+        source = f"{scaled.records} records" if scaled.records else "the efficiency that was seen"
+        taken = (
+            f"nodes x processes x threads, by {source}: an efficiency of {scaled.efficiency:.2f}, "
+            f"where at least {least:.2f} is wanted, in {1 / (scaled.faster or 1.0):.2f} of the time of what was asked"
+        )
+        if not scaled.is_changed:
+            return (Option(scaled.stock, f"as asked: an efficiency of {scaled.efficiency:.2f}"),)
+        return (Option(scaled.stock, "as asked for"), Option(scaled.value, taken))
+
+    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - the efficiency is the wish, and it is no option's name
+        return ""
+
+    def default(self, draft: Draft) -> Default | None:
+        scaled = draft.scaled
+        if scaled is None or not scaled.is_changed:
+            return None
+        return Default(scaled.value, self.options(draft)[1].reason)
+
+    def apply(self, draft: Draft, value: str) -> None:
+        """Nothing is left to do: the draft's request has it already."""

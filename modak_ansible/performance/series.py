@@ -1,0 +1,60 @@
+"""Which records say how a program scales: the same work in the same configuration, by several numbers of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from modak_ansible.model.record import Record
+from modak_ansible.model.request import Request
+from modak_ansible.performance.machines import machine_name
+from modak_ansible.performance.scaling import Run
+from modak_ansible.performance.stored import Series
+
+RUN = "run"  # the measure of a program's whole time
+
+_Key = tuple[str, str, str, tuple[tuple[str, str], ...]]
+
+
+def series(records: Iterable[Record]) -> tuple[Series, ...]:
+    """Of every program that was measured with more than one number of processes, or of threads."""
+    found: dict[_Key, list[tuple[int, float]]] = {}
+    for each in records:
+        if each.outcome != "measured":
+            continue
+        key = (each.workload or each.group, machine_name(each), each.entry, tuple(sorted(each.settings.items())))
+        found.setdefault(key, []).extend(_runs(each))
+    return tuple(
+        Series(name=name, machine=machine, entry=entry, settings=dict(settings), runs=tuple(sorted(runs)))
+        for (name, machine, entry, settings), runs in sorted(found.items())
+        if len({processes for processes, _ in runs}) > 1
+    )
+
+
+def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
+    """The runs that say most of how a request's program scales: those with the most numbers of processes."""
+    application, processor = request.application, request.target.processor
+    name = application.name if application.hpc else application.work.workload or request.training
+    mine = [each for each in known if each.name == name]
+    machines = {each.machine for each in mine}
+    if processor.model or len(machines) > 1:
+        mine = [each for each in mine if each.machine == processor.model]
+    most = max(mine, key=lambda each: len({processes for processes, _ in each.runs}), default=None)
+    return tuple(Run(*each) for each in most.runs) if most else ()
+
+
+def _runs(record: Record) -> list[tuple[int, float]]:
+    """Processes and seconds: of a program its whole run, of a training the time of a sample in all of its processes."""
+    processes = record.allocation.nodes * record.allocation.processes_per_node
+    if record.training is not None:
+        epochs = [each.seconds for each in record.training.steady]
+        images = record.training.training_images
+        return [(processes, seconds / images) for seconds in epochs if seconds > 0]
+    if record.steps is not None and record.steps.median_seconds and record.steps.batch_size:
+        return [(processes, record.steps.median_seconds / (record.steps.batch_size * processes))]
+    found = []
+    for each in record.measures:
+        if each.name == RUN and each.unit == "s":
+            count = int(each.about.get("processes", 1))
+            threads = int(each.about.get("threads", 1))
+            found += [(count if count > 1 else threads, seconds) for seconds in each.samples if seconds > 0]
+    return found
