@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import log
 from statistics import median
+from typing import NamedTuple
 
 from modak_ansible.model.record import Record, TrainingResult
 from modak_ansible.model.work import Work
 from modak_ansible.performance.features import Facts
 from modak_ansible.performance.machines import machine_name, peak_for
-from modak_ansible.performance.stock import recorded
+from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
 from modak_ansible.performance.stored import Machine
 
 _LEAST = 1e-3  # seconds: a first step is never faster than this over a steady one, whatever the noise says
@@ -47,44 +48,47 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
         machines: with their peaks.
     """
     known = {each.name: each for each in machines}
-    found = (_case(each, works, known) for each in records if each.outcome == "measured" and each.training)
+    found = (_case(each, works, known) for each in records if each.outcome == "measured")
     return [each for each in found if each is not None]
 
 
 def work_of(record: Record, works: Mapping[str, Work]) -> Work:
-    """What a recorded training computed."""
-    work = works.get(record.workload, Work(workload=record.workload))
-    result = record.training
-    if result is None:
-        return work
-    if result.network is not None:
+    """What a recorded training computed: as the record has it, and else as its workload does."""
+    known = works.get(record.workload, Work(workload=record.workload))
+    said = {name: value for name, value in record.work if value}
+    result, steps = record.training, record.steps
+    if result is not None and result.network is not None:
         network = result.network
-        work = Work(
+        known = Work(
             workload=f"{record.workload}/{network.name}",
             gflop_per_sample=network.gflop_per_image,
             sample_bytes=network.bytes_per_image,
             layers=network.layers,
         )
-    return work.model_copy(
-        update={
+    measured: dict[str, int | None] = {}
+    if result is not None:
+        measured = {
             "parameters": result.parameters,
             "samples": result.training_images,
             "epochs": len(result.epochs),
             "batch_size": result.batch_size,
         }
-    )
+    elif steps is not None:
+        measured = {"parameters": steps.parameters, "samples": steps.samples, "batch_size": steps.batch_size}
+    return known.model_copy(update={**said, **{name: value for name, value in measured.items() if value}})
 
 
 def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Machine]) -> Case | None:
-    result, machine = record.training, machines.get(machine_name(record))
-    if result is None or machine is None or not result.epochs:
+    machine = machines.get(machine_name(record))
+    times = _times(record)
+    if machine is None or times is None:
         return None
     work = work_of(record, works)
     threads = record.allocation.threads or record.allocation.cores_per_process or 1
     peak = peak_for(machine, threads)
-    if not work.gflop_per_sample or not peak:
+    if not work.gflop_per_sample or not work.batch_size or not peak:
         return None
-    gflop = work.gflop_per_sample * result.batch_size
+    gflop = work.gflop_per_sample * work.batch_size
     facts = Facts(
         framework=record.framework,
         entry=record.entry,
@@ -93,31 +97,57 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         machine=machine.name,
         container=record.image is None or record.image.container,
         step_gflop=gflop,
-        parameters=result.parameters,
+        parameters=work.parameters,
         threads=threads,
     )
+    answers = {"step": log(times.step * peak / gflop)}
+    answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})
+    return Case(facts, answers, times.step, work, _block(record), record)
+
+
+def _block(record: Record) -> Block:
+    """Runs of users' own jobs stand alone: nobody interleaved them."""
+    if record.suite == MEASURED_BY_USERS:
+        return record.target.name, record.plan, f"{record.date} {record.allocation.job_id}", 0
+    return record.target.name, record.suite_digest, record.group, record.round
+
+
+class _Times(NamedTuple):
+    """Seconds of a steady step, and of the other parts where they were seen; evaluation in steps of training."""
+
+    step: float
+    parts: dict[str, float]
+
+
+def _times(record: Record) -> _Times | None:
+    if record.training is not None:
+        return _of_metrics(record.training)
+    steps = record.steps
+    if steps is None or not steps.median_seconds:
+        return None
+    parts = {}
+    if steps.first_seconds:
+        parts["first_step"] = max(steps.first_seconds - steps.median_seconds, _LEAST)
+        if steps.to_first_step_seconds:
+            parts["start"] = steps.to_first_step_seconds - steps.first_seconds
+    return _Times(steps.median_seconds, parts)
+
+
+def _of_metrics(result: TrainingResult) -> _Times | None:
     step = _step_seconds(result)
     if step is None:
         return None
-    block = (record.target.name, record.suite_digest, record.group, record.round)
-    return Case(facts, _answers(result, step, peak / gflop), step, work, block, record)
+    seconds = result.seconds
+    parts = {"start": seconds.to_first_step - seconds.load_data - seconds.compile}
+    if seconds.first_step > 0:
+        parts["first_step"] = max(seconds.first_step + seconds.compile - step, _LEAST)
+    evaluation = [each.evaluation_seconds for each in result.steady if each.evaluation_seconds > 0]
+    if evaluation and result.test_images:
+        parts["evaluation"] = median(evaluation) / result.test_images / (step / result.batch_size)
+    return _Times(step, parts)
 
 
 def _step_seconds(result: TrainingResult) -> float | None:
     """Of one steady step; None where no epoch is free of the start."""
     epochs = [each.seconds for each in result.steady if each.seconds > 0]
     return median(epochs) / max(1.0, result.training_images / result.batch_size) if epochs else None
-
-
-def _answers(result: TrainingResult, step: float, peak_of_step: float) -> dict[str, float]:
-    seconds = result.seconds
-    found = {"step": log(step * peak_of_step)}
-    start = seconds.to_first_step - seconds.load_data - seconds.compile
-    if start > 0:
-        found["start"] = log(start)
-    if seconds.first_step > 0:
-        found["first_step"] = log(max(seconds.first_step + seconds.compile - step, _LEAST))
-    evaluation = [each.evaluation_seconds for each in result.steady if each.evaluation_seconds > 0]
-    if evaluation and result.test_images:
-        found["evaluation"] = log(median(evaluation) / result.test_images / (step / result.batch_size))
-    return found

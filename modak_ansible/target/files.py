@@ -41,6 +41,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def changed_at(path: Path) -> float | None:
+    """When a file was last written, in seconds since the epoch; None where it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
 def read_text(path: Path) -> str:
     """A file's text without surrounding space; empty when it cannot be read."""
     try:

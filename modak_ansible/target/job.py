@@ -12,7 +12,7 @@ from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from .commands import TimedRun
-from .files import Lock, read_json, read_on, read_text, tail, write_json
+from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json
 from .staging import SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
@@ -252,16 +252,10 @@ class Deployment:
             reason=record.reason if record else "",
             nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
             started=float(begun[0]) if begun else None,
-            ended=self._ended(),
+            ended=changed_at(self._state / "finished"),
             explanation=explanation,
             error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
         )
-
-    def _ended(self) -> float | None:
-        try:
-            return (self._state / "finished").stat().st_mtime
-        except OSError:
-            return None
 
     def _error_tail(self) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""

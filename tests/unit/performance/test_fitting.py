@@ -12,6 +12,7 @@ from synthetic_records import measured, record
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.prediction import Question
+from modak_ansible.model.record import Steps
 from modak_ansible.performance.cases import cases
 from modak_ansible.performance.fitting import digest, fit, fit_cases
 from modak_ansible.performance.machines import machines
@@ -87,6 +88,25 @@ def test_only_runs_that_were_measured_count():
     records = truth.records()
     wild = truth.run("small", {}, 1, 5.0).model_copy(update={"outcome": "disturbed", "reason": "busy"})
     assert fit([*records, wild], WORKS) == fit(records, WORKS)
+
+
+def test_jobs_of_users_count_too():
+    truth = Truth(8)
+    steps = Steps(count=50, median_seconds=0.5, first_seconds=3.0, to_first_step_seconds=9.0, batch_size=128)
+    work = WORKS["middle"].model_copy(update={"workload": "", "gflop_per_sample": 0.2})
+    job = record(
+        "pytorch-2.13-cpu", suite="jobs", workload="", steps=steps, work=work, settings={"allocator": "tcmalloc"}
+    )
+    records = truth.records()
+    known = machines([*records, job])
+    found = cases([*records, job], WORKS, known)
+    last = found[-1]
+    assert (last.step_seconds, last.facts.switches) == (0.5, {"allocator": "tcmalloc"})  # the script's own input
+    assert math.exp(last.answers["step"]) == pytest.approx(0.5 * 100.0 / (0.2 * 128))
+    assert (math.exp(last.answers["first_step"]), math.exp(last.answers["start"])) == pytest.approx((2.5, 6.0))
+    other = job.model_copy(update={"date": "2026-11-29T10:00:00Z"})
+    assert len({each.block for each in cases([job, other], WORKS, known)}) == 2
+    assert fit([*records, job], WORKS).records == len(found)
 
 
 @pytest.mark.parametrize(

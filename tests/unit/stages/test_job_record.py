@@ -12,7 +12,7 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.records import read_records
 from modak_ansible.model.plan import Candidate, Choice
 from modak_ansible.planning import plan_blueprint
-from modak_ansible.stages.job_record import _append, job_record, record_job
+from modak_ansible.stages.job_record import _append, job_record, program_record, record_job
 
 JOB = {"job_id": "7", "state": "COMPLETED", "explanation": "", "started": 1.7e9, "nodes": "n1"}
 STEPS = {
@@ -149,3 +149,17 @@ def test_only_a_projects_own_deployments_are_recorded(make_stage, blueprint):
     stage.record.update(job={**JOB, "job_id": "9"})
     assert not record_job(stage)
     assert len(read_records(planned.state / "records" / "jobs.jsonl")) == 1
+
+
+def test_a_parallel_program_leaves_the_time_of_its_run(plan):
+    job = plan.job.model_copy(update={"nodes": 2, "processes_per_node": 4, "threads": 3})
+    application = plan.application.model_copy(update={"framework": "", "script": "", "name": "solver"})
+    program = plan.model_copy(update={"job": job, "application": application})
+    record = program_record(program, {**JOB, "ended": JOB["started"] + 42.0})
+    assert (record.outcome, record.workload, record.suite) == ("measured", "solver", "jobs")
+    (measure,) = record.measures
+    assert (measure.name, measure.unit, measure.samples) == ("run", "s", (42.0,))
+    assert measure.about == {"processes": 8, "threads": 3}
+    assert program_record(program, JOB).outcome == "failed"
+    failed = program_record(program, {**JOB, "state": "TIMEOUT", "ended": JOB["started"] + 42.0})
+    assert (failed.outcome, failed.measures) == ("failed", ())
