@@ -21,6 +21,8 @@ _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
 _SOURCE = re.compile(r"((https?|git|ssh|file)://|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
 _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
 
+LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
+
 
 def shown(text: str) -> str:
     """A text on one line, for a message."""
@@ -64,8 +66,12 @@ def module_problem(text: str) -> str:
 
 
 def launcher_problem(text: str) -> str:
+    """What is wrong with a launcher; ``{ranks}`` and the like stand for the job's own numbers."""
+    for name in re.findall(r"\{([^{}]*)\}", text):
+        if name not in LAUNCHER_NUMBERS:
+            return f"{shown(text)}: {{{shown(name)}}} is nothing that is known of a job: {', '.join(LAUNCHER_NUMBERS)}"
     words = text.split(" ")
-    good = words and all(re.fullmatch(r"[A-Za-z0-9_./=:-]+", word, re.ASCII) for word in words)
+    good = words and all(re.fullmatch(r"([A-Za-z0-9_./=:,+@%-]|\{\w+\})+", word, re.ASCII) for word in words)
     return "" if good else f"{shown(text)} is not a command with plain options"
 
 

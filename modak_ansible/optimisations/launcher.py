@@ -71,15 +71,36 @@ def launching_of(draft: Draft) -> Launching:
     if _processes(draft) == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
         return Launching(environment=environment)
     if wished or site:
-        words = tuple(shlex.quote(word) for word in (wished or site or "").split())
         reason = "asked for" if wished else "the site's own"
-        return Launching(Launch(outside=words), environment, words, reason)
+        return _given(draft, hpc, (wished or site or "").split(), environment, reason)
     if request.target.scheduler is Scheduler.SLURM:
         words = _srun(draft, hpc)
         return Launching(
             Launch(outside=words), environment, words, "Slurm starts every rank itself, and knows its cores"
         )
     return _mpi_launcher(draft, hpc, environment)
+
+
+def _given(
+    draft: Draft, hpc: HpcApplication | None, words: list[str], environment: tuple[tuple[str, str], ...], reason: str
+) -> Launching:
+    """A launcher as it stands, with the job's numbers in place of ``{ranks}`` and the like."""
+    resources = draft.request.resources
+    each = resources.processes_per_node
+    numbers = {
+        "{ranks}": _processes(draft), "{ranks_per_node}": each, "{nodes}": resources.nodes,
+        "{threads}": draft.cores_per_process or 1,
+    }  # fmt: skip
+    filled = []
+    for word in words:
+        for name, number in numbers.items():
+            word = word.replace(name, str(number))  # noqa: PLW2901
+        filled.append('"$hosts"'.join(shlex.quote(part) if part else "" for part in word.split("{hosts}")))
+    library = (hpc.library if hpc else "") or _LIBRARY
+    suffix = f" slots={each}" if library == "openmpi" else f":{each}"
+    has_hosts = any("{hosts}" in word for word in words)
+    launch = Launch(outside=tuple(filled), hosts=suffix if has_hosts else "")
+    return Launching(launch, environment, tuple(filled), reason)
 
 
 def _processes(draft: Draft) -> int:

@@ -113,6 +113,8 @@ def test_a_rule_names_the_launcher(blueprint):
         ),
         (["{ name: a, when: { partition: [ batch ] }, then: { partition: long } }"], "cannot choose the partition"),
         (["{ name: a, then: {} }"], "does nothing"),
+        (["{ name: a, then: { launcher: 'mpirun -np {rank}' } }"], "{rank} is nothing that is known of a job: ranks"),
+        (["{ name: a, then: { launcher: 'mpirun; reboot' } }"], "not a command with plain options"),
     ],
 )
 def test_bad_rules_are_refused_with_their_place(blueprint, rules, words):

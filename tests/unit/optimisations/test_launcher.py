@@ -131,6 +131,9 @@ def test_script(name, tmp_path):
         (request("torque", hpc={**MPI, "ranks": 2, "launcher": "mpirun -np 2 --mca btl tcp,self"}),
          "mpirun -np 2 --mca btl tcp,self"),
         (request("torque", hpc={**MPI, "ranks": 2}, site={"launcher": "/opt/launch"}), "/opt/launch"),
+        (request("torque", hpc={**MPI, "ranks": 16, "threads": 1},
+                 site={"launcher": "run -n {ranks} -N {ranks_per_node} -t {threads} -m {nodes} -f={hosts}"}),
+         'run -n 16 -N 8 -t 1 -m 2 -f="$hosts"'),
         (request(hpc={"parallelisation": "openmp", "threads": 4}), ""),
     ],
 )  # fmt: skip
