@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Catalogue, load_catalogue
-from modak_ansible.choosing import PerformanceModel, choose
+from modak_ansible.choosing import PerformanceModel, Shared, choose
 from modak_ansible.errors import nearest
 from modak_ansible.job_options import settled
 from modak_ansible.jobs import CHOICES, planned_job
@@ -39,6 +39,7 @@ def make_plan(
     catalogue: Catalogue | None = None,
     refusals: Sequence[Refusal] = (),
     model: PerformanceModel | None = None,
+    shared: Shared | None = None,
 ) -> Plan:
     """The plan for a request; the same request, catalogue, refusals and model give the same plan, to the byte.
 
@@ -47,6 +48,7 @@ def make_plan(
         catalogue: what is known; the one that ships without it.
         refusals: builds that failed their probe before, and where.
         model: knows how long things take; without it nothing is known to be faster than stock.
+        shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.
 
     Raises:
         CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
@@ -61,7 +63,7 @@ def make_plan(
     request = _with_samples(request, catalogue)
     draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
     draft.scaled = scaled
-    chosen = choose(draft, model)
+    chosen = choose(draft, model, shared)
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))

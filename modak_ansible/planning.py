@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
+from modak_ansible.choosing import Shared
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.here import as_known_here
 from modak_ansible.model.plan import Plan, digest_of
@@ -154,6 +155,7 @@ class Known:
 
     refusals: tuple[Refusal, ...]
     model: PerformanceModel
+    choices: Shared = field(default_factory=dict)
 
 
 def model_of(state: Path) -> PerformanceModel:
@@ -223,7 +225,9 @@ def _plan_or_note(blueprint: Blueprint, training: str, known: Known, mistakes: M
     for problem in problems:
         mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)
     try:
-        return None if problems else make_plan(request, refusals=known.refusals, model=known.model)
+        return (
+            None if problems else make_plan(request, refusals=known.refusals, model=known.model, shared=known.choices)
+        )
     except CannotPlan as error:
         mistakes.add(blueprint.place(training, error.about), "cannot-plan", error.message, error.hint)
     return None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.blueprint.definitions import check_version, load_definitions
+from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.script_folder import ScriptFolders
 from modak_ansible.blueprint.target_reader import TARGET, read_target
@@ -17,22 +18,9 @@ from modak_ansible.errors import Location
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 
+__all__ = ["Blueprint", "Inputs", "read_blueprint"]
+
 SERVICE_FILE = "service.yaml"
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Values for a blueprint's inputs: a file, and single ones that go before it.
-
-    Attributes:
-        file: a YAML file with values.
-        values: single values by name.
-        targets: a service template with the target that a request names; blueprints have their own.
-    """
-
-    file: Path | None = None
-    values: tuple[tuple[str, str], ...] = ()
-    targets: Path | None = None
 
 
 @dataclass

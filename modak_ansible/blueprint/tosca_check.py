@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from modak_ansible.blueprint.mistakes import Mistakes
@@ -27,9 +30,7 @@ def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistak
         inputs: the values of its inputs.
         mistakes: collects what it says.
     """
-    from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415 - slow to import
-    from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
-
+    ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
     tree = read_yaml(path, Mistakes()) or Item(Location(str(path)), None)
     logging.getLogger("tosca").setLevel(logging.CRITICAL)
     try:
@@ -41,6 +42,29 @@ def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistak
             mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
     except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
         mistakes.add(tree.location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+class _WhenUsed(ModuleType):
+    """A module that is imported when something in it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _import_tosca_parser() -> tuple[Any, Any, Any]:
+    """The names that are used of tosca-parser; requests, which it needs for archives of the network only, can wait."""
+    waits = "requests" not in sys.modules
+    if waits:
+        sys.modules["requests"] = _WhenUsed("requests")
+    try:
+        from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415 - slow to import
+        from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
+    finally:
+        if waits:
+            del sys.modules["requests"]
+    return ExceptionCollector, TOSCAException, ToscaTemplate
 
 
 def _place(message: str, tree: Item) -> Location:

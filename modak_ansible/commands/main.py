@@ -7,8 +7,10 @@ import os
 import sys
 import tempfile
 import traceback
-from importlib.metadata import version
 from typing import Any
+
+# Looking for plugins of pydantic reads the metadata of every installed package.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
@@ -53,6 +55,8 @@ def _root(
     show_version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
 ) -> None:
     if show_version:
+        from importlib.metadata import version
+
         typer.echo(f"modak {version('modak-ansible')}")
         raise typer.Exit
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.errors import Mistake, UsageError
 
 Blueprint = Annotated[

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from packaging.version import Version
 
+from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option
 
 # What the runtime can do without any line, and with the one that calls prepare.
@@ -28,6 +29,12 @@ _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+
+
+def switches_of(application: Application) -> set[str]:
+    """The names of arguments, with _ for -, that optimisations look at."""
+    scripts = application.workload.scripts if application.workload else ()
+    return {"batch_size", *(name for script in scripts for name in script.switches)}
 
 
 def switch_of(draft: Draft, name: str) -> tuple[str, ...]:

@@ -1,0 +1,21 @@
+"""Values for a blueprint's inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Values for a blueprint's inputs: a file, and single ones that go before it.
+
+    Attributes:
+        file: a YAML file with values.
+        values: single values by name.
+        targets: a service template with the target that a request names; blueprints have their own.
+    """
+
+    file: Path | None = None
+    values: tuple[tuple[str, str], ...] = ()
+    targets: Path | None = None
