@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from modak_ansible.connection import TESTBED
@@ -22,6 +23,12 @@ def as_known_here(target: Target, testbed: Path) -> Target:
     is_here = target.local or (target.address == TESTBED and (testbed / "ssh_config").exists())
     if not is_here or target.processor.model:
         return target
-    features = target.processor.features or tuple(sorted(set(_TELLING) & cpu_flags()))
-    processor = target.processor.model_copy(update={"model": processor_name(), "features": features})
+    model, features = _processor()
+    update = {"model": model, "features": target.processor.features or features}
+    processor = target.processor.model_copy(update=update)
     return target.model_copy(update={"processor": processor})
+
+
+@cache
+def _processor() -> tuple[str, tuple[str, ...]]:
+    return processor_name(), tuple(sorted(set(_TELLING) & cpu_flags()))

@@ -23,6 +23,8 @@ from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import write_json
 
+_SHOWN = 8  # names in a message
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -70,12 +72,23 @@ def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None) -> P
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
+        UsageError: there is no such training, or several and none is named.
+    """
+    return the_one(path, plan_trainings(path, inputs, training), training)
+
+
+def plan_trainings(path: Path, inputs: Inputs, training: str | None = None) -> list[Planned]:
+    """The plans of all trainings of a blueprint, or of the one that is named, if it is there.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, inputs, mistakes, warnings)
+    plans = check_blueprint(path, inputs, mistakes, warnings, training)
     mistakes.raise_if_any()
     state = blueprint_state(path)
-    return Planned(_chosen(path, plans, training), path, state, known_testbed(state), tuple(warnings))
+    testbed = known_testbed(state)
+    return [Planned(plan, path, state, testbed, tuple(warnings)) for plan in plans]
 
 
 def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
@@ -109,7 +122,13 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
     return requests[training] if training else next(iter(requests.values()))
 
 
-def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mistakes | None = None) -> list[Plan]:
+def check_blueprint(
+    path: Path,
+    inputs: Inputs,
+    mistakes: Mistakes,
+    warnings: Mistakes | None = None,
+    training: str | None = None,
+) -> list[Plan]:
     """Reads and plans all of a blueprint, or a request; what is wrong is noted, with its place.
 
     Builds that its project knows to fail their probe on the target are not taken.
@@ -119,6 +138,7 @@ def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mi
         inputs: values for inputs.
         mistakes: collects what is wrong.
         warnings: collects what is read, and would be better written otherwise.
+        training: the only one that is planned, if it is there; all are read.
     """
     blueprint = _read(path, inputs, mistakes)
     if blueprint is None:
@@ -133,10 +153,11 @@ def check_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes, warnings: Mi
     state = blueprint_state(path)
     known = Known(known_refusals(state), model_of(state))
     testbed = known_testbed(state)
-    blueprint.requests = [
-        each.model_copy(update={"target": as_known_here(each.target, testbed)}) for each in blueprint.requests
+    named = [each for each in blueprint.requests if each.training == training]
+    requests = [
+        each.model_copy(update={"target": as_known_here(each.target, testbed)}) for each in named or blueprint.requests
     ]
-    plans = [_plan_or_note(blueprint, request.training, known, mistakes) for request in blueprint.requests]
+    plans = [_plan_or_note(blueprint, request, known, mistakes) for request in requests]
     return [plan for plan in plans if plan]
 
 
@@ -183,14 +204,20 @@ def basis_of(state: Path) -> str:
     )
 
 
-def _chosen(path: Path, plans: list[Plan], training: str | None) -> Plan:
-    names = [plan.training for plan in plans]
+def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
+    """The plan that is meant.
+
+    Raises:
+        UsageError: there is no such training, or several and none is named.
+    """
+    names = [each.plan.training for each in found]
     if training is None and len(names) > 1:
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         hint = f"say which one: --training {names[0]}"
-        raise UsageError(f"{path} has several trainings: {', '.join(names)}", hint=hint)
+        raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
     if training is not None and training not in names:
         raise UsageError(f"{path} has no training {training}", hint=nearest(training, names))
-    return next(plan for plan in plans if training in (None, plan.training))
+    return next(each for each in found if training in (None, each.plan.training))
 
 
 def planned_from_file(path: Path) -> Planned:
@@ -219,8 +246,8 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
-def _plan_or_note(blueprint: Blueprint, training: str, known: Known, mistakes: Mistakes) -> Plan | None:
-    request = next(each for each in blueprint.requests if each.training == training)
+def _plan_or_note(blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes) -> Plan | None:
+    training = request.training
     problems = list(resource_problems(request))
     for problem in problems:
         mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)

@@ -19,6 +19,7 @@ from modak_ansible.commands.options import (
     as_data,
     given_inputs,
     show_warnings,
+    without_collecting,
 )
 from modak_ansible.errors import Mistake
 
@@ -50,10 +51,19 @@ def command(
     ] = False,
 ) -> None:
     """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
-    from modak_ansible.planning import plan_blueprint
+    from modak_ansible.planning import plan_trainings, the_one
     from modak_ansible.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    without_collecting()
+    path = find_blueprint(blueprint)
+    found = plan_trainings(path, given_inputs(inputs, value, target), training)
+    if len(found) > 1 and not (as_json or explain or texts or output):
+        from modak_ansible.commands.plan_table import trainings_table
+
+        show_warnings(found[0].warnings)
+        typer.echo(trainings_table([each.plan for each in found], _width()))
+        return
+    planned = the_one(path, found, training)
     plan = planned.plan
     show_warnings(planned.warnings)
     if output is not None:

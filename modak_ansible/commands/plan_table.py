@@ -41,6 +41,36 @@ def plan_table(plan: Plan, width: int) -> str:
     return "\n".join(lines)
 
 
+def trainings_table(plans: list[Plan], width: int) -> str:
+    """All trainings of a blueprint, a line each: how long each takes, and what it has that stock has not."""
+    name = max(len("training"), *(len(plan.training) for plan in plans))
+    lines = [f"{plans[0].name}: {counted(len(plans), 'training')}", ""]
+    lines.append(f"  {'training':<{name}}  {'time':>8}  {'interval':<18}  {'core-h':>6}  what differs from stock")
+    for plan in plans:
+        chosen = next((each for each in plan.candidates if each.chosen), None)
+        start = f"  {plan.training:<{name}}  {_times(chosen)}  "
+        text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
+        lines += textwrap.wrap(
+            text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    total = sum(
+        each.prediction.core_hours or 0.0
+        for plan in plans
+        for each in plan.candidates
+        if each.chosen and each.prediction
+    )
+    return "\n".join([*lines, "", f"  {total:.2g} core-hours are predicted of all; --training NAME tells more of one"])
+
+
+def _times(candidate: Candidate | None) -> str:
+    found = candidate.prediction if candidate else None
+    if found is None or not found.known:
+        return f"{'unknown':>8}  {'':<18}  {'':>6}"
+    hours = f"{found.core_hours:.2g}" if found.core_hours is not None else ""
+    return f"{clock(found.seconds.middle):>8}  {clocks(found.seconds):<18}  {hours:>6}"
+
+
 def _row(title: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text,
@@ -65,12 +95,8 @@ def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
 
 
 def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
-    found = candidate.prediction
-    assert found is not None  # noqa: S101 - the others were left out
-    hours = f"{found.core_hours:.2g}" if found.core_hours is not None else ""
-    times = (clock(found.seconds.middle), clocks(found.seconds)) if found.known else ("unknown", "")
     mark = "*" if candidate.chosen else " "
-    start = f"{mark} {times[0]:>8}  {times[1]:<18}  {hours:>6}  {candidate.numerics:<13}  "
+    start = f"{mark} {_times(candidate)}  {candidate.numerics:<13}  "
     indent = " " * len(start)
     text = _what(candidate, chosen)
     return textwrap.wrap(

@@ -15,6 +15,7 @@ from modak_ansible.commands.options import (
     as_data,
     given_inputs,
     show_warnings,
+    without_collecting,
 )
 
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
@@ -33,6 +34,7 @@ def command(
     from modak_ansible.planning import check_blueprint
     from modak_ansible.project import find_blueprint
 
+    without_collecting()
     path = find_blueprint(blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
     plans = check_blueprint(path, given_inputs(inputs, value, target), mistakes, warnings)
