@@ -89,6 +89,7 @@ class Optimisation(Model):
     compiler: str = "any"
     memory_format: str = "any"
     matmul: str = "any"
+    operators: str = Field(default="any", description="all, exact or none of those that an image carries")
     allocator: str = "any"
     precision: str = "any"
     input: str = "any"

@@ -9,6 +9,7 @@ _EVERYWHERE = {
     "memory_format": {"contiguous", "default"},
     "precision": {"fp32"},
     "matmul": {"default"},
+    "operators": {"all"},
     "step_loop": {"plain"},
     "allocator": {"system", "default"},
     "wait_policy": {"active", "any"},

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.recipes.libraries import FOLDER, library_commands
+from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB
 
-ENVIRONMENT = "/opt/venv"
-PYTHON = f"{ENVIRONMENT}/bin/python"
+__all__ = ["ENVIRONMENT", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
 
 
 def environment_commands(base: Base) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from modak_ansible.recipes.libraries import glow, openblas
-from modak_ansible.recipes.libraries.place import FOLDER
+from modak_ansible.recipes.libraries import glow, openblas, operators
+from modak_ansible.recipes.libraries.place import ENVIRONMENT, FOLDER, PYTHON
 
-__all__ = ["FOLDER", "library_commands"]
+__all__ = ["ENVIRONMENT", "FOLDER", "PYTHON", "library_commands"]
 
-_LIBRARIES = {"glow": glow.commands, "openblas": openblas.commands}
+_LIBRARIES = {"glow": glow.commands, "openblas": openblas.commands, "operators": operators.commands}
 
 
 def library_commands(name: str, architecture: str) -> list[str]:

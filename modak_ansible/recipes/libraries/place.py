@@ -9,6 +9,8 @@ from modak_ansible.errors import ModakError, nearest
 FOLDER = "/opt/modak/lib"
 SOURCES = "/opt/modak/source"
 COPYRIGHT = "/opt/modak/copyright"
+ENVIRONMENT = "/opt/venv"
+PYTHON = f"{ENVIRONMENT}/bin/python"
 
 
 def processor(architecture: str) -> archspec.cpu.Microarchitecture:

@@ -19,7 +19,8 @@ PAPER = {
     "tensorflow-1.14-hub", "tensorflow-2.1-hub", "pytorch-1.4-hub", "mxnet-1.6-hub", "cntk-2.7-hub",
 }  # fmt: skip
 TODAY = {
-    "pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cuda", "tensorflow-2.21-cpu", "tensorflow-2.21-cuda",
+    "pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cpu-ops", "pytorch-2.13-cuda",
+    "tensorflow-2.21-cpu", "tensorflow-2.21-cuda",
     "jax-0.10-cpu", "jax-0.10-cuda", "keras-3.15-tensorflow-cpu", "keras-3.15-pytorch-cpu", "keras-3.15-jax-cpu",
     "openmpi-mpi4py", "measuring-tools",
 }  # fmt: skip

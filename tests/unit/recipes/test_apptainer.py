@@ -45,11 +45,16 @@ def test_a_base_for_python_2():
     assert "virtualenv" in "".join(sections(text)["%post"])
 
 
+def without_sources(text):
+    """A golden file need not hold what lies beside the recipe."""
+    return re.sub(r"printf '%s\\n' \\\n(?:.*\\\n)+ +> (\S+/operators/\S+)", r"(the lines of \1)", text)
+
+
 @pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
 def test_framework(name):
     # what is compiled needs a processor with a name of its own
     text = apptainer.framework_definition(ENTRIES[name], "zen5" if ENTRIES[name].libraries else "x86_64", "base0123")
-    assert_golden(f"definitions/{name}.def", text)
+    assert_golden(f"definitions/{name}.def", without_sources(text))
     assert ENTRIES[name].probe.splitlines()[0] in "".join(sections(text)["%test"])
     assert labels(text) == {
         f"modak.{each}"

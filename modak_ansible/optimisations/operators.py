@@ -1,0 +1,36 @@
+"""Which of PyTorch's operators are ours, in the builds that carry some."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+
+# What MODAK_OPERATORS tells the library when it is loaded.
+_VARIABLE = "MODAK_OPERATORS"
+_NAMED = {"exact": "pooling", "none": "none"}
+
+
+class Operators(Optimisation):
+    name = "operators"
+    after = ("image",)
+    reaches = "environment"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        if draft.entry is None or "operators" not in draft.entry.libraries:
+            return ()
+        return (
+            Option(
+                "all", "pooling, random numbers of dropout and convolutions, as the image has them", "reassociation"
+            ),
+            Option("exact", "pooling alone, whose results are PyTorch's own bit for bit"),
+            Option("none", "the framework's own"),
+        )
+
+    def default(self, draft: Draft) -> Default | None:
+        if draft.request.optimisation.numerics != "same":
+            return None
+        return Default("exact", "the others sum in another order and draw other numbers, and results are to stay")
+
+    def apply(self, draft: Draft, value: str) -> None:
+        if value in _NAMED:
+            draft.environment[_VARIABLE] = _NAMED[value]
+            draft.settings[self.name] = value

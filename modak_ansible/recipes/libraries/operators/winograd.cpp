@@ -1,0 +1,486 @@
+// A tile of 4x4 results takes 36 products in place of 144: both sides are transformed, multiplied, and transformed back.
+#include "winograd.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "operators.h"
+
+namespace modak::winograd {
+namespace {
+
+constexpr int kTile = 4, kInner = 6, kPoints = kInner * kInner;
+// The points at which polynomials are evaluated: 0, a, -a, b, -b and infinity, chosen for small rounding errors.
+constexpr float kA = 0.625f, kB = 1.5f, kA2 = kA * kA, kB2 = kB * kB, kA3 = kA2 * kA, kB3 = kB2 * kB;
+
+// ---- transforms of a row or column of registers
+
+// Six pixels of the input, to values at the points.
+inline void transform_input(const Floats* d, Floats* v) {
+  const Floats even_a = d[4] - kB2 * d[2], odd_a = kA * (d[3] - kB2 * d[1]);
+  const Floats even_b = d[4] - kA2 * d[2], odd_b = kB * (d[3] - kA2 * d[1]);
+  v[0] = d[4] - (kA2 + kB2) * d[2] + (kA2 * kB2) * d[0];
+  v[1] = even_a + odd_a;
+  v[2] = even_a - odd_a;
+  v[3] = even_b + odd_b;
+  v[4] = even_b - odd_b;
+  v[5] = d[5] - (kA2 + kB2) * d[3] + (kA2 * kB2) * d[1];
+}
+
+// Products at the points, to four pixels of the output.
+inline void transform_output(const Floats* m, Floats* y) {
+  const Floats plus_a = m[1] + m[2], minus_a = m[1] - m[2], plus_b = m[3] + m[4], minus_b = m[3] - m[4];
+  y[0] = m[0] + plus_a + plus_b;
+  y[1] = kA * minus_a + kB * minus_b;
+  y[2] = kA2 * plus_a + kB2 * plus_b;
+  y[3] = kA3 * minus_a + kB3 * minus_b + m[5];
+}
+
+// Four pixels of the output's gradient, to values at the points: the transpose of transform_output.
+inline void transform_gradient(const Floats* d, Floats* z) {
+  const Floats even_a = d[0] + kA2 * d[2], odd_a = kA * d[1] + kA3 * d[3];
+  const Floats even_b = d[0] + kB2 * d[2], odd_b = kB * d[1] + kB3 * d[3];
+  z[0] = d[0];
+  z[1] = even_a + odd_a;
+  z[2] = even_a - odd_a;
+  z[3] = even_b + odd_b;
+  z[4] = even_b - odd_b;
+  z[5] = d[3];
+}
+
+constexpr float kScale0 = 1.0f / (kA2 * kB2), kScaleA = 1.0f / (2 * kA2 * (kA2 - kB2)),
+                kScaleB = 1.0f / (2 * kB2 * (kB2 - kA2));
+
+// Three weights, to values at the points.
+inline void transform_weights(const Floats* g, Floats* u) {
+  const Floats even_a = kScaleA * (g[0] + kA2 * g[2]), odd_a = (kScaleA * kA) * g[1];
+  const Floats even_b = kScaleB * (g[0] + kB2 * g[2]), odd_b = (kScaleB * kB) * g[1];
+  u[0] = kScale0 * g[0];
+  u[1] = even_a + odd_a;
+  u[2] = even_a - odd_a;
+  u[3] = even_b + odd_b;
+  u[4] = even_b - odd_b;
+  u[5] = g[2];
+}
+
+// Gradients at the points, to those of three weights: the transpose of transform_weights.
+inline void transform_weight_gradient(const Floats* u, Floats* g) {
+  const Floats plus_a = kScaleA * (u[1] + u[2]), minus_a = (kScaleA * kA) * (u[1] - u[2]);
+  const Floats plus_b = kScaleB * (u[3] + u[4]), minus_b = (kScaleB * kB) * (u[3] - u[4]);
+  g[0] = kScale0 * u[0] + plus_a + plus_b;
+  g[1] = minus_a + minus_b;
+  g[2] = kA2 * plus_a + kB2 * plus_b + u[5];
+}
+
+// A transform of columns, then of rows: from From x From registers to To x To.
+template <int From, int To, void (*Transform)(const Floats*, Floats*)>
+inline void transform_both(const Floats* from, Floats* to) {
+  Floats half[To * From];
+#pragma GCC unroll 6
+  for (int column = 0; column < From; ++column) {
+    Floats in[From], out[To];
+    for (int row = 0; row < From; ++row) in[row] = from[row * From + column];
+    Transform(in, out);
+    for (int row = 0; row < To; ++row) half[row * From + column] = out[row];
+  }
+#pragma GCC unroll 6
+  for (int row = 0; row < To; ++row) Transform(half + row * From, to + row * To);
+}
+
+// ---- memory that a thread keeps between calls
+
+float* scratch(int which, int64_t count) {
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  struct Buffer {
+    std::unique_ptr<float, Free> memory;
+    int64_t count = 0;
+  };
+  thread_local std::array<Buffer, 3> buffers;
+  Buffer& buffer = buffers[which];
+  if (buffer.count < count) {
+    const size_t bytes = (4 * count + 4095) / 4096 * 4096;
+    buffer.memory.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
+    if (!buffer.memory) throw std::bad_alloc();
+    buffer.count = count;
+  }
+  return buffer.memory.get();
+}
+
+// Numbers between two points' matrices: no power of two, for those would meet in one set of the cache.
+int64_t spaced(int64_t count) { return count + (count % 1024 == 0 ? 3 * kWidth : 0) + kWidth; }
+
+// ---- products of small matrices
+
+// c[Rows, Registers] (+)= sum over k of a[row, k] * b[k, :]; a's element is at a[row * a_row + k * a_column].
+template <int Rows, int Registers>
+inline void multiply_tile(int64_t count, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,
+                          float* c, int64_t c_row, bool add) {
+  Floats sums[Rows][Registers];
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int i = 0; i < Registers; ++i) sums[row][i] = Floats{};
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    Floats right[Registers];
+#pragma GCC unroll 4
+    for (int i = 0; i < Registers; ++i) right[i] = load(b + k * b_row + i * kWidth);
+#pragma GCC unroll 16
+    for (int row = 0; row < Rows; ++row) {
+      const float left = a[row * a_row + k * a_column];
+#pragma GCC unroll 4
+      for (int i = 0; i < Registers; ++i) sums[row][i] += left * right[i];
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+    for (int i = 0; i < Registers; ++i) {
+      float* to = c + row * c_row + i * kWidth;
+      store(to, add ? load(to) + sums[row][i] : sums[row][i]);  // a short sum onto a long one: smaller errors
+    }
+  }
+}
+
+struct Product {
+  int64_t rows, columns, count;
+  const float* a;
+  int64_t a_row, a_column;
+  const float* b;
+  int64_t b_row, b_panel;  // between rows, and between panels of columns
+  float* c;
+  int64_t c_row;
+  bool add;
+};
+
+template <int Rows, int Registers>
+inline int64_t multiply_rows(const Product& p, int64_t row, const float* b, int64_t column) {
+  for (; row + Rows <= p.rows; row += Rows) {
+    multiply_tile<Rows, Registers>(p.count, p.a + row * p.a_row, p.a_row, p.a_column, b, p.b_row,
+                                   p.c + row * p.c_row + column, p.c_row, p.add);
+  }
+  return row;
+}
+
+// The widest panel of columns: as many registers as leave room for six rows of sums.
+#ifdef __AVX512F__
+constexpr int kPanel = 4;
+#else
+constexpr int kPanel = 2;
+#endif
+
+template <int Registers>
+inline void multiply_panel(const Product& p, const float* b, int64_t column) {
+  constexpr int most = Registers == 1 && kWidth == 16 ? 12 : Registers == 2 && kWidth == 16 ? 12 : 6;
+  int64_t row = multiply_rows<most, Registers>(p, 0, b, column);
+  if constexpr (most > 6) row = multiply_rows<6, Registers>(p, row, b, column);
+  row = multiply_rows<4, Registers>(p, row, b, column);
+  row = multiply_rows<2, Registers>(p, row, b, column);
+  multiply_rows<1, Registers>(p, row, b, column);
+}
+
+void multiply(const Product& p) {
+  int64_t column = 0;
+  for (const float* b = p.b; column < p.columns; b += p.b_panel) {
+    const int64_t left = (p.columns - column) / kWidth;
+    if (left >= 4 && kPanel >= 4) {
+      multiply_panel<kPanel>(p, b, column);
+      column += kPanel * kWidth;
+    } else if (left >= 2) {
+      multiply_panel<2>(p, b, column);
+      column += 2 * kWidth;
+    } else {
+      multiply_panel<1>(p, b, column);
+      column += kWidth;
+    }
+  }
+}
+
+// Columns of a panel that begins at a column: as multiply takes them.
+int64_t panel_width(int64_t left) {
+  const int64_t registers = left / kWidth;
+  return kWidth * (registers >= kPanel ? kPanel : registers >= 2 ? 2 : 1);
+}
+
+// ---- transposing, by exchanging blocks of half the size again and again
+
+template <int Step, int... Lane>
+inline void exchange(Floats& a, Floats& b, std::integer_sequence<int, Lane...>) {
+  const Floats x = a, y = b;
+  a = __builtin_shufflevector(x, y, ((Lane & Step) ? kWidth + Lane - Step : Lane)...);
+  b = __builtin_shufflevector(x, y, ((Lane & Step) ? kWidth + Lane : Lane + Step)...);
+}
+
+template <int Step = kWidth / 2>
+inline void transpose(Floats* rows) {
+#pragma GCC unroll 16
+  for (int row = 0; row < kWidth; ++row) {
+    if (!(row & Step)) exchange<Step>(rows[row], rows[row + Step], std::make_integer_sequence<int, kWidth>{});
+  }
+  if constexpr (Step > 1) transpose<Step / 2>(rows);
+}
+
+// ---- weights
+
+// Where panels of columns begin in a transformed matrix: every panel is [rows, its columns].
+struct Panels {
+  int64_t rows, columns, size;  // size: between the matrices of two points
+
+  Panels(int64_t rows, int64_t columns) : rows(rows), columns(columns), size(spaced(rows * columns)) {}
+
+  // Of a register of columns: where it stands in row 0, and how far rows are apart.
+  std::pair<int64_t, int64_t> place(int64_t column) const {
+    int64_t begin = 0;
+    for (int64_t width; begin + (width = panel_width(columns - begin)) <= column;) begin += width;
+    return {begin * rows + column - begin, panel_width(columns - begin)};
+  }
+};
+
+// w[k, p, q, c] to u[point][panel of k][c][k]
+void transform_all_weights(const Shape& s, const float* w, float* u, const Panels& panels) {
+  at::parallel_for(0, s.out / kWidth, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> buffer(9 * kWidth * kWidth);
+    for (int64_t block = begin; block < end; ++block) {
+      const auto [start, width] = panels.place(block * kWidth);
+      for (int64_t c0 = 0; c0 < s.in; c0 += kWidth) {
+        for (int tap = 0; tap < 9; ++tap) {
+          Floats rows[kWidth];
+          for (int k = 0; k < kWidth; ++k) rows[k] = load(w + ((block * kWidth + k) * 9 + tap) * s.in + c0);
+          transpose(rows);
+          for (int c = 0; c < kWidth; ++c) store(buffer.data() + (c * 9 + tap) * kWidth, rows[c]);
+        }
+        for (int c = 0; c < kWidth; ++c) {
+          Floats g[9], points[kPoints];
+          Floats half[kInner * 3];
+          for (int tap = 0; tap < 9; ++tap) g[tap] = load(buffer.data() + (c * 9 + tap) * kWidth);
+          for (int column = 0; column < 3; ++column) {
+            const Floats in[3] = {g[column], g[3 + column], g[6 + column]};
+            Floats out[kInner];
+            transform_weights(in, out);
+            for (int row = 0; row < kInner; ++row) half[row * 3 + column] = out[row];
+          }
+          for (int row = 0; row < kInner; ++row) transform_weights(half + row * 3, points + row * kInner);
+          float* to = u + start + (c0 + c) * width;
+          for (int point = 0; point < kPoints; ++point) store(to + point * panels.size, points[point]);
+        }
+      }
+    }
+  });
+}
+
+// The same for the gradient of the data: turned by half, and with the channels' sides exchanged: u[point][panel of c][k][c]
+void transform_turned_weights(const Shape& s, const float* w, float* u, const Panels& panels) {
+  at::parallel_for(0, s.out, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      for (int64_t c = 0; c < s.in; c += kWidth) {
+        const auto [start, width] = panels.place(c);
+        Floats half[kInner * 3], points[kPoints];
+        for (int column = 0; column < 3; ++column) {
+          Floats in[3], out[kInner];
+          for (int row = 0; row < 3; ++row) in[row] = load(w + (k * 9 + 8 - (row * 3 + column)) * s.in + c);
+          transform_weights(in, out);
+          for (int row = 0; row < kInner; ++row) half[row * 3 + column] = out[row];
+        }
+        for (int row = 0; row < kInner; ++row) transform_weights(half + row * 3, points + row * kInner);
+        float* to = u + start + k * width;
+        for (int point = 0; point < kPoints; ++point) store(to + point * panels.size, points[point]);
+      }
+    }
+  });
+}
+
+// ---- tiles
+
+struct Tiles {
+  int64_t down, across, count;
+
+  explicit Tiles(const Shape& s)
+      : down((s.out_height + kTile - 1) / kTile), across((s.out_width + kTile - 1) / kTile),
+        count(s.images * down * across) {}
+
+  // Image, and the first row and column of its results.
+  std::array<int64_t, 3> place(int64_t tile) const {
+    return {tile / (down * across), tile / across % down * kTile, tile % across * kTile};
+  }
+};
+
+// How many tiles are worked on at once: both sides of their products are to stay in the second cache.
+int64_t block_of(const Shape& s) {
+  constexpr int64_t kCache = 768 * 1024 / 4;
+  const int64_t fitting = kCache / (kPoints * (s.in + s.out)) / 12 * 12;
+  return std::clamp<int64_t>(fitting, 24, 96);
+}
+
+// Pixels [Size, Size] from a row and a column on, a register of channels from c on; zeros outside of the image.
+template <int Size>
+inline void read(const float* image, int64_t height, int64_t width, int64_t channels, int64_t row, int64_t column,
+                 int64_t c, Floats* pixels) {
+  if (row >= 0 && column >= 0 && row + Size <= height && column + Size <= width) {
+    const float* from = image + (row * width + column) * channels + c;
+    for (int i = 0; i < Size; ++i) {
+      for (int j = 0; j < Size; ++j) pixels[i * Size + j] = load(from + (i * width + j) * channels);
+    }
+    return;
+  }
+  for (int i = 0; i < Size; ++i) {
+    for (int j = 0; j < Size; ++j) {
+      const int64_t y = row + i, x = column + j;
+      const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+      pixels[i * Size + j] = inside ? load(image + (y * width + x) * channels + c) : Floats{};
+    }
+  }
+}
+
+// Tiles [begin, end) of x to v[point][tile][channel].
+void read_input(const Shape& s, const Tiles& tiles, const float* x, int64_t begin, int64_t end, float* v, int64_t size) {
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const auto [image, row, column] = tiles.place(tile);
+    const float* from = x + image * s.height * s.width * s.in;
+    float* to = v + (tile - begin) * s.in;
+    for (int64_t c = 0; c < s.in; c += kWidth) {
+      Floats pixels[kPoints], points[kPoints];
+      read<kInner>(from, s.height, s.width, s.in, row - s.pad_h, column - s.pad_w, c, pixels);
+      transform_both<kInner, kInner, transform_input>(pixels, points);
+      for (int point = 0; point < kPoints; ++point) store(to + point * size + c, points[point]);
+    }
+  }
+}
+
+void write_output(const Shape& s, const Tiles& tiles, const float* m, int64_t begin, int64_t end, int64_t size,
+                  const float* bias, float* y) {
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const auto [image, row, column] = tiles.place(tile);
+    const float* from = m + (tile - begin) * s.out;
+    float* to = y + ((image * s.out_height + row) * s.out_width + column) * s.out;
+    const int64_t rows = std::min<int64_t>(kTile, s.out_height - row), columns = std::min<int64_t>(kTile, s.out_width - column);
+    for (int64_t k = 0; k < s.out; k += kWidth) {
+      Floats points[kPoints], pixels[kTile * kTile];
+      for (int point = 0; point < kPoints; ++point) points[point] = load(from + point * size + k);
+      transform_both<kInner, kTile, transform_output>(points, pixels);
+      const Floats more = bias ? load(bias + k) : Floats{};
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) store(to + (i * s.out_width + j) * s.out + k, pixels[i * kTile + j] + more);
+      }
+    }
+  }
+}
+
+void convolve_with(const Shape& s, const float* x, const float* u, const Panels& panels, const float* bias, float* y) {
+  const Tiles tiles(s);
+  const int64_t block = block_of(s), blocks = (tiles.count + block - 1) / block;
+  const int64_t v_size = spaced(block * s.in), m_size = spaced(block * s.out);
+  at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    float* v = scratch(1, kPoints * (v_size + m_size));
+    float* m = v + kPoints * v_size;
+    for (int64_t each = first; each < last; ++each) {
+      const int64_t begin = each * block, end = std::min(begin + block, tiles.count);
+      read_input(s, tiles, x, begin, end, v, v_size);
+      for (int point = 0; point < kPoints; ++point) {
+        for (int64_t column = 0; column < s.out;) {
+          const int64_t width = panel_width(s.out - column);
+          multiply({end - begin, width, s.in, v + point * v_size, s.in, 1, u + point * panels.size + column * s.in, width,
+                    0, m + point * m_size + column, s.out, false});
+          column += width;
+        }
+      }
+      write_output(s, tiles, m, begin, end, m_size, bias, y);
+    }
+  });
+}
+
+}  // namespace
+
+bool suits(const Shape& s) {
+  // with few tiles the transformed weights are read for too little
+  return s.in % kWidth == 0 && s.out % kWidth == 0 && Tiles(s).count >= 64;
+}
+
+void convolve(const Shape& s, const float* x, const float* w, const float* bias, float* y) {
+  const Panels panels(s.in, s.out);
+  float* u = scratch(0, kPoints * panels.size);
+  transform_all_weights(s, w, u, panels);
+  convolve_with(s, x, u, panels, bias, y);
+}
+
+void data_gradient(const Shape& s, const float* dy, const float* w, float* dx) {
+  const Panels panels(s.out, s.in);
+  float* u = scratch(0, kPoints * panels.size);
+  transform_turned_weights(s, w, u, panels);
+  const Shape turned{s.images, s.out_height, s.out_width, s.out,       s.height,
+                     s.width,  s.in,         2 - s.pad_h, 2 - s.pad_w};
+  convolve_with(turned, dy, u, panels, nullptr, dx);
+}
+
+void weight_gradient(const Shape& s, const float* x, const float* dy, float* dw, float* dbias) {
+  const Tiles tiles(s);
+  const int64_t block = block_of(s), blocks = (tiles.count + block - 1) / block;
+  const int64_t v_size = spaced(block * s.in), z_size = spaced(block * s.out), u_size = spaced(s.in * s.out);
+  float* sums = scratch(0, kPoints * u_size);
+  std::memset(sums, 0, sizeof(float) * kPoints * u_size);
+  std::mutex mutex;
+  // each thread has sums of its own, so their order is that of the threads
+  at::parallel_for(0, blocks, (blocks + at::get_num_threads() - 1) / at::get_num_threads(), [&](int64_t first, int64_t last) {
+    const bool alone = last - first == blocks;
+    float* v = scratch(1, kPoints * (v_size + z_size));
+    float* z = v + kPoints * v_size;
+    float* own = alone ? sums : scratch(2, kPoints * u_size);
+    for (int64_t each = first; each < last; ++each) {
+      const int64_t begin = each * block, end = std::min(begin + block, tiles.count);
+      read_input(s, tiles, x, begin, end, v, v_size);
+      for (int64_t tile = begin; tile < end; ++tile) {
+        const auto [image, row, column] = tiles.place(tile);
+        const float* from = dy + image * s.out_height * s.out_width * s.out;
+        float* to = z + (tile - begin) * s.out;
+        for (int64_t k = 0; k < s.out; k += kWidth) {
+          Floats pixels[kTile * kTile], points[kPoints];
+          read<kTile>(from, s.out_height, s.out_width, s.out, row, column, k, pixels);
+          transform_both<kTile, kInner, transform_gradient>(pixels, points);
+          for (int point = 0; point < kPoints; ++point) store(to + point * z_size + k, points[point]);
+        }
+      }
+      for (int point = 0; point < kPoints; ++point) {
+        for (int64_t column = 0; column < s.in;) {
+          const int64_t width = panel_width(s.in - column);
+          multiply({s.out, width, end - begin, z + point * z_size, 1, s.out, v + point * v_size + column, s.in, 0,
+                    own + point * u_size + column, s.in, each != first});
+          column += width;
+        }
+      }
+    }
+    if (!alone) {
+      std::lock_guard<std::mutex> lock(mutex);
+      for (int64_t i = 0; i < kPoints * u_size; ++i) sums[i] += own[i];
+    }
+  });
+  at::parallel_for(0, s.out, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      for (int64_t c = 0; c < s.in; c += kWidth) {
+        Floats half[3 * kInner];
+        for (int column = 0; column < kInner; ++column) {
+          Floats in[kInner], out[3];
+          for (int row = 0; row < kInner; ++row) in[row] = load(sums + (row * kInner + column) * u_size + k * s.in + c);
+          transform_weight_gradient(in, out);
+          for (int row = 0; row < 3; ++row) half[row * kInner + column] = out[row];
+        }
+        for (int row = 0; row < 3; ++row) {
+          Floats out[3];
+          transform_weight_gradient(half + row * kInner, out);
+          for (int column = 0; column < 3; ++column) store(dw + (k * 9 + row * 3 + column) * s.in + c, out[column]);
+        }
+      }
+    }
+  });
+  (void)dbias;
+}
+
+}  // namespace modak::winograd

@@ -1,0 +1,51 @@
+"""Which operators run, and what that leaves of the results."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import request_of
+
+OPS = "entry: pytorch-2.13-cpu-ops"
+
+
+def planned(blueprint, wishes):
+    made = make_plan(request_of(blueprint.replace("numerics: same", wishes).service, Inputs()))
+    return {choice.name: choice for choice in made.choices}, made.job.environment.get("MODAK_OPERATORS")
+
+
+def test_an_image_that_carries_them_uses_them_all(blueprint):
+    choices, variable = planned(blueprint, f"{OPS}, numerics: reassociation")
+    assert choices["operators"].value == "all"
+    assert choices["operators"].numerics == "reassociation"
+    assert variable is None
+
+
+def test_results_that_are_to_stay_keep_what_is_bit_for_bit(blueprint):
+    choices, variable = planned(blueprint, f"{OPS}, numerics: same")
+    assert choices["operators"].value == "exact"
+    assert choices["operators"].numerics == "same"
+    assert variable == "pooling"
+
+
+@pytest.mark.parametrize(("value", "told"), [("none", "none"), ("exact", "pooling"), ("all", None)])
+def test_a_wish_is_kept(blueprint, value, told):
+    choices, variable = planned(blueprint, f"{OPS}, numerics: reassociation, operators: {value}")
+    assert choices["operators"].value == value
+    assert variable == told
+
+
+def test_a_wish_that_moves_results_needs_leave_to(blueprint):
+    with pytest.raises(CannotPlan, match="sums in another order"):
+        planned(blueprint, f"{OPS}, numerics: same, operators: all")
+
+
+def test_other_images_have_nothing_to_decide(blueprint):
+    choices, _ = planned(blueprint, "numerics: reassociation")
+    assert choices["image"].value == "pytorch-2.13-cpu"
+    assert "operators" not in choices
+    rejected = {each.value for each in choices["image"].rejected}
+    assert "pytorch-2.13-cpu-ops" in rejected
