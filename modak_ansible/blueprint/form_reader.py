@@ -210,7 +210,7 @@ def _told(error: Any) -> tuple[str, str, str]:
         return "not-allowed-value", f"cannot be {_brief(value)}", _choices_hint(value, valid)
     for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
         if name in context:
-            return "out-of-range", f"must be {words} {context[name]}, not {_brief(value)}", ""
+            return "out-of-range", f"must be {words} {context[name]:.12g}, not {_brief(value)}", ""
     expected = next((words for start, words in _TYPES.items() if kind.startswith(start)), "")
     return "wrong-type", f"must be {expected or 'of another form'}, not {_brief(value)}", ""
 

@@ -80,9 +80,25 @@ class Wishes:
             found["compiler"] = compiler
         if training.keras and training.keras.backend:
             found["entry"] = self._keras_entry(training.keras.backend, version, section)
+        elif self._accelerator():
+            found |= self._untried(framework, version)
         if training.data and training.data.etl:
             found |= self._pipeline(training.data.etl)
         return found
+
+    def _accelerator(self) -> str:
+        """Whose accelerator is asked for by its kind; empty where none is."""
+        build = self._job.optimisation.opt_build if self._job.optimisation else None
+        return build.acc_type if build and build.acc_type in ("nvidia", "amd") else ""
+
+    def _untried(self, framework: str, version: str) -> dict[str, Any]:
+        """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
+        fitting = [each for each in self._entries(framework, version) if each.accelerator == self._accelerator()]
+        if not fitting or not all(each.untried for each in fitting):
+            return {}
+        words = f"{fitting[0].name} is taken, which nobody has tried yet"
+        self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, fitting[0].untried)
+        return {"entry": fitting[0].name}
 
     def _compiler(self, training: TrainingForm, section: Path) -> str:
         wishes = wanted_compilers(training)

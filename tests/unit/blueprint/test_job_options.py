@@ -1,0 +1,61 @@
+"""Job options as properties of a TOSCA training, and the form that requests share with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modak_ansible.blueprint.forms import plain_types
+from modak_ansible.blueprint.job_options import JobOptionsForm
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import InvalidBlueprint
+from modak_ansible.model.job_options import JobOptions
+from modak_ansible.planning import plan_blueprint, request_of
+
+
+def with_options(blueprint, text):
+    return blueprint.replace('        walltime: "00:30:00"\n', f"        job_options: {{ {text} }}\n")
+
+
+def test_they_reach_the_job(blueprint):
+    with_options(
+        blueprint,
+        'wall_time_limit: "1-12:00:00", queue: long, memory_limit: 4 GB, copy_environment_variable: "A, B=2", '
+        "request_event_notification: ba, email_address: alice@example.org",
+    )
+    options = request_of(blueprint.service, Inputs()).job_options
+    assert options.copy_environment_variable == ("A", "B=2")
+    assert options.request_event_notification == ("abort", "begin")
+    script = plan_blueprint(blueprint.service, Inputs()).plan.job.script
+    for directive in ("--time=1-12:00:00", "--partition=long", "--mem=3815M", "--mail-type=FAIL,BEGIN"):
+        assert f"#SBATCH {directive}\n" in script
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes: 2", "unknown-property: job_options has no property nodes (did you mean node_count?)"),
+        ("node_count: 0", "node_count must be at least 1, not 0"),
+        ('job_name: "a\\nb"', "job_options.job_name is refused"),
+        ("email_address: nobody", "job_options.email_address is refused: nobody is not an address of mail"),
+        ("memory_limit: 4", "memory_limit must be text, and 4 without quotes"),
+    ],
+)
+def test_they_are_checked_where_they_stand(blueprint, text, said):
+    with_options(blueprint, text)
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_blueprint(blueprint.service, Inputs())
+    assert said in str(caught.value)
+    assert all(mistake.location.line == 43 for mistake in caught.value.mistakes)
+
+
+def test_the_type_the_form_and_the_model_have_the_same_options(root: Path):
+    types = yaml.safe_load((root / "tosca" / "types" / "trainings.yaml").read_text())["data_types"]
+    properties = types["modak.datatypes.JobOptions"]["properties"]
+    assert set(properties) == set(JobOptionsForm.model_fields) == set(JobOptions.model_fields)
+    for name, field in JobOptionsForm.model_fields.items():
+        kinds = set(plain_types(field.annotation))
+        expected = "boolean" if bool in kinds else "integer" if int in kinds else "string"
+        assert properties[name]["type"] == expected, name
