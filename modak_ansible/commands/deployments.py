@@ -57,10 +57,15 @@ def find_deployments(text: str) -> list[Known]:
         blueprint = find_blueprint(text)
     except ModakError:
         return [_only(text, known)]
-    of_blueprint = [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
+    of_blueprint = deployments_of(blueprint)
     if not of_blueprint:
         raise UsageError(f"{text} was not deployed from here", hint="modak status lists what was")
     return of_blueprint
+
+
+def deployments_of(blueprint: Path) -> list[Known]:
+    """The deployments of a blueprint, the newest last."""
+    return [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
 
 
 def _only(beginning: str, known: list[Known]) -> Known:

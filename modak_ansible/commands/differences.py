@@ -1,0 +1,93 @@
+"""What differs between a plan that was deployed and the plan that would be now."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Plan = Mapping[str, Any]
+
+
+def differences(before: Plan, after: Plan) -> dict[str, Any]:
+    """What a person would want to know, by its part of the plan; parts that are the same are left out.
+
+    Args:
+        before: a plan as JSON, which an earlier version of the project may have written.
+        after: the plan of now, as JSON.
+    """
+    found = {
+        "choices": _choices(before, after),
+        "image": _pair(_image(before), _image(after)),
+        "data": _pair(_data(before), _data(after)),
+        "files": _files(before, after),
+        "script": _script(before, after),
+        "other": [name for name in _OTHERS if _without(before, name) != _without(after, name)],
+    }
+    return {name: each for name, each in found.items() if each}
+
+
+def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The differences for people."""
+    for each in found.get("choices", ()):
+        yield f"  {each['name'].replace('_', ' ')}: {each['before'] or 'not there'} -> {each['after'] or 'not there'}"
+    for name in ("image", "data"):
+        if name in found:
+            yield f"  {name}: {found[name]['before'] or 'none'} -> {found[name]['after'] or 'none'}"
+    for word, names in found.get("files", {}).items():
+        yield from (f"  file {word}: {name}" for name in names)
+    if "other" in found:
+        yield f"  what else is told of: {', '.join(found['other'])}"
+    if "script" in found:
+        yield from ("", *(f"  {line}".rstrip() for line in found["script"].splitlines()))
+
+
+# Parts that a person rarely looks at, and that change what is deployed or told all the same.
+_OTHERS = ("target", "application", "runtime", "candidates", "tuning")
+
+
+def _pair(before: str, after: str) -> dict[str, str]:
+    return {"before": before, "after": after} if before != after else {}
+
+
+def _choices(before: Plan, after: Plan) -> list[dict[str, str]]:
+    old, new = ({each["name"]: str(each["value"]) for each in plan.get("choices", ())} for plan in (before, after))
+    names = list(dict.fromkeys((*new, *old)))
+    return [
+        {"name": name, **_pair(old.get(name, ""), new.get(name, ""))}
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _image(plan: Plan) -> str:
+    image = plan.get("image") or {}
+    return f"{image.get('entry', '')} {str(image.get('digest', ''))[:12]}".strip()
+
+
+def _data(plan: Plan) -> str:
+    data = plan.get("dataset") or {}
+    return f"{data.get('name', '')} {str(data.get('digest', ''))[:12]} {data.get('staging', '')}".strip()
+
+
+def _files(before: Plan, after: Plan) -> dict[str, list[str]]:
+    old, new = (
+        {each["path"]: each["sha256"] for each in plan.get("application", {}).get("files", ())}
+        for plan in (before, after)
+    )
+    found = {
+        "changed": sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
+        "added": sorted(new.keys() - old.keys()),
+        "removed": sorted(old.keys() - new.keys()),
+    }
+    return {word: names for word, names in found.items() if names}
+
+
+def _script(before: Plan, after: Plan) -> str:
+    old, new = (str(plan.get("job", {}).get("script", "")).splitlines(keepends=True) for plan in (before, after))
+    return "".join(difflib.unified_diff(old, new, "job.sh as deployed", "job.sh as planned"))
+
+
+def _without(plan: Plan, name: str) -> Any:
+    part = plan.get(name)
+    return {key: value for key, value in part.items() if key != "files"} if isinstance(part, dict) else part
