@@ -48,6 +48,8 @@ def settled(request: Request) -> Request:
     resources = _merged(request.resources, wanted)
     resources = _with_cores(request, resources)
     resources = with_ranks(request, resources, fixed=_fixed(options, request.resources))
+    if options.core_count and not resources.cores_per_process:
+        resources = resources.model_copy(update={"cores_per_process": 1})  # that many cores are asked for, and no more
     if options.memory_limit and scheduler is Scheduler.TORQUE:
         resources = _with_memory(resources, options.memory_limit)
     agreed = options.model_copy(update=_agreed(options, resources))

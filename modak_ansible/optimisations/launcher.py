@@ -13,6 +13,7 @@ from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
 from modak_ansible.ranks import cores_of
 from modak_ansible.schedulers.script import Launch
+from modak_ansible.schedulers.torque_directives import counts_cores_only
 
 # How each library's processes find each other under srun.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
@@ -97,9 +98,8 @@ def _given(
             word = word.replace(name, str(number))  # noqa: PLW2901
         filled.append('"$hosts"'.join(shlex.quote(part) if part else "" for part in word.split("{hosts}")))
     library = (hpc.library if hpc else "") or _LIBRARY
-    suffix = f" slots={each}" if library == "openmpi" else f":{each}"
     has_hosts = any("{hosts}" in word for word in words)
-    launch = Launch(outside=tuple(filled), hosts=suffix if has_hosts else "")
+    launch = Launch(outside=tuple(filled), hosts=_host_suffix(draft, library) if has_hosts else "")
     return Launching(launch, environment, tuple(filled), reason)
 
 
@@ -143,11 +143,16 @@ def _slurm_binding(hpc: HpcApplication) -> str:
 
 def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[tuple[str, str], ...]) -> Launching:
     """The library's own launcher: the image's on one node, the host's where ranks of several nodes must meet."""
-    inside = draft.in_container and draft.request.resources.nodes == 1
+    is_torque = draft.request.target.scheduler is Scheduler.TORQUE
+    slots = is_torque and counts_cores_only(draft.request.job_options)  # nobody knows yet on how many nodes
+    inside = draft.in_container and draft.request.resources.nodes == 1 and not slots
     library = (hpc.library if hpc else "") or _LIBRARY
-    has_hosts = draft.request.target.scheduler is Scheduler.TORQUE and not inside
-    words, suffix = (_open_mpi if library == "openmpi" else _hydra)(draft, hpc, has_hosts=has_hosts)
-    launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix)
+    hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')
+    words = (_open_mpi if library == "openmpi" else _hydra)(
+        draft, hpc, hosts if is_torque and not inside else (), slots=slots
+    )
+    suffix = _host_suffix(draft, library) if is_torque and not slots else ""
+    launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix, slots=slots)
     if library == "mvapich":
         environment = (*environment, ("MV2_ENABLE_AFFINITY", "0"))  # its own binding would undo the launcher's
     where = "the image's own: all ranks are on one node" if inside else "the host's: ranks are on several nodes"
@@ -156,33 +161,32 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     return Launching(launch, environment, words, where)
 
 
-def _open_mpi(draft: Draft, hpc: HpcApplication | None, *, has_hosts: bool) -> tuple[tuple[str, ...], str]:
+def _host_suffix(draft: Draft, library: str) -> str:
+    each = draft.request.resources.processes_per_node
+    return f" slots={each}" if library == "openmpi" else f":{each}"
+
+
+def _open_mpi(draft: Draft, hpc: HpcApplication | None, hosts: tuple[str, ...], *, slots: bool) -> tuple[str, ...]:
     resources, cores = draft.request.resources, draft.cores_per_process or 1
     each = resources.processes_per_node
     shares = cores_of(hpc, each) < each
-    place = f"ppr:{each}:node"
+    place = "slot" if slots else f"ppr:{each}:node"
     binds = _binds(draft, hpc) and not shares
     if binds and cores > 1:
         place += f":PE={cores}"
     if shares:
         place += ":OVERSUBSCRIBE"
-    words = ["mpirun", "-np", str(_processes(draft))]
-    if has_hosts:
-        words += ["--hostfile", '"$hosts"']
-    words += ["--map-by", place, "--bind-to", "core" if binds else "none"]
-    return tuple(words), f" slots={each}" if has_hosts else ""
+    return "mpirun", "-np", str(_processes(draft)), *hosts, "--map-by", place, "--bind-to", "core" if binds else "none"
 
 
-def _hydra(draft: Draft, hpc: HpcApplication | None, *, has_hosts: bool) -> tuple[tuple[str, ...], str]:
+def _hydra(draft: Draft, hpc: HpcApplication | None, hosts: tuple[str, ...], *, slots: bool) -> tuple[str, ...]:
     """MPICH's launcher, which MVAPICH has too."""
     resources, cores = draft.request.resources, draft.cores_per_process or 1
     each = resources.processes_per_node
     binds = _binds(draft, hpc) and cores_of(hpc, each) == each
-    words = ["mpiexec", "-n", str(_processes(draft)), "-ppn", str(each)]
-    if has_hosts:
-        words += ["-f", '"$hosts"']
-    words += ["-bind-to", (f"core:{cores}" if cores > 1 else "core") if binds else "none"]
-    return tuple(words), f":{each}" if has_hosts else ""
+    binding = (f"core:{cores}" if cores > 1 else "core") if binds else "none"
+    shape = () if slots else ("-ppn", str(each))
+    return "mpiexec", "-n", str(_processes(draft)), *shape, *hosts, "-bind-to", binding
 
 
 def _binds(draft: Draft, hpc: HpcApplication | None) -> bool:

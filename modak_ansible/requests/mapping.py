@@ -194,6 +194,8 @@ class Mapper:
         """The options with the numbers that they come to; those that are left to the planner stay open."""
         form, runs = self._job.options, self._job.runs
         is_said = bool(form.node_count or form.process_count_per_node or form.core_count)
+        if self._counts_cores_only(shape):
+            return form.to_model().model_copy(update={"job_name": self._name})
         numbers: dict[str, Any] = {"job_name": self._name}
         if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
             numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
@@ -203,3 +205,9 @@ class Mapper:
         if form.core_count:
             numbers["core_count"] = shape.nodes * shape.processes_per_node
         return form.to_model().model_copy(update=numbers)
+
+    def _counts_cores_only(self, shape: Shape) -> bool:
+        """Whether a program asks for cores wherever they are, one to a process: Torque has words of its own for it."""
+        form = self._job.options
+        is_free = not form.node_count and not form.process_count_per_node
+        return self._kind == "hpc" and is_free and form.core_count == shape.nodes * shape.processes_per_node

@@ -34,11 +34,13 @@ class Launch:
         outside: words of bash before the container's own, such as srun or mpirun of the host.
         inside: words of bash before the program, for a launcher that is in the image.
         hosts: what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none.
+        slots: whether the list is the scheduler's own, with a line for each core.
     """
 
     outside: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     hosts: str = ""
+    slots: bool = False
 
 
 @dataclass(frozen=True)

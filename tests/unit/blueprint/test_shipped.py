@@ -8,6 +8,7 @@ import yaml
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.model.application import Optimisation, Resources
+from modak_ansible.model.rule import Conditions, Effects, Rule
 from modak_ansible.model.target import Accelerator, Partition, Processor, Site
 from modak_ansible.planning import check_blueprint, plan_blueprint
 
@@ -42,6 +43,9 @@ def test_the_same_input_gives_the_same_bytes(root, name):
         ("capabilities", "capability_types", "modak.capabilities.Processor", Processor, {}),
         ("capabilities", "capability_types", "modak.capabilities.Accelerator", Accelerator, {}),
         ("capabilities", "capability_types", "modak.capabilities.Site", Site, {}),
+        ("capabilities", "data_types", "modak.datatypes.Rule", Rule, {}),
+        ("capabilities", "data_types", "modak.datatypes.Conditions", Conditions, {}),
+        ("capabilities", "data_types", "modak.datatypes.Effects", Effects, {}),
         ("trainings", "data_types", "modak.datatypes.Optimisation", Optimisation, {}),
         ("trainings", "data_types", "modak.datatypes.Resources", Resources, {"walltime"}),
     ],

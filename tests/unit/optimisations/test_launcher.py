@@ -17,6 +17,7 @@ from modak_ansible.job_options import settled
 from modak_ansible.jobs import planned_job
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import Build, HpcApplication
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.plan import PlannedImage
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
@@ -28,7 +29,18 @@ SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) o
 MPI = {"parallelisation": "mpi"}
 
 
-def request(scheduler="slurm", *, hpc=None, container=True, site=None, cores=8, most=4, application=None, **resources):
+def request(
+    scheduler="slurm",
+    *,
+    hpc=None,
+    container=True,
+    site=None,
+    cores=8,
+    most=4,
+    application=None,
+    options=None,
+    **resources,
+):
     partitions = (Partition(name="batch", nodes=most, cores=cores),) if scheduler != "none" else ()
     target = Target(
         name="cluster", scheduler=Scheduler(scheduler), partitions=partitions, processor=Processor(cores=cores),
@@ -39,6 +51,7 @@ def request(scheduler="slurm", *, hpc=None, container=True, site=None, cores=8, 
         blueprint="solver", training="program",
         application=Application(**{**values, **(application or {})}, hpc=HpcApplication(**(hpc or MPI))),
         resources=Resources(**resources), optimisation=Optimisation(), target=target,
+        job_options=JobOptions(**(options or {})),
     )  # fmt: skip
 
 
@@ -134,11 +147,21 @@ def test_script(name, tmp_path):
         (request("torque", hpc={**MPI, "ranks": 16, "threads": 1},
                  site={"launcher": "run -n {ranks} -N {ranks_per_node} -t {threads} -m {nodes} -f={hosts}"}),
          'run -n 16 -N 8 -t 1 -m 2 -f="$hosts"'),
+        (request("torque", hpc=MPI, options={"core_count": 4}),
+         'mpirun -np 4 --hostfile "$hosts" --map-by slot --bind-to none'),
+        (request("torque", hpc={**MPI, "library": "mpich"}, options={"core_count": 4}),
+         'mpiexec -n 4 -f "$hosts" -bind-to none'),
         (request(hpc={"parallelisation": "openmp", "threads": 4}), ""),
     ],
 )  # fmt: skip
 def test_what_launchers_are_told(asked, expected):
     assert words(asked) == expected
+
+
+def test_cores_wherever_they_are_have_the_schedulers_own_list():
+    text = script(request("torque", hpc=MPI, options={"core_count": 4}))
+    assert "#PBS -l procs=4\n" in text
+    assert 'then cat "$PBS_NODEFILE"; else' in text
 
 
 def test_the_images_own_launcher_starts_python_scripts_too():
