@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import write_json
 
 _SHOWN = 8  # names in a message
+
+Change = Callable[[Request], Request]
 
 
 @dataclass(frozen=True)
@@ -62,29 +65,32 @@ class Planned:
         return folder
 
 
-def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None) -> Planned:
+def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
     """The plan of a training of a blueprint, or of a request.
 
     Args:
         path: the service template, or the request.
         inputs: values for its inputs.
         training: which one; not needed where there is only one.
+        change: makes something else of what is asked for, such as its tuning alone.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
         UsageError: there is no such training, or several and none is named.
     """
-    return the_one(path, plan_trainings(path, inputs, training), training)
+    return the_one(path, plan_trainings(path, inputs, training, change), training)
 
 
-def plan_trainings(path: Path, inputs: Inputs, training: str | None = None) -> list[Planned]:
+def plan_trainings(
+    path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None
+) -> list[Planned]:
     """The plans of all trainings of a blueprint, or of the one that is named, if it is there.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, inputs, mistakes, warnings, training)
+    plans = check_blueprint(path, inputs, mistakes, warnings, training, change)
     mistakes.raise_if_any()
     state = blueprint_state(path)
     testbed = known_testbed(state)
@@ -128,6 +134,7 @@ def check_blueprint(
     mistakes: Mistakes,
     warnings: Mistakes | None = None,
     training: str | None = None,
+    change: Change | None = None,
 ) -> list[Plan]:
     """Reads and plans all of a blueprint, or a request; what is wrong is noted, with its place.
 
@@ -139,6 +146,7 @@ def check_blueprint(
         mistakes: collects what is wrong.
         warnings: collects what is read, and would be better written otherwise.
         training: the only one that is planned, if it is there; all are read.
+        change: makes something else of each request.
     """
     blueprint = _read(path, inputs, mistakes)
     if blueprint is None:
@@ -157,6 +165,7 @@ def check_blueprint(
     requests = [
         each.model_copy(update={"target": as_known_here(each.target, testbed)}) for each in named or blueprint.requests
     ]
+    requests = [change(each) if change else each for each in requests]
     plans = [_plan_or_note(blueprint, request, known, mistakes) for request in requests]
     return [plan for plan in plans if plan]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ class TuningCandidate(Model):
     name: str = Field(pattern="^c[0-9]+$", description="c0 is the plan's own choice")
     title: str = Field(description="what differs from the plan's choice, for people")
     values: dict[str, str] = Field(default={}, description="of every choice, by its name")
-    settings: dict[str, str] = Field(default={}, description="what differs from the stock run, as records have it")
+    settings: dict[str, str] = Field(default={}, description="of the run, as records have them")
     numerics: Literal["same", "reassociation", "any"] = "same"
     environment: tuple[tuple[str, str], ...] = Field(
         description="all that is set, MODAK_CHOICES and the user's included"
@@ -23,6 +23,7 @@ class TuningCandidate(Model):
     arguments: tuple[tuple[str, str | bool], ...] = Field(default=(), description="all options of the script")
     threads: int | None = None
     may_win: bool = Field(default=True, description="false for the stock run where it breaks a wish: a yardstick only")
+    is_stock: bool = Field(default=False, description="whether it is what a run without this project would be")
     total_steps: int | None = Field(default=None, ge=1, description="of the whole training, where that is known")
     work_per_step: float = Field(default=1.0, gt=0, description="samples of a step, over those of the plan's choice")
 
@@ -36,3 +37,47 @@ class PlannedTuning(Model):
     reduction: int = Field(ge=2, description="one of so many goes on, for so many times the steps")
     rungs: int = Field(ge=1)
     trains: bool = Field(default=True, description="false: the job ends when it is tuned")
+
+
+class TriedCandidate(Model):
+    """What became of a candidate."""
+
+    title: str
+    settings: dict[str, str] = {}
+    outcome: Literal["untried", "measured", "out"]
+    reason: str = ""
+
+
+class TuningTrial(Model):
+    """One trial, as the tuner noted it."""
+
+    candidate: str
+    rung: int = Field(ge=1)
+    position: int = Field(ge=1, description="place in the order of all")
+    asked: int = Field(description="steps")
+    seconds: float = Field(description="of the whole trial")
+    steps: dict[str, Any] | None = Field(default=None, description="as applied.json has them")
+    score: float | None = Field(default=None, description="seconds: of the whole training, else of a steady step")
+    reason: str = Field(default="", description="why nothing was measured")
+    report: dict[str, Any] = Field(default={}, description="what else the process said of itself")
+
+    def seconds_of(self, name: str) -> float | None:
+        """One of the steps' numbers, such as median; None where there is none."""
+        value = (self.steps or {}).get(f"{name}_seconds")
+        return float(value) if isinstance(value, int | float) else None
+
+
+class TuningReport(Model):
+    """A job's tuning.json."""
+
+    schema_version: Literal["modak.tuning/1"] = Field(alias="schema")
+    state: Literal["running", "finished", "stopped", "failed"]
+    reason: str = Field(description="why it ended")
+    date: str = Field(description="when it began, UTC, ISO 8601")
+    hostname: str
+    budget: float = Field(description="seconds")
+    spent: float = Field(description="seconds")
+    best: str = Field(description="the candidate that trains; empty where none was measured, and the plan's own does")
+    best_rung: int | None = None
+    candidates: dict[str, TriedCandidate]
+    trials: tuple[TuningTrial, ...]

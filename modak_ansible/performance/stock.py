@@ -28,6 +28,7 @@ _BENCHMARKS = {"pytorch": {"input": "memory"}}
 # facts of the run, which are no switches of their own
 _FACTS = {"batch_size", "threads", "epochs", "container", "staging"}
 MEASURED_BY_USERS = "jobs"  # the suite of finished jobs: their settings are what was really applied
+_OF_ANY_SCRIPT = (MEASURED_BY_USERS, "tuning")
 
 
 def is_stock(framework: str, name: str, value: str) -> bool:
@@ -47,5 +48,5 @@ def switched(framework: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 def recorded(framework: str, suite: str, settings: Mapping[str, str]) -> dict[str, str]:
     """The switches of a recorded run, with those that its script sets by itself."""
-    own = {} if suite == MEASURED_BY_USERS else _BENCHMARKS.get(framework, {})
+    own = {} if suite in _OF_ANY_SCRIPT else _BENCHMARKS.get(framework, {})
     return switched(framework, {**own, **settings})

@@ -18,6 +18,7 @@ from modak_ansible.runs import accelerator, allocation, disturbance, image, load
 from modak_ansible.stages.applied import compare, report_of, switches_of
 from modak_ansible.stages.base import Stage
 from modak_ansible.target.files import Lock, read_json
+from modak_ansible.tuned import as_trained, read_report, trained_of
 
 SUITE = "jobs"
 # Whoever measures a suite writes records of its own.
@@ -34,19 +35,28 @@ def record_job(stage: Stage) -> bool:
     job = state.get("job") or {}
     if not job.get("job_id") or any(name == _OF_SUITES for name, _ in stage.plan["application"]["environment"]):
         return False
-    path = _records_file(stage.folder)
+    results = stage.folder / "results"
+    tuning = read_report(results)
+    trained = trained_of(tuning, stage.plan)
     try:
-        plan = Plan.model_validate(stage.plan)
+        plan = Plan.model_validate(as_trained(stage.plan, trained))
     except ValidationError:  # made by another version, whose records are not ours to write
         return False
-    if path is None:
+    if plan.tuning and not plan.tuning.trains:
         return False
-    if plan.application.is_training:
-        record = job_record(plan, job, stage.folder / "results")
-    else:
-        record = program_record(plan, job)
+    record = job_record(plan, job, results) if plan.application.is_training else program_record(plan, job)
+    return add_record(stage.folder, record)
+
+
+def add_record(folder: Path, record: Record) -> bool:
+    """Adds a record to those of the project that a deployment's folder belongs to; tells whether it was not there.
+
+    Raises:
+        ModakError: the file of records cannot be written.
+    """
+    path = _records_file(folder, record.suite)
     try:
-        return _append(path, record)
+        return _append(path, record) if path else False
     except OSError as error:
         raise ModakError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -59,8 +69,12 @@ def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
         job: the scheduler's word, as the job stage notes it.
         results: the folder of what came back.
     """
+    return record_of(plan, job, report_of(results), read_json(results / "metrics.json"))
+
+
+def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
+    """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
     as_json = plan.model_dump(mode="json")
-    report, metrics = report_of(results), read_json(results / "metrics.json")
     ours = metrics if switches_of(metrics) is not None else None
     settings = _settings(plan, compare(as_json, report, metrics), switches_of(metrics))
     seen = ours or report or {}
@@ -190,15 +204,15 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _records_file(folder: Path) -> Path | None:
+def _records_file(folder: Path, suite: str) -> Path | None:
     """Of the project that a deployment belongs to; None of one that only tries what would happen."""
     origin = read_json(folder / "origin.json") or {}
     state = Path(origin["state"]) if origin.get("state") else None
-    return state / "records" / f"{SUITE}.jsonl" if state and folder.is_relative_to(state) else None
+    return state / "records" / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
 
 
 def _append(path: Path, record: Record) -> bool:
-    """Adds a line, whole or not at all, unless the file has one of the same job of the same plan."""
+    """Adds a line, whole or not at all, unless the file has one of the same run in the same job of the same plan."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Lock(path.with_name(f".{path.name}.lock")):
         if path.exists() and any(_is_same(line, record) for line in path.read_bytes().splitlines()):
@@ -219,6 +233,7 @@ def _append(path: Path, record: Record) -> bool:
 def _is_same(line: bytes, record: Record) -> bool:
     try:
         known = json.loads(line)
-        return bool(known["plan"] == record.plan and known["allocation"]["job_id"] == record.allocation.job_id)
+        run = (known["plan"], known["allocation"]["job_id"], known["position"])
+        return bool(run == (record.plan, record.allocation.job_id, record.position))
     except (ValueError, KeyError, TypeError):
         return False

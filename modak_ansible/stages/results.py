@@ -13,7 +13,10 @@ from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.job import LIVING, deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.transfer import pull
+from modak_ansible.stages.trial_records import record_trials
 from modak_ansible.target.files import read_json, sha256_of, write_json
+from modak_ansible.tuned import as_trained, read_report, trained_of
+from modak_ansible.tuned import summary_pairs as summary_of_tuning
 
 MANIFEST = "manifest.json"
 STAGES = ("target", "dataset", "image", "job", "results")
@@ -46,13 +49,21 @@ def fetch_results(stage: Stage) -> Outcome:
     if listed["missing"]:
         message += f"; nothing fits {', '.join(listed['missing'])}"
     metrics = read_json(folder / "metrics.json")
-    outcomes = compare(stage.plan, report_of(folder), metrics) if is_over else []
+    tuning = read_report(folder)
+    trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
+    trains = (stage.plan.get("tuning") or {}).get("trains", True)
+    outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
     stage.record.update(
-        results=str(folder), metrics=_summary(metrics), missing_outputs=listed["missing"], applied=outcomes
+        results=str(folder),
+        metrics=_summary(metrics),
+        missing_outputs=listed["missing"],
+        applied=outcomes,
+        tuning=summary_of_tuning(tuning, stage.plan),
     )
     for line in warnings_of(outcomes):
         stage.say(line)
     if is_over:
+        record_trials(stage)
         record_job(stage)
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
 
@@ -168,4 +179,5 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
         words += "" if accuracy is None else f", accuracy {accuracy:.2%}"
         words += f", {metrics['epoch_seconds']:.1f} s an epoch" if metrics.get("epoch_seconds") else ""
         lines.append(("training", words))
+    lines += [(title, text) for title, text in state.get("tuning") or []]
     return lines + summary_pairs(state.get("applied") or [])

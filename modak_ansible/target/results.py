@@ -20,7 +20,7 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
     Returns:
         ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path.
     """
-    names = (*LOGS, "metrics.json", "applied.json", SCRIPT)
+    names = (*LOGS, "metrics.json", "applied.json", "tuning.json", SCRIPT)
     found = [deployment / name for name in names if (deployment / name).is_file()]
     found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
     return [

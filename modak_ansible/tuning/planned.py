@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from modak_ansible.choosing import Chosen
 from modak_ansible.model.plan import Choice
+from modak_ansible.model.request import Request
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft
 from modak_ansible.tuning.candidates import candidates
@@ -16,9 +19,31 @@ _COUNTED = ("pytorch", "tensorflow", "keras")
 _OLDEST_PYTHON = (3, 9)  # that this optuna runs in
 # Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.
 _SHARE, _WHOLE = 0.25, 0.9
+# Seconds that a job takes to copy its data, to start the tuner and to end.
+_BESIDES = 120
 # The first rung's steps, and how many times more the best third gets in the next ones: 20, 60 and 180.
 _STEPS, _REDUCTION, _RUNGS = 20, 3, 3
 _SETTLED = "wishes, good practice and records leave nothing open that the request permits"
+
+
+def tuning_alone(request: Request, budget: int | None = None) -> Request:
+    """A request for nothing but the tuning of another one's training, as a deployment of its own.
+
+    Args:
+        request: for the training.
+        budget: seconds; the request's own without it.
+    """
+    seconds = budget or request.optimisation.tuning_budget
+    changes = {"autotuning": True, "only_tune": True, "tuning_budget": seconds}
+    walltime = min(request.resources.walltime, math.ceil(seconds / _WHOLE) + _BESIDES)
+    return request.model_copy(
+        update={
+            "blueprint": f"{request.blueprint}-tune",
+            "optimisation": request.optimisation.model_copy(update=changes),
+            "resources": request.resources.model_copy(update={"walltime": walltime}),
+            "application": request.application.model_copy(update={"outputs": ()}),
+        }
+    )
 
 
 def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:

@@ -47,7 +47,8 @@ class Diary:
     def trial(self, rung, name, measure, score, seconds):
         """Notes a trial that was measured."""
         self._content["candidates"][name]["outcome"] = "measured"
-        self._add(rung, name, seconds, steps=measure, score=score)
+        steps = {key: value for key, value in measure.items() if key != "report"}
+        self._add(rung, name, seconds, steps=steps, score=score, report=measure.get("report", {}))
         first = measure.get("first_seconds") or measure.get("to_first_step_seconds") or 0.0
         self._say(
             "%s: %.2f ms a step, the first after %.1f s (%d steps)"

@@ -144,7 +144,8 @@ def _judged(code, folder, seconds):
     steps = report.get("steps") or {}
     if not steps.get("count"):
         raise Failed("no step of it could be counted")
-    return steps
+    about = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
+    return dict(steps, report={name: report.get(name) for name in about})
 
 
 def _name_of(code):

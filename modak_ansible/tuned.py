@@ -1,0 +1,110 @@
+"""What a job's tuning found: its tuning.json read and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from modak_ansible.model.quantities import format_seconds
+from modak_ansible.model.tuning import TuningReport, TuningTrial
+
+REPORT = "tuning.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate, by the last of its trials that was measured.
+
+    Attributes:
+        trial: None where none was measured.
+        over_stock: how many times as fast as the stock run, of the same rung; None where they have none in common.
+        over_plan: the same over the plan's choice.
+        told: what became of it.
+    """
+
+    name: str
+    title: str
+    trial: TuningTrial | None
+    over_stock: float | None
+    over_plan: float | None
+    told: str
+
+
+def read_report(folder: Path) -> TuningReport | None:
+    """The report in a folder of results; None where there is none of our form."""
+    try:
+        return TuningReport.model_validate_json((folder / REPORT).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def trained_of(report: TuningReport | None, plan: dict[str, Any]) -> dict[str, Any] | None:
+    """The candidate of a plan that trained, where it is not the plan's own choice."""
+    found = (plan.get("tuning") or {}).get("candidates", [])
+    name = report.best if report else ""
+    return next((each for each in found[1:] if each["name"] == name), None)
+
+
+def as_trained(plan: dict[str, Any], candidate: dict[str, Any] | None) -> dict[str, Any]:
+    """A plan with the choices of one of its candidates."""
+    if candidate is None:
+        return plan
+    values, settings = candidate["values"], candidate["settings"]
+    choices = [{**each, "value": values.get(each["name"], each["value"])} for each in plan["choices"]]
+    rows = [{**each, "settings": settings} if each["chosen"] else each for each in plan["candidates"]]
+    job = {**plan["job"], "threads": candidate["threads"], "environment": dict(candidate["environment"])}
+    return {**plan, "choices": choices, "candidates": rows, "job": job}
+
+
+def rows_of(report: TuningReport, plan: dict[str, Any]) -> list[Row]:
+    """Every candidate, the fastest first, and those that were not measured last."""
+    planned = plan["tuning"]["candidates"]
+    stock = next((each["name"] for each in planned if each["is_stock"]), "")
+    rows = [_row(report, name, stock, planned[0]["name"]) for name in report.candidates]
+    return sorted(rows, key=lambda row: (row.trial is None, row.name != report.best, -(row.over_plan or 0)))
+
+
+def _row(report: TuningReport, name: str, stock: str, own: str) -> Row:
+    found = report.candidates[name]
+    measured = [each for each in report.trials if each.candidate == name and each.score]
+    told = "trains" if name == report.best else found.reason or ("" if measured else found.outcome)
+    return Row(
+        name=name,
+        title=found.title,
+        trial=measured[-1] if measured and found.outcome == "measured" else None,
+        over_stock=ratio(report, stock, name),
+        over_plan=ratio(report, own, name),
+        told=told,
+    )
+
+
+def ratio(report: TuningReport, old: str, new: str) -> float | None:
+    """How many times as fast one candidate is as another, by the last rung in which both were measured."""
+    scores = {(each.rung, each.candidate): each.score for each in report.trials if each.score}
+    for rung in sorted({rung for rung, _ in scores}, reverse=True):
+        before, after = scores.get((rung, old)), scores.get((rung, new))
+        if before and after:
+            return before / after
+    return None
+
+
+def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """What tuning amounts to, as pairs of a title and a text; nothing where there was none."""
+    if report is None or not plan.get("tuning"):
+        return []
+    spent = f"{len(report.trials)} trials in {format_seconds(report.spent)} of {format_seconds(report.budget)}"
+    if not report.best:
+        return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
+    row = next(each for each in rows_of(report, plan) if each.name == report.best)
+    words = [f"{row.title} of {len(report.candidates)} candidates"]
+    median = row.trial.seconds_of("median") if row.trial else None
+    words += [f"{median * 1e3:.2f} ms a step"] if median else []
+    words += [f"{row.over_plan:.2f}x the plan's choice"] if row.over_plan and row.name != "c0" else []
+    words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
+    ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"
+    lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
+    out = [(each.title, each.reason) for each in report.candidates.values() if each.outcome == "out"]
+    return lines + [("tuning", f"out: {title}: {reason}") for title, reason in out]

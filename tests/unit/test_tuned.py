@@ -1,0 +1,121 @@
+"""What a job's tuning.json says to people, and which plan it makes of the one that was made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.tuned import as_trained, ratio, read_report, rows_of, summary_pairs, trained_of
+
+
+def candidate(number, **values):
+    return {
+        "name": f"c{number}", "title": f"candidate {number}", "values": {"allocator": "system", **values},
+        "settings": values, "environment": [["A", str(number)]], "threads": 2, "is_stock": number == 1,
+    }  # fmt: skip
+
+
+PLAN = {
+    "tuning": {"candidates": [candidate(0), candidate(1), candidate(2, allocator="tcmalloc")]},
+    "choices": [{"name": "allocator", "value": "system", "stock": "system"}, {"name": "image", "value": "i"}],
+    "candidates": [{"settings": {}, "chosen": True}, {"settings": {}, "chosen": False}],
+    "job": {"threads": 1, "environment": {}},
+}
+
+
+def trial(name, rung, position, score):
+    steps = {"count": 20 * rung, "median_seconds": score, "p10_seconds": score, "p90_seconds": score}
+    return {
+        "candidate": name, "rung": rung, "position": position, "asked": 20, "seconds": 3.0, "steps": steps,
+        "score": score,
+    }  # fmt: skip
+
+
+REPORT = {
+    "schema": "modak.tuning/1", "state": "finished", "reason": "one is left", "date": "2026-01-01T00:00:00Z",
+    "hostname": "n1", "budget": 300, "spent": 61.0, "best": "c2", "best_rung": 1,
+    "candidates": {
+        each["name"]: {"title": each["title"], "settings": each["settings"], "outcome": "measured", "reason": ""}
+        for each in PLAN["tuning"]["candidates"]
+    },
+    "trials": [trial("c0", 1, 1, 0.2), trial("c1", 1, 2, 0.3), trial("c2", 1, 3, 0.1), trial("c2", 2, 4, 0.11),
+               trial("c0", 2, 5, 0.22)],
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tuning.json").write_text(json.dumps(REPORT))
+    return tmp_path
+
+
+def write(folder, **changes):
+    (folder / "tuning.json").write_text(json.dumps({**REPORT, **changes}))
+    return read_report(folder)
+
+
+def test_ratios_are_of_one_rung(folder):
+    report = read_report(folder)
+    assert ratio(report, "c0", "c2") == pytest.approx(2.0)
+    assert ratio(report, "c1", "c2") == pytest.approx(3.0)
+    assert ratio(report, "c1", "c9") is None
+
+
+def test_the_fastest_comes_first(folder):
+    rows = rows_of(read_report(folder), PLAN)
+    assert [row.name for row in rows] == ["c2", "c0", "c1"]
+    assert (rows[0].told, rows[0].over_stock) == ("trains", pytest.approx(3.0))
+    assert rows[0].trial.rung == 2
+
+
+def test_the_summary_says_what_trains_and_why(folder):
+    assert summary_pairs(read_report(folder), PLAN) == [
+        ("tuning", "candidate 2 of 3 candidates, 110.00 ms a step, 2.00x the plan's choice, 3.00x stock; "
+         "5 trials in 1 min 1 s of 5 min"),
+    ]  # fmt: skip
+
+
+def test_the_summary_says_what_went_wrong(folder):
+    lost = {**REPORT["candidates"], "c1": {**REPORT["candidates"]["c1"], "outcome": "out", "reason": "it broke"}}
+    found = summary_pairs(write(folder, state="stopped", reason="signal 15 ended it", candidates=lost), PLAN)
+    assert found[0][1].endswith("; stopped: signal 15 ended it")
+    assert found[1] == ("tuning", "out: candidate 1: it broke")
+    nothing = summary_pairs(write(folder, best="", trials=[], state="failed", reason="the image has no optuna"), PLAN)
+    assert nothing[0][1].startswith("no candidate could be measured (the image has no optuna)")
+
+
+def test_without_tuning_nothing_is_said(tmp_path):
+    assert read_report(tmp_path) is None
+    assert summary_pairs(None, PLAN) == []
+
+
+def test_the_plan_as_it_was_trained(folder):
+    trained = as_trained(PLAN, trained_of(read_report(folder), PLAN))
+    assert trained["choices"][0]["value"] == "tcmalloc"
+    assert trained["choices"][1]["value"] == "i"
+    assert trained["candidates"][0]["settings"] == {"allocator": "tcmalloc"}
+    assert trained["job"] == {"threads": 2, "environment": {"A": "2"}}
+
+
+@pytest.mark.parametrize("best", ["c0", "", "c9"])
+def test_the_plans_own_choice_leaves_the_plan(folder, best):
+    assert as_trained(PLAN, trained_of(write(folder, best=best), PLAN)) == PLAN
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(
+    content=st.one_of(
+        st.binary(max_size=50),
+        st.dictionaries(st.sampled_from(list(REPORT)), st.one_of(st.none(), st.text(max_size=5), st.integers())).map(
+            lambda changes: json.dumps({**REPORT, **changes}).encode()
+        ),
+    )
+)
+def test_whatever_a_job_leaves_breaks_nothing(folder, content):
+    (folder / "tuning.json").write_bytes(content)
+    report = read_report(folder)
+    summary_pairs(report, PLAN)
+    as_trained(PLAN, trained_of(report, PLAN))
