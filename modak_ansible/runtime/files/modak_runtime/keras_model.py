@@ -120,7 +120,7 @@ class _Hooks:
         """Looks at what Keras made of it."""
         compiler = self._planned.get("compiler")
         is_compiled = getattr(model, "jit_compile", getattr(model, "_jit_compile", None))
-        if compiler is not None and is_compiled is not None:
+        if compiler is not None and is_compiled is not None and not self._report.is_refused("compiler"):
             if bool(is_compiled) == (compiler != "none"):
                 self._report.applied("compiler", "keras")
             else:

@@ -4,6 +4,7 @@ The loader stays the object that it is, and its own sampler draws the order as e
 stream of random numbers are bit for bit those of the script. Where that could not be, nothing is done.
 """
 
+import sys
 from collections import deque
 
 from modak_runtime.pytorch_store import Store, reading_problem
@@ -37,6 +38,7 @@ def keep_in_memory(torch, report, loader):
     def gave_up(reason):
         report.withdrawn("input", reason, "prepare")
 
+    loader.__dict__["_modak_persists"] = False
     loader.__dict__["_modak_store"] = Store(torch, len(loader.dataset), gave_up)
     loader.__class__ = _kept_class(type(loader))
     report.applied("input", "prepare")
@@ -48,14 +50,13 @@ def _kept_class(base):
     class Kept(base):
         def __iter__(self):
             store = self._modak_store
-            if store.given_up:
-                return base.__iter__(self)
             if store.is_full and self.num_workers:  # nothing is left for its processes to do
+                self._modak_persists = self.persistent_workers
                 self.num_workers, self.timeout, self._iterator = 0, 0, None
             if self.num_workers:
                 self._modak_asked = deque()
                 return _Filling(base.__iter__(self), store, self._modak_asked)
-            iterator = base.__iter__(self)
+            iterator = _undrawn(self, base) if self._modak_persists else base.__iter__(self)
             iterator._dataset_fetcher = _Fetcher(store, iterator._dataset_fetcher)
             return iterator
 
@@ -66,6 +67,16 @@ def _kept_class(base):
 
     Kept.__name__, Kept.__qualname__, Kept.__module__ = base.__name__, base.__qualname__, base.__module__
     return Kept
+
+
+def _undrawn(loader, base):
+    """An iterator of a loader whose processes would have persisted, and have drawn no seed for another epoch."""
+    torch = sys.modules["torch"]
+    stream = loader.generator or torch.default_generator
+    before = stream.get_state()
+    iterator = base.__iter__(loader)
+    stream.set_state(before)
+    return iterator
 
 
 class _Fetcher:

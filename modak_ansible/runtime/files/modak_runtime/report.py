@@ -46,6 +46,10 @@ class Report:
         if name in self.planned and (self._found.get(name) or {}).get("applied") is None:
             self._found[name] = {"applied": None, "how": how, "reason": reason}
 
+    def is_refused(self, name):
+        """Whether somebody said already why a choice does not act."""
+        return name in self._found and self._found[name]["applied"] is None
+
     def withdrawn(self, name, reason, how=""):
         """Notes why a choice acts no longer."""
         self._found.pop(name, None)

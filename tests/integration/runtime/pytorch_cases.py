@@ -1,0 +1,335 @@
+"""What prepare does to PyTorch's objects, case by case; runs in the interpreter that has PyTorch, and says how it went."""
+
+import copy
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+import torch
+from modak_runtime import pytorch
+from modak_runtime.report import Report
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+LAST = "memory_format=channels_last"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 5)
+
+    def forward(self, images):
+        return self.head(torch.relu(self.convolution(images)).flatten(1))
+
+
+class Images(Dataset):
+    """So many samples of 3 x 8 x 8; each one is made by a function of its number."""
+
+    def __init__(self, make=None, samples=40):
+        self.make, self.samples, self.reads = make, samples, 0
+        self.images = torch.arange(samples * 192, dtype=torch.float32).view(samples, 3, 8, 8)
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, number):
+        self.reads += 1
+        image = self.images[number]
+        return (image if self.make is None else self.make(image, number)), number % 5
+
+
+def prepared(choices, *objects):
+    """The objects, and the report of what was done to them."""
+    planned = dict(each.split("=") for each in choices.split())
+    report = Report("", planned)
+    report.prepared = True
+    given = pytorch.prepare(torch, report, objects)
+    assert all(one is other for one, other in zip(given, objects))
+    return report
+
+
+def outcome(report, name):
+    return report.as_dict(True)["choices"][name]
+
+
+def refused(choices, name, word, *objects):
+    found = outcome(prepared(choices, *objects), name)
+    assert found["applied"] is None and word in found["reason"], found
+
+
+def batches(loader, epochs=3):
+    """Every batch, with what the random streams hold between them."""
+    found = []
+    for _ in range(epochs):
+        for images, labels in loader:
+            found.append((images.clone(), labels.clone(), torch.rand(1).item(), np.random.rand(), random.random()))
+    return found
+
+
+def seed():
+    torch.manual_seed(3)
+    np.random.seed(3)
+    random.seed(3)
+
+
+def same_batches(loader, choices="input=memory", **options):
+    """Whether a loader gives to the bit what it gives without us."""
+    seed()
+    plain = batches(loader(), **options)
+    seed()
+    ours = loader()
+    report = prepared(choices, ours)
+    kept = batches(ours, **options)
+    assert len(plain) == len(kept)
+    for one, other in zip(plain, kept):
+        assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1]) and one[2:] == other[2:]
+        assert one[0].stride() == other[0].stride()
+    return report, ours
+
+
+def case_memory_gives_the_same_batches_and_leaves_every_random_stream_alone():
+    report, loader = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True))
+    assert outcome(report, "input") == {"planned": "memory", "applied": "memory", "how": "prepare", "reason": ""}
+    reads = loader.dataset.reads
+    assert reads <= 40 + 3 * 2 + 2 * 4 + 8, reads  # once each, and the looks
+    assert isinstance(loader, DataLoader) and len(loader) == 3 and len(loader.dataset) == 40
+
+
+def case_memory_with_other_processes():
+    report, loader = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True, num_workers=2))
+    assert outcome(report, "input")["applied"] == "memory"
+    assert loader.num_workers == 0  # nothing is left for them to do
+
+
+def case_memory_with_processes_that_persist():
+    same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True, num_workers=1, persistent_workers=True))
+
+
+def case_memory_with_a_generator_of_the_loaders_own_and_dropped_rests():
+    def loader():
+        generator = torch.Generator().manual_seed(5)
+        return DataLoader(Images(), batch_size=16, shuffle=True, drop_last=True, generator=generator)
+
+    same_batches(loader, epochs=6)
+
+
+def case_an_epoch_that_is_left_early():
+    def first_two(loader):
+        seed()
+        return [images.clone() for _ in range(4) for images, _ in zip_two(loader)]
+
+    plain = first_two(DataLoader(Images(), batch_size=16, shuffle=True))
+    loader = DataLoader(Images(), batch_size=16, shuffle=True)
+    prepared("input=memory", loader)
+    assert all(torch.equal(one, other) for one, other in zip(plain, first_two(loader)))
+
+
+def zip_two(loader):
+    for number, batch in enumerate(loader):
+        yield batch
+        if number == 1:
+            return
+
+
+def case_a_batch_that_the_script_changes_is_not_what_is_kept():
+    loader = DataLoader(Images(), batch_size=40)
+    prepared("input=memory", loader)
+    for _ in range(3):
+        for images, _ in loader:
+            assert images[1, 0, 0, 0] == 192
+            images.zero_()
+
+
+def case_random_samples_are_not_kept():
+    for make in (
+        lambda image, number: image + torch.rand(1),
+        lambda image, number: image + np.random.rand(),
+        lambda image, number: image + random.random(),
+    ):
+        report, _ = same_batches(lambda make=make: DataLoader(Images(make), batch_size=16, shuffle=True))
+        assert "random numbers" in outcome(report, "input")["reason"]
+
+
+def case_samples_that_are_random_now_and_then():
+    def make(image, number):
+        return image + torch.rand(1) if number == 7 else image
+
+    report, _ = same_batches(lambda: DataLoader(Images(make), batch_size=16, shuffle=True))
+    assert "random numbers" in outcome(report, "input")["reason"]
+
+
+def case_samples_from_a_stream_that_nobody_knows():
+    source = np.random.default_rng(1)
+    dataset = Images(lambda image, number: image + float(source.random()))
+    refused("input=memory", "input", "read twice", DataLoader(dataset, batch_size=16))
+
+
+def case_samples_that_change_with_the_epoch():
+    dataset = Images(lambda image, number: image + dataset.epoch)
+    dataset.epoch = 0
+    loader = DataLoader(dataset, batch_size=16)
+    report = prepared("input=memory", loader)
+    for epoch in range(3):
+        dataset.epoch = epoch
+        assert next(iter(loader))[0][0, 0, 0, 0] == epoch
+    assert "from one epoch to the next" in outcome(report, "input")["reason"]
+
+
+def case_what_is_not_kept():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    def mixed(samples):
+        images = torch.stack([image for image, _ in samples])
+        return images - images.mean(0), torch.tensor([label for _, label in samples])
+
+    words = Images(lambda image, number: "word")
+    ragged = Images(lambda image, number: image[:, : 1 + number])
+    refused("input=memory", "input", "stream", DataLoader(Stream()))
+    refused("input=memory", "input", "side by side", DataLoader(Images(), batch_size=8, collate_fn=mixed))
+    refused("input=memory", "input", "no tensor", DataLoader(words, batch_size=8))
+    refused("input=memory", "input", "no batches", DataLoader(Images(), batch_size=None))
+    report = prepared("input=memory", DataLoader(ragged, batch_size=1))  # which cannot even be looked at
+    assert outcome(report, "input")["applied"] is None and "equal size" in outcome(report, "input")["reason"]
+
+
+def case_more_than_the_memory_is_not_kept():
+    from modak_runtime import pytorch_store
+
+    free = pytorch_store.free_memory
+    pytorch_store.free_memory = lambda: 1000
+    try:
+        report, _ = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True))
+    finally:
+        pytorch_store.free_memory = free
+    assert "may take 40 %" in outcome(report, "input")["reason"]
+
+
+def case_named_parts_and_dictionaries_keep_their_form():
+    class Named(Images):
+        def __getitem__(self, number):
+            return {"image": self.images[number], "label": number}
+
+    loader = DataLoader(Named(), batch_size=16)
+    prepared("input=memory", loader)
+    for _ in range(2):
+        for batch in loader:
+            assert sorted(batch) == ["image", "label"] and batch["label"].dtype == torch.int64
+
+
+def case_workers_read_the_same_batches():
+    report, loader = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True), "workers=2")
+    assert outcome(report, "workers")["applied"] == "2" and loader.num_workers == 2
+
+
+def case_the_model_stays_what_it_is():
+    model = Net()
+    names, weights = list(model.state_dict()), list(model.parameters())
+    report = prepared(LAST + " precision=bf16", model)
+    assert list(model.state_dict()) == names and all(a is b for a, b in zip(weights, model.parameters()))
+    assert outcome(report, "precision")["applied"] == "bf16"
+    formats = []
+    model.convolution.register_forward_hook(
+        lambda module, arguments, output: formats.append(
+            (output.dtype, output.is_contiguous(memory_format=torch.channels_last))
+        )
+    )
+    assert model(torch.rand(2, 3, 8, 8)).dtype == torch.float32
+    assert formats == [(torch.bfloat16, True)]
+
+
+def case_a_copy_computes_with_its_own_weights():
+    model = Net()
+    prepared(LAST, model)
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        twin.head.bias.add_(1)
+    images = torch.rand(2, 3, 8, 8)
+    assert torch.allclose(twin(images), model(images) + 1, atol=1e-5)
+
+
+def case_a_pickled_model_needs_nothing_of_ours():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten())
+    prepared(LAST + " precision=bf16", model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.pt")
+        torch.save(model, path)
+        read = (
+            "import sys, torch; m = torch.load(sys.argv[1], weights_only=False); print(m(torch.ones(1, 3, 8, 8)).shape)"
+        )
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHONPATH"))}
+        done = subprocess.run(
+            [sys.executable, "-c", read, path], env=clean, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "torch.Size([1, 144])\n", done.stderr
+
+
+def case_a_model_without_convolutions_has_no_format():
+    refused(LAST, "memory_format", "no weights", nn.Linear(2, 2))
+
+
+def case_what_needs_a_gpu():
+    if not torch.cuda.is_available():
+        refused("precision=tf32", "precision", "NVIDIA", Net())
+        refused("precision=fp16", "precision", "fp16", Net())
+
+
+def case_two_passes_make_the_step_of_one_batch():
+    images, labels = torch.rand(8, 3, 8, 8), torch.arange(8) % 5
+    torch.manual_seed(0)
+    whole = Net()
+    halves = copy.deepcopy(whole)
+    one, other = (torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (whole, halves))
+    report = prepared("accumulation=2", halves, other)
+    for _ in range(3):
+        one.zero_grad()
+        nn.functional.cross_entropy(whole(images), labels).backward()
+        one.step()
+        for part in (slice(0, 4), slice(4, 8)):
+            other.zero_grad()
+            nn.functional.cross_entropy(halves(images[part]), labels[part]).backward()
+            other.step()
+    assert outcome(report, "accumulation")["applied"] == "2"
+    for a, b in zip(whole.parameters(), halves.parameters()):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def case_batches_of_another_size_for_training_alone():
+    training, test = DataLoader(Images(), batch_size=8, shuffle=True), DataLoader(Images(), batch_size=8)
+    report = prepared("batch_size=20", training, test)
+    assert outcome(report, "batch_size")["applied"] == "20"
+    assert [len(labels) for _, labels in training] == [20, 20] and len(training) == 2 and training.batch_size == 20
+    assert len(test) == 5
+
+
+def case_the_probe_of_the_product_draws_from_no_stream():
+    seed()
+    before = torch.get_rng_state()
+    threads = torch.get_num_threads()
+    assert 0 < pytorch.matmul_error(torch) < 1e-5
+    assert torch.equal(before, torch.get_rng_state()) and torch.get_num_threads() == threads
+
+
+def main():
+    results = {}
+    for name, act in sorted(globals().items()):
+        if name.startswith("case_"):
+            trouble = io.StringIO()
+            try:
+                act()
+            except Exception:  # of any kind: the test that asks for it tells it
+                traceback.print_exc(file=trouble)
+            results[name] = trouble.getvalue()
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
