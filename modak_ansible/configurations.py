@@ -70,7 +70,7 @@ class Configurations:
         found = optimisations()
         self.start = start
         self.image = next(each for each in found if each.name == IMAGE)
-        self.matters = tuple(each for each in found if each.name != IMAGE)
+        self.matters = tuple(each for each in found if each.name != IMAGE and _concerns(each, start))
         self._reads = {each.name: _reads(each, found) for each in self.matters}
         self._allowed = NUMERICS.index(start.request.optimisation.numerics)
         self._drafts: dict[str, Draft] = {}
@@ -169,6 +169,11 @@ class Configurations:
             message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
             return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it")
         return wish, None
+
+
+def _concerns(matter: Optimisation, start: Draft) -> bool:
+    """Whether there is anything to say of a matter: nothing acts in the code of a program that is no training."""
+    return matter.reaches != "code" or start.request.application.is_training or bool(matter.wish(start))
 
 
 def _reads(matter: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:

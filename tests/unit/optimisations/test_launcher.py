@@ -23,6 +23,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.launcher import Launcher, launching_of
+from modak_ansible.planner import make_plan
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
@@ -284,3 +285,26 @@ def run(text, workspace):
     done = subprocess.run(["bash", "job.sh"], cwd=deployment, env=environment, check=False)
     assert (deployment / "state" / "finished").read_text() == f"{done.returncode}\n"
     return done.returncode, (deployment / "output.log").read_text()
+
+
+def test_a_plan_of_a_program_says_nothing_of_code_that_nobody_trains():
+    application = {"framework": "mpi", "command": ("./solve",)}
+    made = make_plan(request(hpc={**MPI, "ranks": 2}, application=application))
+    told = {each.name: each for each in made.choices}
+    assert told["launcher"].value.startswith("srun --mpi=pmix --ntasks=2")
+    assert "code" not in {each.reaches for each in made.choices}
+    assert {"image", "threads", "container"} <= set(told)
+
+
+@pytest.mark.parametrize("broken", ["if then", "echo 'open", "(", "}", "echo $(", "<<END\nnever ends", "exit 3", "\\"])
+def test_broken_lines_stay_in_their_own_place(broken, tmp_path):
+    """What a user writes before and after the program cannot break the script around it."""
+    application = {"command": ("echo", "ran"), "pre_execution": ("true",), "post_execution": (broken,)}
+    asked = request("none", container=False, hpc={"parallelisation": "openmp"}, application=application)
+    code, output = run(script(asked), tmp_path / "after")
+    assert output == "ran\n"
+    assert (code != 0) is (broken != "<<END\nnever ends")
+    application = {"command": ("echo", "ran"), "pre_execution": (broken,)}
+    asked = request("none", container=False, hpc={"parallelisation": "openmp"}, application=application)
+    code, output = run(script(asked), tmp_path / "before")
+    assert (output == "ran\n") is (code == 0)
