@@ -107,7 +107,8 @@ def _own_settings(draft: Draft) -> dict[str, str]:
 def _option(entry: Entry, first: Entry, draft: Draft) -> Option:
     reason = f"{entry.framework} {entry.version} fits the request and {draft.request.target.processor.architecture}"
     asked = draft.request.optimisation.build != "any" or draft.request.optimisation.entry == entry.name
-    other_libraries = entry.origin != first.origin and not asked
+    # operators of ours are a matter of their own, which says what they do to results
+    other_libraries = entry.origin != first.origin and not asked and entry.libraries != ("operators",)
     return Option(entry.name, reason, numerics="reassociation" if other_libraries else "same")
 
 

@@ -80,3 +80,168 @@ def test_the_same_request_and_model_give_the_same_digest(plan):
     model = Measured(allocator_tcmalloc=1.3)
     assert plan(model).digest == plan(model).digest
     assert plan(model).digest != plan().digest
+
+
+# --- contradictions
+
+
+@pytest.mark.parametrize(
+    ("wishes", "about", "words"),
+    [
+        ({"precision": "bf16"}, "precision", "bf16 is not to be had"),
+        ({"compiler": "xla"}, "compiler", "it carries no xla"),
+        ({"compiler": "hybridize", "numerics": "any"}, "compiler", "it carries no hybridize"),
+        ({"matmul": "onednn"}, "matmul", "onednn sums in another order, and numerics: same is asked for"),
+        ({"memory_format": "channels_last"}, "memory_format", "the script calls no prepare"),
+        ({"threads": 5}, "threads", "5 threads are more than the 4 cores"),
+        ({"batch_size": "any"}, "batch_size", "another batch changes results"),
+    ],
+)
+def test_what_contradicts_is_refused_with_its_place(plan, wishes, about, words):
+    with pytest.raises(CannotPlan) as caught:
+        plan(**wishes)
+    assert caught.value.about == f"optimisation.{about}"
+    assert words in caught.value.message
+
+
+def test_a_number_format_needs_leave_to_change_results(plan, blueprint):
+    (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
+    blueprint.replace("skylake_avx512", "zen5")
+    with pytest.raises(CannotPlan, match="bf16 changes results, and numerics: same is asked for") as caught:
+        plan(precision="bf16")
+    assert (caught.value.about, caught.value.hint) == ("optimisation.precision", "numerics: any permits it")
+    assert choice(plan(precision="bf16", numerics="any"), "precision").value == "bf16"
+
+
+def test_a_wish_for_a_framework_that_has_nothing_to_choose(plan, blueprint):
+    blueprint.replace("framework: pytorch", "framework: jax")
+    with pytest.raises(CannotPlan, match="there is no such memory format here"):
+        plan(memory_format="contiguous")
+
+
+def test_exploring_does_not_stumble_over_a_wish(plan, blueprint):
+    """tcmalloc would make the huge pages that are asked for impossible, so it is not taken."""
+    blueprint.replace("framework: pytorch", "framework: tensorflow")
+    made = plan(Measured(allocator_tcmalloc=2), huge_pages="transparent")
+    assert choice(made, "allocator").value == "system"
+    assert choice(made, "huge_pages").value == "transparent"
+
+
+# --- the descent
+
+
+def test_what_pays_only_together_with_another_is_found(plan, blueprint):
+    (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
+    model = Measured(memory_format_channels_last=1.2, allocator_tcmalloc=1.1, compiler_inductor=0.8)
+    made = plan(model, numerics="reassociation")
+    assert {each.name for each in made.choices if each.value in ("channels_last", "tcmalloc")} == {
+        "memory_format", "allocator",
+    }  # fmt: skip
+    assert made.candidates[0].settings["memory_format"] == "channels_last"
+    assert made.candidates[0].numerics == "reassociation"
+
+
+def test_what_numerics_forbid_is_shown_with_its_promise(plan, blueprint):
+    (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
+    blueprint.replace("skylake_avx512", "zen5")
+    made = plan(Measured(precision_bf16=1.8))
+    (bf16,) = [each for each in choice(made, "precision").rejected if each.value == "bf16"]
+    assert bf16.speed.middle == pytest.approx(1.8)
+    assert bf16.reason == "it changes results, and numerics: same is asked for"
+    assert [each.note for each in made.candidates if each.settings.get("precision") == "bf16"] == [
+        "needs numerics: any"
+    ]
+
+
+def test_a_gain_below_one_percent_is_no_gain(plan):
+    assert choice(plan(Measured(spread=0, allocator_tcmalloc=1.005)), "allocator").value == "system"
+
+
+# --- builds
+
+
+def test_the_default_build_stays_unless_another_is_known_to_be_faster(plan, blueprint):
+    blueprint.replace("framework: pytorch", "framework: keras")
+    assert choice(plan(), "image").value == "keras-3.15-tensorflow-cpu"
+    made = plan(Measured(entries={"keras-3.15-pytorch-cpu": 1.2, "keras-3.15-jax-cpu": 1.5}))
+    assert choice(made, "image").value == "keras-3.15-jax-cpu"
+    rejected = {each.value: each for each in choice(made, "image").rejected}
+    assert rejected["keras-3.15-tensorflow-cpu"].reason == "slower here"
+    assert rejected["keras-3.15-pytorch-cpu"].speed.middle == pytest.approx(1.2 / 1.5)
+    noisy = plan(Measured(spread=0.3, entries={"keras-3.15-jax-cpu": 1.2}))
+    assert choice(noisy, "image").value == "keras-3.15-tensorflow-cpu"
+
+
+WORKLOAD = """\
+name: work
+title: Work
+kind: training
+scripts:
+  - { framework: pytorch, versions: ">=2", script: train.py }
+  - { framework: tensorflow, versions: ">=2.16", script: in_tensorflow.py }
+  - { framework: jax, script: in_jax.py }
+"""
+
+
+@pytest.fixture
+def free(blueprint):
+    """The example, for which any framework will do; its script for JAX does not travel."""
+    (blueprint.path / "train" / "workload.yaml").write_text(WORKLOAD)
+    (blueprint.path / "train" / "in_tensorflow.py").write_text("")
+    return blueprint.replace("framework: pytorch", "framework: any")
+
+
+def test_any_framework_takes_the_fastest_and_its_script(free, plan):
+    made = plan(Measured(entries={"tensorflow-2.21-cpu": 1.4}))
+    assert made.image.entry == "tensorflow-2.21-cpu"
+    assert (made.application.framework, made.application.script) == ("tensorflow", "in_tensorflow.py")
+    assert "    in_tensorflow.py\n" in made.job.script
+
+
+def test_any_framework_without_records_takes_the_first(free, plan):
+    made = plan()
+    assert (made.application.framework, made.application.script) == ("pytorch", "train.py")
+    reasons = {each.value: each.reason for each in choice(made, "image").rejected}
+    assert reasons["jax-0.10-cpu"] == "its script in_jax.py is not among the files that travel"
+    assert "pytorch-1.4-pip" not in reasons
+
+
+def test_any_framework_needs_to_know_the_scripts(blueprint, plan):
+    blueprint.replace("framework: pytorch", "framework: any")
+    with pytest.raises(CannotPlan, match=r"any framework needs a workload\.yaml beside train\.py") as caught:
+        plan()
+    assert caught.value.about == "framework"
+
+
+def test_a_script_is_not_run_by_a_build_that_it_is_not_for(blueprint, plan):
+    (blueprint.path / "train" / "workload.yaml").write_text(WORKLOAD)
+    blueprint.replace("framework: pytorch", "framework: tensorflow")
+    with pytest.raises(CannotPlan, match=r"workload\.yaml has in_tensorflow\.py for it, not train\.py"):
+        plan()
+
+
+# --- many trainings
+
+
+def test_trainings_share_what_was_chosen_and_keep_what_is_theirs(blueprint):
+    request = request_of(blueprint.service, Inputs())
+    other = request.application.model_copy(update={"arguments": (*request.application.arguments, ("seed", "7"))})
+    requests = [request, request.model_copy(update={"training": "second", "application": other})]
+    model, shared = Measured(allocator_tcmalloc=1.3), {}
+    together = [make_plan(each, model=model, shared=shared) for each in requests]
+    assert len(shared) == 1
+    assert together == [make_plan(each, model=model) for each in requests]
+    assert "--seed 7" in together[1].job.script
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"optimisation": {"threads": 2}}, {"resources": {"cores_per_process": 2}}, {"application": {"prepares": True}}],
+)
+def test_trainings_that_differ_share_nothing(blueprint, part):
+    request = request_of(blueprint.service, Inputs())
+    update = {name: getattr(request, name).model_copy(update=fields) for name, fields in part.items()}
+    shared = {}
+    for each in (request, request.model_copy(update=update)):
+        assert make_plan(each, shared=shared) == make_plan(each)
+    assert len(shared) == 2

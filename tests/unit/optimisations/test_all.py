@@ -1,0 +1,81 @@
+"""What holds for every optimisation there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.configurations import Configurations, _reads
+from modak_ansible.optimisations import optimisations
+
+from .conftest import matter
+
+CASES = {
+    "pytorch": {},
+    "prepares": {"application": {"prepares": True}},
+    "tensorflow": {"entry": "tensorflow-2.21-cpu"},
+    "keras": {"entry": "keras-3.15-pytorch-cpu"},
+    "old": {"entry": "tensorflow-1.14-pip"},
+    "one core": {"resources": {"cores_per_process": 1}},
+    "alone": {"resources": {"exclusive": True}},
+    "any": {"numerics": "any", "batch_size": "any", "application": {"prepares": True}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_options_are_named_once_and_stock_can_be_had(draft, case):
+    made = draft(**CASES[case])
+    for each in optimisations():
+        found = each.options(made)
+        names = [option.value for option in found]
+        assert len(names) == len(set(names)), each.name
+        assert not found or found[0].numerics == "same" or each.name == "operators", each.name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stock_changes_nothing(draft, case):
+    """What nothing was chosen for runs as the user has it."""
+    made = draft(**CASES[case])
+    before = dict(made.environment)
+    for each in optimisations():
+        found = each.options(made) if each.name not in ("image", "site_rules", "container", "launcher") else ()
+        if found:
+            each.apply(made, found[0].value)
+    assert made.settings == {}
+    assert (made.options, made.choices, made.environment) == ({}, {}, before)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_optimisation_comes_after_all_whose_outcome_it_reads(draft, case):
+    """What it says must not change with a matter that it does not name: that is what lets it be asked once."""
+    start = draft(**CASES[case])
+    found = optimisations()
+    for each in found:
+        if each.name == "image":
+            continue
+        reads = {*_reads(each, found), "image"}
+        plain = each.options(start), each.default(start)
+        for other in found:
+            if other.name in reads or other.name == each.name:
+                continue
+            for option in other.options(start):
+                if option.why_not:
+                    continue
+                changed = start.copy()
+                other.apply(changed, option.value)
+                assert (each.options(changed), each.default(changed)) == plain, f"{each.name} reads {other.name}"
+
+
+def test_every_wish_is_known_to_the_blueprints_types(draft, root):
+    """A wish that nobody can write down would never be one."""
+    text = (root / "tosca" / "types" / "trainings.yaml").read_text()
+    for each in optimisations():
+        if hasattr(draft().request.optimisation, each.name):
+            assert f"      {each.name}:\n" in text
+
+
+def test_configurations_ask_each_once(draft):
+    made = Configurations(draft(entry=""))
+    first = made.settled(made.names[0], {})
+    assert made.settled(made.names[0], {}).key == first.key
+    assert made.exactly(made.names[0], first.values).values == first.values
+    assert matter("image") is made.image

@@ -1,0 +1,234 @@
+"""Matters of the script's own code: what there is for each framework, and by what it gets to the script."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.model.workload import Workload, WorkloadScript
+from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.planner import make_plan
+
+from .conftest import matter, values, why_not
+
+NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
+PREPARES = {"prepares": True}
+SWITCHES = {
+    "memory_format": ("contiguous", "channels_last"),
+    "compiler": ("none", "inductor"),
+    "precision": ("fp32", "bf16"),
+    "input": ("memory", "loader"),
+    "step_loop": ("plain", "whole"),
+}
+WORKLOAD = Workload(
+    name="work",
+    title="Work",
+    kind="training",
+    scripts=(
+        WorkloadScript(framework="pytorch", script="train.py", switches=SWITCHES),
+        WorkloadScript(
+            framework="tensorflow", versions=">=2.16", script="other.py", switches={"compiler": ("none", "xla")}
+        ),
+    ),
+)
+SWITCHED = {"workload": WORKLOAD}
+
+
+def options(name, made):
+    return matter(name).options(made)
+
+
+# --- how a choice gets there
+
+
+def test_nothing_gets_to_a_script_that_calls_no_prepare(draft):
+    for name in ("compiler", "memory_format", "input"):
+        found = options(name, draft())
+        assert len(values(found)) == 1
+        assert {each.why_not for each in found[1:]} == {NO_PREPARE}
+
+
+def test_prepare_lets_choices_act(draft):
+    made = draft(application=PREPARES)
+    matter("memory_format").apply(made, "channels_last")
+    matter("compiler").apply(made, "inductor")
+    assert made.choices == {"memory_format": "channels_last", "compiler": "inductor"}
+    assert made.settings == made.choices
+    assert made.options == {}
+
+
+def test_switches_of_its_own_go_before_prepare(draft):
+    made = draft(application={**SWITCHED, **PREPARES})
+    matter("memory_format").apply(made, "channels_last")
+    assert made.options == {"memory-format": "channels_last"}
+    assert made.choices == {}
+    assert made.settings == {"memory_format": "channels_last"}
+
+
+def test_the_users_own_argument_fixes_the_value(draft):
+    made = draft(application={**SWITCHED, "arguments": (("memory-format", "channels_last"),)})
+    first, second = options("memory_format", made)
+    assert (first.value, first.reason) == ("channels_last", "the script's own argument")
+    assert second.why_not == "the script's own argument stands against it"
+    matter("memory_format").apply(made, "channels_last")
+    assert made.options == {}
+    assert made.question().settings["memory_format"] == "channels_last"
+
+
+def test_the_model_is_told_what_the_script_does_by_itself(draft):
+    made = draft(application=SWITCHED)
+    assert made.question().settings["input"] == "memory"
+    matter("input").apply(made, "loader")
+    assert made.question().settings["input"] == "loader"
+    assert "input" not in draft().question().settings
+
+
+@pytest.mark.parametrize("entry", ["pytorch-1.4-pip", "mxnet-1.6-pip", "cntk-2.7-pip", "tensorflow-1.14-pip"])
+def test_nothing_acts_in_an_old_python(draft, entry):
+    made = draft(entry, application=PREPARES)
+    for name in ("compiler", "memory_format", "precision", "matmul", "input", "workers", "step_loop"):
+        found = options(name, made)
+        assert values(found[1:]) == []
+
+
+def test_nothing_acts_in_an_image_that_the_user_gives(draft):
+    made = draft(entry="", application=PREPARES)
+    for name in ("compiler", "memory_format", "matmul"):
+        assert values(options(name, made)[1:]) == []
+
+
+# --- each matter
+
+
+def test_compilers_are_those_that_the_build_carries(draft):
+    assert values(options("compiler", draft(application=PREPARES))) == ["none", "inductor"]
+    keras = options("compiler", draft("keras-3.15-tensorflow-cpu"))
+    assert values(keras) == ["default", "none", "xla"]
+    assert options("compiler", draft("jax-0.10-cpu")) == ()
+    asked = options("compiler", draft(compiler="xla"))
+    assert why_not(asked, "xla").startswith("pytorch-2.13-cpu carries no xla; jax-0.10-cpu")
+
+
+def test_ngraph_is_the_scripts_own_matter(draft):
+    found = options("compiler", draft("tensorflow-1.14-ngraph-pip"))
+    assert why_not(found, "ngraph") == "it is switched on in the script's own lines"
+    assert why_not(options("compiler", draft("pytorch-1.4-glow")), "glow").startswith("GLOW compiles what was trained")
+
+
+@pytest.mark.parametrize(
+    ("entry", "stock", "reason"),
+    [
+        ("tensorflow-2.21-cpu", "channels_last", "tensorflow computes with the channels last on processors"),
+        ("mxnet-1.6-pip", "contiguous", "mxnet has it not on processors"),
+        ("pytorch-1.4-pip", "contiguous", "PyTorch has it from 1.5 on"),
+    ],
+)
+def test_memory_formats_are_the_frameworks(draft, entry, stock, reason):
+    first, second = options("memory_format", draft(entry))
+    assert (first.value, second.why_not) == (stock, reason)
+
+
+def test_matrix_products_need_no_line(draft):
+    first, second = options("matmul", draft())
+    assert (first.value, second.value, second.why_not, second.numerics) == ("default", "onednn", "", "reassociation")
+    assert (
+        why_not(options("matmul", draft("tensorflow-2.21-cpu")), "onednn") == "tensorflow takes its library by itself"
+    )
+    assert (
+        why_not(options("matmul", draft("pytorch-1.4-pip")), "onednn") == "PyTorch can choose the library from 2.9 on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("processor", "reason"),
+    [
+        ({"architecture": "zen5"}, ""),
+        ({"architecture": "sapphirerapids"}, ""),
+        ({"architecture": "neoverse_v1"}, ""),
+        ({"architecture": "skylake_avx512"}, "skylake_avx512 has no bf16, and would imitate it slowly"),
+        ({"architecture": "x86_64_v4", "features": ("avx512_bf16",)}, ""),
+        ({"architecture": "x86_64_v4"}, "x86_64_v4 does not say whether the processor has bf16"),
+    ],
+)
+def test_bf16_needs_a_processor_that_has_it(draft, processor, reason):
+    found = why_not(options("precision", draft(application=PREPARES, processor=processor)), "bf16")
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
+
+
+def test_formats_of_accelerators(draft):
+    found = options("precision", draft(application=PREPARES))
+    assert why_not(found, "tf32") == "it needs an NVIDIA accelerator"
+    gpu = draft("pytorch-2.13-cuda", application=PREPARES, resources={"accelerators": 1})
+    assert values(options("precision", gpu)) == ["fp32", "tf32", "bf16"]
+    assert why_not(options("precision", gpu), "fp16").startswith("its losses have to be scaled")
+    assert all(each.numerics == "any" for each in options("precision", gpu)[1:])
+
+
+def test_samples_that_do_not_fit_are_not_kept(draft):
+    large = {"work": draft().request.application.work.model_copy(update={"samples": 10**6, "sample_bytes": 10**5})}
+    made = draft(application={**PREPARES, **large}, resources={"memory": 16 * 10**9})
+    assert why_not(options("input", made), "memory") == "the samples are more than a quarter of the node's memory"
+    assert values(options("input", draft(application=PREPARES))) == ["stock", "memory"]
+
+
+def test_stock_input_is_the_switchs_first_value(draft):
+    made = draft(application=SWITCHED, input="stock")
+    assert matter("input").wish(made) == "memory"
+
+
+def test_workers(draft):
+    assert values(options("workers", draft(application=PREPARES))) == ["stock", "2", "3"]
+    assert values(options("workers", draft(application=PREPARES, resources={"cores_per_process": 1}))) == ["stock"]
+    made = draft(application=PREPARES, workers=0)
+    assert values(options("workers", made)) == ["stock", "0"]
+    assert matter("workers").wish(made) == "0"
+    matter("input").apply(made, "memory")
+    unasked = draft(application=PREPARES)
+    matter("input").apply(unasked, "memory")
+    assert values(options("workers", unasked)) == ["stock"]
+
+
+def test_a_whole_step_is_compiled_in_pytorch(draft):
+    made = draft(application=SWITCHED)
+    assert why_not(options("step_loop", made), "whole") == "it is compiled, and needs the compiler inductor"
+    matter("compiler").apply(made, "inductor")
+    assert values(options("step_loop", made)) == ["plain", "whole"]
+    assert options("step_loop", draft(application=PREPARES)) == ()
+
+
+def test_another_batch_has_to_be_permitted(draft):
+    assert values(options("batch_size", draft())) == ["keep"]
+    with pytest.raises(CannotPlan, match="another batch changes results") as caught:
+        options("batch_size", draft(batch_size="any"))
+    assert caught.value.about == "optimisation.batch_size"
+
+
+def test_other_batches_are_arguments_or_choices(draft):
+    made = draft(application=PREPARES, batch_size="any", numerics="any")
+    assert values(options("batch_size", made)) == ["keep", "256", "512", "64x2"]
+    matter("batch_size").apply(made, "256")
+    assert made.options == {"batch-size": "256"}
+    assert made.question().work.batch_size == 256
+    halves = draft(application=PREPARES, batch_size="any", numerics="any")
+    matter("batch_size").apply(halves, "64x2")
+    assert halves.choices == {"accumulation": "2", "batch_size": "64"}
+
+
+def test_a_plan_appends_switches_and_keeps_the_rest(draft):
+    made = draft(application={**SWITCHED, "arguments": (("epochs", "2"), ("quiet", True), ("no", False))})
+    request = made.request.model_copy(
+        update={
+            "optimisation": made.request.optimisation.model_copy(
+                update={"memory_format": "channels_last", "numerics": "any"}
+            )
+        }
+    )
+    script = make_plan(request).job.script
+    assert "    --epochs 2\n    --quiet\n    --memory-format channels_last\n" in script
+    assert "--no\n" not in script
+
+
+def test_a_plan_tells_the_runtime_its_choices_in_one_line(draft):
+    request = draft(application=PREPARES, memory_format="channels_last", matmul="onednn", numerics="any").request
+    made = make_plan(request)
+    assert "    MODAK_CHOICES='matmul=onednn memory_format=channels_last'\n" in made.job.script
