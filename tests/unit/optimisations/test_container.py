@@ -1,0 +1,67 @@
+"""What of the machine a container sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.rule import Effects, Rule
+from modak_ansible.model.target import Accelerator, Partition, Scheduler, Site, Target
+from modak_ansible.planner import make_plan
+
+
+def plan(vendor=None, accelerators=0, container="any", **site):
+    target = Target(
+        name="cluster", scheduler=Scheduler.SLURM, container_runtime=container, site=Site(**site),
+        partitions=(Partition(name="all", nodes=1, cores=8, accelerators=2),),
+        accelerator=Accelerator(vendor=vendor, count=2),
+    )  # fmt: skip
+    request = Request(
+        blueprint="example", training="training", target=target, optimisation=Optimisation(),
+        application=Application(name="example", framework="pytorch", script="train.py"),
+        resources=Resources(accelerators=accelerators),
+        image=GivenImage(source="~/mine.sif") if container != "none" else None,
+    )  # fmt: skip
+    return make_plan(request)
+
+
+def choice(made):
+    return next((each for each in made.choices if each.name == "container"), None)
+
+
+@pytest.mark.parametrize(("vendor", "flag"), [("nvidia", "--nv"), ("amd", "--rocm")])
+def test_accelerators_that_the_job_asks_for_are_seen(vendor, flag):
+    made = plan(vendor, 1)
+    assert choice(made).value == flag
+    assert f"{vendor} accelerators that the job asks for" in choice(made).reason
+    assert f'"$runtime" exec\n    {flag}\n    --bind "$workspace"\n' in made.job.script
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_accelerators_that_nobody_asks_for_are_not(vendor):
+    made = plan(vendor)
+    assert choice(made).value == "plain"
+    assert [each.reason for each in choice(made).rejected] == ["the job asks for no accelerator"]
+    assert "--nv" not in made.job.script
+    assert "--rocm" not in made.job.script
+
+
+def test_what_the_site_binds_and_its_rules_add():
+    rule = Rule(name="clean", then=Effects(binds=("/data:/data:ro",), container_flags=("--cleanenv",)))
+    made = plan("nvidia", 1, binds=("/opt/site",), rules=(rule,))
+    assert choice(made).value == "--nv --cleanenv --bind /opt/site --bind /data:/data:ro"
+    assert "--cleanenv is the site's rule" in choice(made).reason
+    assert "the site has /opt/site, /data:/data:ro bound" in choice(made).reason
+    lines = '    --nv\n    --cleanenv\n    --bind "$workspace"\n    --bind /opt/site\n    --bind /data:/data:ro\n    "$image"\n'
+    assert lines in made.job.script
+
+
+def test_accelerators_of_which_nobody_knows_the_vendor():
+    assert {each.value: each.reason for each in choice(plan(None, 1)).rejected} == {
+        "--nv": "the accelerators are not described", "--rocm": "the accelerators are not described",
+    }  # fmt: skip
+
+
+def test_without_a_container_there_is_nothing_to_say():
+    assert choice(plan(container="none")) is None
