@@ -9,7 +9,7 @@ from math import exp, sqrt
 from modak_ansible.model.prediction import Interval, Prediction, Question
 from modak_ansible.performance.features import FEATURES_OF, Feature
 from modak_ansible.performance.model import PerformanceModel
-from modak_ansible.performance.regression import Regression, Weights, weigh
+from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
 
 _SIGMAS = 1.6449
@@ -146,10 +146,8 @@ def _matter(feature: Feature, run: Run) -> str:
 
 
 def _together(regression: Regression, features: Iterable[Feature]) -> Interval:
-    weights: Weights = {}
-    weigh(weights, features)
-    mean = sum(weight * regression.coefficient(name) for name, (_, weight) in weights.items())
-    return _factor(mean, sqrt(regression.variance(weights)))
+    vector = regression.vector(features)
+    return _factor(regression.mean(vector), sqrt(regression.variance(vector)))
 
 
 def _factor(mean: float, deviation: float) -> Interval:

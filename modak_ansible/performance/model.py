@@ -9,8 +9,8 @@ from typing import NamedTuple
 from modak_ansible.model.prediction import Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
 from modak_ansible.performance.doubts import Known, doubts_of
-from modak_ansible.performance.features import FEATURES_OF, Feature
-from modak_ansible.performance.regression import Regression, Weights, weigh
+from modak_ansible.performance.features import FEATURES_OF
+from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Run, Runs
 from modak_ansible.performance.scaling import Run as ScalingRun
 from modak_ansible.performance.series import runs_for
@@ -24,11 +24,12 @@ _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs
 
 
 class Part(NamedTuple):
-    """One part of a run: its seconds, and the features of its regression; none where it comes from a bandwidth."""
+    """One part of a run: its seconds, and its regression; none where it comes from a bandwidth."""
 
     name: str
     seconds: float
-    features: list[Feature]
+    regression: Regression | None = None
+    vector: Vector = Vector({}, {})
 
 
 class PerformanceModel:
@@ -50,7 +51,7 @@ class PerformanceModel:
         parts = self.parts(run, question)
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
-            own = self._variance_of_run(part, run)
+            own = _variance_of_run(part, run.facts.framework)
             intervals[part.name] = _interval(part.seconds, sqrt(own))
             total += part.seconds
             variance += own * part.seconds**2
@@ -92,11 +93,14 @@ class PerformanceModel:
         regression = self.regressions.get("step")
         if regression is None or run.peak is None or run.facts.step_gflop is None:
             return None
-        return exp(regression.mean(FEATURES_OF["step"](run.facts))) * run.facts.step_gflop / run.peak
+        return exp(regression.mean(regression.vector(FEATURES_OF["step"](run.facts)))) * run.facts.step_gflop / run.peak
 
     def step_variance(self, run: Run) -> float:
         """Of the logarithm of a steady step's seconds in a new run."""
-        return self._variance_of_run(Part("step", 0.0, FEATURES_OF["step"](run.facts)), run)
+        regression = self.regressions["step"]
+        return regression.variance(regression.vector(FEATURES_OF["step"](run.facts))) + regression.noise(
+            run.facts.framework
+        )
 
     def parts(self, run: Run, question: Question) -> list[Part]:
         """What a run consists of, the training last; parts of which nothing is known are left out."""
@@ -104,17 +108,18 @@ class PerformanceModel:
         for name in ("start", "first_step"):
             regression = self.regressions.get(name)
             if regression is not None:
-                features = FEATURES_OF[name](run.facts)
-                found.append(Part(name, exp(regression.mean(features)), features))
+                vector = regression.vector(FEATURES_OF[name](run.facts))
+                found.append(Part(name, exp(regression.mean(vector)), regression, vector))
         launch = run.machine.launch.get("container" if run.facts.container else "native") if run.machine else None
         if launch:
-            found.append(Part("launch", launch, []))
+            found.append(Part("launch", launch))
         staging = _staging_seconds(run, question)
         if staging:
-            found.append(Part("staging", staging, []))
-        step = self.step_seconds(run)
-        if step is not None and run.steps is not None:
-            found.append(Part("training", run.steps * step, FEATURES_OF["step"](run.facts)))
+            found.append(Part("staging", staging))
+        step, regression = self.step_seconds(run), self.regressions.get("step")
+        if step is not None and run.steps is not None and regression is not None:
+            vector = regression.vector(FEATURES_OF["step"](run.facts))
+            found.append(Part("training", run.steps * step, regression, vector))
         return found
 
     def _asked(self, question: Question) -> tuple[Run, list[Part]]:
@@ -144,34 +149,21 @@ class PerformanceModel:
             found = self._kept[key] = (question, run, self.parts(run, question))
         return found[1:]
 
-    def _variance_of_run(self, part: Part, run: Run) -> float:
-        """Of the logarithm of one part's seconds in a new run."""
-        regression = self.regressions.get(_regression(part.name))
-        if regression is None:
-            return 0.0
-        weights: Weights = {}
-        weigh(weights, part.features)
-        return regression.variance(weights) + regression.noise(run.facts.framework)
-
     def _of_wholes(self, before: list[Part], after: list[Part]) -> Interval:
         """Ratio of whole times: to first order the logarithm of a sum is the sum of its parts', by their shares."""
         old, new = sum(each.seconds for each in before), sum(each.seconds for each in after)
         ends = {each.name: each for each in after}
         variance = 0.0
         for one in before:
-            regression = self.regressions.get(_regression(one.name))
             other = ends.get(one.name)
-            if regression is None or other is None:
+            if one.regression is None or other is None:
                 continue
-            share, share_after = one.seconds / old, other.seconds / new
-            if max(share, share_after) < _LEAST_SHARE:
+            share, other_share = one.seconds / old, other.seconds / new
+            if max(share, other_share) < _LEAST_SHARE:
                 continue
-            if abs(share - share_after) < _ALIKE * max(share, share_after):
-                share = share_after = max(share, share_after)
-            weights: Weights = {}
-            weigh(weights, one.features, share)
-            weigh(weights, other.features, -share_after)
-            variance += regression.variance(weights)
+            if abs(share - other_share) < _ALIKE * max(share, other_share):
+                share = other_share = max(share, other_share)
+            variance += one.regression.variance_between(one.vector, other.vector, share, other_share)
         return _interval(old / new, sqrt(variance))
 
     def _of_steps(self, one: Run, other: Run) -> Interval:
@@ -179,13 +171,18 @@ class PerformanceModel:
         regression = self.regressions.get("step")
         if regression is None:
             return Interval(middle=1.0, low=0.0, high=float("inf"))
-        weights: Weights = {}
-        weigh(weights, FEATURES_OF["step"](one.facts))
-        weigh(weights, FEATURES_OF["step"](other.facts), -1.0)
-        difference = sum(weight * regression.coefficient(name) for name, (_, weight) in weights.items())
+        before, after = (regression.vector(FEATURES_OF["step"](each.facts)) for each in (one, other))
+        difference = regression.mean(before) - regression.mean(after)
         if one.peak and other.peak:
             difference += log(other.peak / one.peak)
-        return _interval(exp(difference), sqrt(regression.variance(weights)))
+        return _interval(exp(difference), sqrt(regression.variance_between(before, after)))
+
+
+def _variance_of_run(part: Part, framework: str) -> float:
+    """Of the logarithm of one part's seconds in a new run."""
+    if part.regression is None:
+        return 0.0
+    return part.regression.variance(part.vector) + part.regression.noise(framework)
 
 
 def load_model(path: Path | None = None) -> PerformanceModel:
@@ -204,10 +201,6 @@ def _staging_seconds(run: Run, question: Question) -> float | None:
     storage = run.machine.storage
     read, write = storage.get("home", {}).get("read"), storage.get("scratch", {}).get("write")
     return question.dataset_bytes / 1e6 / min(read, write) if read and write else None
-
-
-def _regression(part: str) -> str:
-    return "step" if part == "training" else part
 
 
 def _interval(middle: float, deviation: float) -> Interval:

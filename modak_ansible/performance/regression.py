@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from modak_ansible.performance.features import Feature
 from modak_ansible.performance.stored import Part
 
-Weights = dict[str, tuple[str, float]]  # by feature: its group, and how often it counts
+
+class Vector(NamedTuple):
+    """Features of a run by the places of their coefficients.
+
+    Attributes:
+        seen: values by place.
+        unseen: of features that nobody has seen, by name: their value times the standard deviation of their group.
+    """
+
+    seen: dict[int, float]
+    unseen: dict[str, float]
 
 
 class Regression:
@@ -25,47 +36,56 @@ class Regression:
         self._rows = part.covariance
         self._spread = part.spread
 
-    def mean(self, features: Iterable[Feature]) -> float:
-        """The logarithm that some features make together; what nobody has seen counts as its group's mean, nought."""
-        place, means = self._place, self._mean
-        return sum(value * means[place[name]] for _, name, value in features if name in place)
-
-    def coefficient(self, name: str) -> float:
-        """Of one feature; nought where nobody has seen it."""
-        place = self._place.get(name)
-        return 0.0 if place is None else self._mean[place]
-
-    def variance(self, weights: Weights) -> float:
-        """Of the weighted sum of some features' coefficients, their covariance included."""
-        place, rows = self._place, self._rows
-        found, total = [], 0.0
-        for name, (group, weight) in weights.items():
+    def vector(self, features: Iterable[Feature]) -> Vector:
+        """Some features by their places."""
+        seen: dict[int, float] = {}
+        unseen: dict[str, float] = {}
+        place, spread = self._place, self._spread
+        for group, name, value in features:
             where = place.get(name)
             if where is None:
-                total += (weight * self._spread.get(group, 0.0)) ** 2
+                unseen[name] = value * spread.get(group, 0.0)
             else:
-                found.append((where, weight))
-        found.sort()
-        for number, (where, weight) in enumerate(found):
-            row = rows[where]
-            inner = 0.5 * weight * row[where]
-            for other, factor in found[:number]:
-                inner += factor * row[other]
-            total += 2.0 * weight * inner
-        return max(0.0, total)
+                seen[where] = seen.get(where, 0.0) + value
+        return Vector(seen, unseen)
+
+    def mean(self, vector: Vector) -> float:
+        """The logarithm that they make together; what nobody has seen counts as its group's mean, nought."""
+        means = self._mean
+        return sum(value * means[place] for place, value in vector.seen.items())
+
+    def variance(self, vector: Vector) -> float:
+        """Of that logarithm."""
+        return self._variance(vector.seen.items(), vector.unseen.values())
+
+    def variance_between(self, one: Vector, other: Vector, share: float = 1.0, other_share: float = 1.0) -> float:
+        """Of a share of the one logarithm less a share of the other; where shares are equal, what is alike cancels."""
+        if share == other_share:
+            first, second = one.seen.items() - other.seen.items(), other.seen.items() - one.seen.items()
+            alone, lonely = one.unseen.items() - other.unseen.items(), other.unseen.items() - one.unseen.items()
+        else:
+            first, second = set(one.seen.items()), set(other.seen.items())
+            alone, lonely = set(one.unseen.items()), set(other.unseen.items())
+        weights = [(place, share * value) for place, value in first]
+        weights += [(place, -other_share * value) for place, value in second]
+        by_name: dict[str, float] = {name: share * value for name, value in alone}
+        for name, value in lonely:
+            by_name[name] = by_name.get(name, 0.0) - other_share * value
+        return self._variance(weights, by_name.values())
 
     def noise(self, framework: str) -> float:
         """Variance of a run around what its features say, the machine's own changes included."""
         noise = self.part.noise.get(framework, self.part.noise.get("", 0.0))
         return float(noise**2 + self.part.rounds**2)
 
-
-def weigh(weights: Weights, features: Iterable[Feature], factor: float = 1.0) -> None:
-    """Adds some features to a weighted sum; what cancels is left out."""
-    for group, name, value in features:
-        before = weights.get(name)
-        total = factor * value + (before[1] if before else 0.0)
-        if abs(total) < 1e-12:
-            weights.pop(name, None)
-        else:
-            weights[name] = (group, total)
+    def _variance(self, weights: Iterable[tuple[int, float]], unseen: Iterable[float]) -> float:
+        rows, total = self._rows, 0.0
+        before: list[tuple[int, float]] = []
+        for where, weight in sorted(weights):
+            row = rows[where]
+            inner = 0.5 * weight * row[where]
+            for other, factor in before:
+                inner += factor * row[other]
+            total += weight * inner
+            before.append((where, weight))
+        return max(0.0, 2.0 * total) + sum(each * each for each in unseen)
