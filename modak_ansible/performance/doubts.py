@@ -41,7 +41,7 @@ class Known:
         facts = run.facts
         if facts.framework not in self._frameworks:
             return Seen((f"no record of {facts.framework}",), (), 0)
-        unknown, counts = self._place(question), [self._counts[f"framework {facts.framework}"]]
+        unknown, counts = self._place(run, question), [self._counts[f"framework {facts.framework}"]]
         notes = []
         entry = self._counts.get(f"entry {facts.entry}", 0)
         if entry:
@@ -60,7 +60,7 @@ class Known:
 
     def difference(self, one: Run, other: Run, old: Question, new: Question) -> Seen:
         """Of what two runs differ in; what they have in common may be as unknown as it likes."""
-        unknown = self._place(new)
+        unknown = self._place(other, new)
         counts: list[int] = []
         before, after = one.facts, other.facts
         for kind, first, second in (
@@ -88,8 +88,8 @@ class Known:
         records = min(counts) if counts else self._counts.get(f"framework {after.framework}", 0)
         return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(other)), records)
 
-    def _place(self, question: Question) -> list[str]:
-        if question.accelerator and question.accelerator not in self._machines:
+    def _place(self, run: Run, question: Question) -> list[str]:
+        if question.accelerator and run.machine is None:
             return [f"no record of a {question.accelerator}"]
         return []
 

@@ -102,11 +102,14 @@ def fit_cases(
             "there is nothing to fit: no training of a known workload was measured on a machine with a measured peak",
             hint="modak bench run today-cpu measures some, with the machine's peak",
         )
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - it comes with scikit-learn
+
     parts = {}
-    for name in names:
-        members = [each for each in found if name in each.answers]
-        if len(members) >= _LEAST_RUNS:
-            parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
+    with threadpool_limits(1):  # threads would only wait for each other, and sum in another order
+        for name in names:
+            members = [each for each in found if name in each.answers]
+            if len(members) >= _LEAST_RUNS:
+                parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
     return Stored(
         records=len(found),
         records_digest=digest(each.record for each in found),
@@ -208,7 +211,8 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
         return float(value), np.array(slope) + away / _BREADTH
 
     bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
-    best = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
+    options = {"maxiter": 200, "ftol": 1e-6}
+    best = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     values = [float(f"{each:.3g}") for each in np.exp(best)]
     return Spreads(dict(zip(groups, values, strict=False)), dict(zip(runners, values[len(groups) :], strict=True)))
 

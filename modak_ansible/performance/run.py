@@ -81,9 +81,12 @@ class Runs:
 
     def _machine(self, question: Question) -> tuple[Machine | None, str]:
         """The machine of the records that is meant, and its name where only its architecture is the same."""
-        named = self._machines.get(question.accelerator or question.processor)
-        if named or question.accelerator or question.processor:
-            return named, ""
+        if question.accelerator:  # a target may know its vendor alone
+            word = question.accelerator.lower()
+            called = [each for name, each in self._machines.items() if word in name.lower()]
+            return (called[0], "") if len(called) == 1 else (None, "")
+        if question.processor:
+            return self._machines.get(question.processor), ""
         like = [each for each in self._machines.values() if each.architecture == question.architecture]
         return (like[0], like[0].name) if len(like) == 1 else (None, "")
 

@@ -1,0 +1,76 @@
+"""What was left out is predicted, and a choice costs what it costs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from invented_machine import WORKS, Truth
+
+from modak_ansible.errors import ModakError
+from modak_ansible.performance.plots import write_plots
+from modak_ansible.performance.validation import validate
+
+
+@pytest.fixture(scope="module")
+def found():
+    return validate(Truth(11, noise=0.02).records(2), WORKS)
+
+
+def test_configurations_that_were_left_out_are_predicted(found):
+    rows = [each for each in found.predicted if each.left_out == "configurations"]
+    assert len(rows) == len(WORKS) * 6
+    assert found.error("configurations") < 0.15
+    assert found.coverage("configurations") > 0.7
+    assert all(each.known for each in rows)
+
+
+def test_workloads_that_were_left_out_are_predicted_with_wider_intervals(found):
+    rows = {
+        kind: [math.log(each.high / each.low) for each in found.predicted if each.left_out == kind]
+        for kind in ("configurations", "workloads")
+    }
+    assert len(rows["workloads"]) == len(WORKS) * 6
+    assert min(rows["workloads"]) > max(rows["configurations"])
+    assert found.coverage("workloads") > 0.8
+
+
+def test_one_machine_cannot_be_left_out(found):
+    assert found.error("machines") is None
+    assert any("no machines can be left out" in text for text in found.skipped)
+
+
+def test_regret_is_that_of_the_best_of_the_table(found):
+    assert {each.left_out for each in found.regrets} == {"", "workload"}
+    assert {each.numerics for each in found.regrets} == {"same numerics", "any numerics"}
+    for each in found.regrets:
+        assert each.regret >= 0
+        assert (each.regret == 0) == (each.taken == each.best)
+        assert each.taken != each.stock or each.over_stock == 0
+    told = [each for each in found.regrets if not each.left_out]
+    assert max(each.over_stock for each in told) <= 0.05
+    assert sum(each.regret for each in told) / len(told) < 0.05
+
+
+def test_the_class_of_numerics_keeps_to_itself(found):
+    for each in found.regrets:
+        assert each.numerics == "any numerics" or "precision" not in each.taken + each.best
+
+
+def test_rounds_are_held_against_a_fit_without_them(found):
+    assert found.error_without_rounds is not None
+
+
+def test_pictures_are_drawn(found, tmp_path):
+    drawn = write_plots(found, tmp_path / "figures")
+    names = {"predicted-configurations", "predicted-workloads", "regret"}
+    assert {each.name for each in drawn} == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
+    assert all(each.stat().st_size > 5000 for each in drawn)
+    (tmp_path / "file").touch()
+    with pytest.raises(ModakError, match="cannot be written"):
+        write_plots(found, tmp_path / "file" / "deeper")
+
+
+def test_nothing_to_validate_is_said():
+    with pytest.raises(ModakError, match="there is nothing to fit"):
+        validate([], WORKS)
