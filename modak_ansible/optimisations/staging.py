@@ -7,6 +7,8 @@ from modak_ansible.optimisations.base import Default, Draft, Optimisation, Optio
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.
 LARGEST = 50 * 10**9
+# From the slowest to the fastest.
+_CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high")
 
 
 class Staging(Optimisation):
@@ -33,12 +35,21 @@ class Staging(Optimisation):
         if (dataset.size or 0) > LARGEST:
             size, limit = format_size(dataset.size or 0), format_size(LARGEST)
             return Default("shared", f"the data has {size}, more than the {limit} that are copied for one job")
+        home = draft.request.target.home
+        if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
+            return Default("shared", f"the data lies on {home.storage_class}, faster than {scratch.storage_class}")
+        if draft.request.application.work.epochs == 1:
+            return Default("shared", "one epoch reads the data once, and so would the copy")
         return Default("node-local", f"every epoch then reads from {scratch.path} of its own node")
 
     def apply(self, draft: Draft, value: str) -> None:
         if value == "node-local":
             draft.staging = "node-local"
             draft.settings[self.name] = value
+
+
+def _rank(storage_class: str) -> int:
+    return _CLASSES.index(storage_class) if storage_class in _CLASSES else 0
 
 
 def _why_not(draft: Draft) -> str:

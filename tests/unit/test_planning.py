@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible import here
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.errors import InvalidBlueprint, UsageError
+from modak_ansible.commands.plan_table import trainings_table
+from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.model.refusal import Refusal
-from modak_ansible.planning import plan_blueprint, request_of
+from modak_ansible.performance.stored import write_stored
+from modak_ansible.planning import basis_of, model_of, plan_blueprint, plan_trainings, request_of
 from modak_ansible.refusals import note_refusal
 
 
@@ -44,3 +47,66 @@ def test_a_refused_build_is_no_longer_planned(blueprint):
         plan_blueprint(blueprint.service, Inputs())
     (mistake,) = caught.value.mistakes
     assert (mistake.rule, mistake.location.line) == ("cannot-plan", 44)
+
+
+# --- the performance model
+
+
+def test_the_projects_own_model_goes_before_the_one_that_ships(blueprint):
+    state = blueprint.path / ".modak"
+    state.mkdir()
+    shipped = model_of(state)
+    write_stored(shipped.stored.model_copy(update={"records": 7}), state / "model.json")
+    assert model_of(state).stored.records == 7
+    assert basis_of(state).startswith("the project's own model, fitted to 7 records")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is damaged"),
+        ("[]", "was fitted by another version"),
+        ('{"schema_version": "modak.model/0", "features": 1}', "was fitted by another version"),
+        ('{"schema_version": "modak.model/1", "features": 1, "records": "many"}', "model.json"),
+    ],
+)
+def test_no_plan_is_made_with_a_model_that_failed_its_check(blueprint, text, words):
+    state = blueprint.path / ".modak"
+    state.mkdir()
+    (state / "model.json").write_text(text)
+    with pytest.raises(ModakError, match=words) as caught:
+        plan_blueprint(blueprint.service, Inputs())
+    assert str(state / "model.json") in str(caught.value)
+    assert caught.value.hint == "modak model fit makes a new one"
+
+
+def test_a_target_that_is_this_machine_has_its_processor(blueprint, monkeypatch):
+    monkeypatch.setattr(here, "_processor", lambda: ("Acme 9000", ("avx512_bf16",)))
+    remote = request_of(blueprint.service, Inputs()).target
+    assert here.as_known_here(remote, blueprint.path) == remote
+    known = here.as_known_here(remote.model_copy(update={"local": True}), blueprint.path).processor
+    assert (known.model, known.features, known.architecture) == ("Acme 9000", ("avx512_bf16",), "skylake_avx512")
+    testbed = remote.model_copy(update={"address": "testbed"})
+    assert here.as_known_here(testbed, blueprint.path) == testbed
+    (blueprint.path / "ssh_config").write_text("")
+    assert here.as_known_here(testbed, blueprint.path).processor.model == "Acme 9000"
+
+
+# --- several trainings
+
+
+def test_all_trainings_are_planned_or_the_one_that_is_named(blueprint):
+    text = blueprint.service.read_text()
+    node = text[text.index("    training:\n") : text.index("\n  outputs:")]
+    blueprint.replace("\n  outputs:", "\n" + node.replace("    training:", "    second:", 1) + "\n  outputs:")
+    found = plan_trainings(blueprint.service, Inputs())
+    assert [each.plan.training for each in found] == ["training", "second"]
+    assert [each.plan.training for each in plan_trainings(blueprint.service, Inputs(), "second")] == ["second"]
+    assert plan_blueprint(blueprint.service, Inputs(), "second").plan == found[1].plan
+    with pytest.raises(UsageError, match="has several trainings: training, second"):
+        plan_blueprint(blueprint.service, Inputs())
+    with pytest.raises(UsageError, match="has no training third"):
+        plan_blueprint(blueprint.service, Inputs(), "third")
+    table = trainings_table([each.plan for each in found], 80)
+    assert table.startswith("example: 2 trainings\n")
+    assert all(len(line) <= 80 for line in table.splitlines())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible.model.target import Storage
+from modak_ansible.model.work import Work
 from modak_ansible.optimisations.base import CannotPlan
 
 from .conftest import matter, values, why_not
@@ -110,6 +112,26 @@ def test_large_data_is_not_copied_for_one_job(draft):
     assert (found.value, found.reason) == (
         "shared", "the data has 60 GB, more than the 50 GB that are copied for one job",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("home", "scratch", "epochs", "value"),
+    [
+        ("default-common", "default-ssd", 2, "node-local"),
+        ("default-ssd", "default-ssd", 2, "node-local"),
+        ("default-ultra_high", "default-ssd", 2, "shared"),
+        ("default-common", "default-ssd", 1, "shared"),
+        ("default-common", "default-ssd", None, "node-local"),
+    ],
+)
+def test_the_faster_storage_is_read_and_nothing_is_copied_for_one_epoch(draft, home, scratch, epochs, value):
+    work = Work(epochs=epochs)
+    storage = {
+        "home": Storage(path="~", storage_class=home),
+        "scratch": Storage(path="/scratch", sharing="node-local", storage_class=scratch),
+    }
+    made = draft(target=storage, application={"work": work})
+    assert matter("staging").default(made).value == value
 
 
 def test_without_data_nothing_is_staged(draft):
