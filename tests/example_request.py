@@ -116,9 +116,8 @@ class RequestFolder:
         """The request, the mistakes and the warnings, each of the latter as text."""
         mistakes = Mistakes()
         blueprint = read_request(self.file, Inputs(**inputs), mistakes)
-        requests = blueprint.requests if blueprint else []
-        warnings = blueprint.warnings if blueprint else []
-        return (requests[0] if requests else None), [str(each) for each in mistakes], [str(each) for each in warnings]
+        warnings = [str(each) for each in blueprint.warnings]
+        return next(iter(blueprint.requests), None), [str(each) for each in mistakes], warnings
 
     @property
     def request(self):

@@ -169,7 +169,7 @@ class JobOptionsForm(Form):
     )
     architecture_constraint: Name | None = Field(None, description="A feature or property that the nodes must have.")
     job_array: Annotated[str, AfterValidator(_array)] | None = Field(
-        None, description="Indices, such as 0-9 or 1,3,5-7%2."
+        None, description="Refused: a deployment watches one job."
     )
     standard_output_file: _FilePath | None = Field(None, description="Where the scheduler writes the job's output.")
     standard_error_file: _FilePath | None = Field(None, description="Where the scheduler writes the job's errors.")

@@ -25,15 +25,13 @@ class HpcApplication(Model):
 
     parallelisation: Literal["mpi", "openmp", "openacc", "opencl"]
     library: Literal["", "mpich", "openmpi", "mvapich"] = Field(default="", description="of MPI")
-    version: str = Field(default="", description="of the library or compiler: a version or a range")
+    version: str = Field(default="", description="of the library: a version or a range")
     ranks: int | None = Field(default=None, ge=1, description="processes of the whole job")
     threads: int | None = Field(default=None, ge=1, description="of each process")
     affinity: Literal["", "none", "close", "spread", "primary"] = Field(
         default="", description="OpenMP's words for where the threads of a process stay; empty leaves it to the planner"
     )
     core_subscription: int | None = Field(default=None, ge=1, description="ranks to a core; over 1 they share it")
-    message_size: Literal["", "small", "medium", "large"] = Field(default="", description="of most messages")
     scaling_efficiency: float | None = Field(default=None, gt=0, le=1, description="parallel efficiency that was seen")
-    compiler: str = Field(default="", description="of OpenACC or OpenCL")
     accelerators: int | None = Field(default=None, ge=0, description="on each node, for OpenACC and OpenCL")
     launcher: str = Field(default="", description="the command that starts the ranks; empty leaves it to the target")

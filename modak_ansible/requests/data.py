@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from modak_ansible.blueprint import files, rules
 from modak_ansible.blueprint.forms import FieldProblem
@@ -71,18 +72,21 @@ def program_data(form: HpcDataForm, folder: Path) -> Data:
     return Data(local=form.location)
 
 
-def bytes_and_samples(form: DataForm | HpcDataForm) -> tuple[int | None, int | None, int | None]:
-    """Bytes of all samples, their number, and bytes of each.
+def samples_of(form: DataForm) -> tuple[int | None, int | None]:
+    """The number of samples, and the bytes of each.
 
     Raises:
-        FieldProblem: a sample would have less than one byte.
+        FieldProblem: a sample would have less than one byte, or there is a size and no number.
     """
-    size, count = form.size, form.count
-    total = size if isinstance(size, int) else None
-    if total is not None and count and total < count:
-        reason = f"{total} bytes are too few for {count} samples"
+    total: Any = form.size
+    if total is not None and form.count is None:
+        raise FieldProblem(
+            "missing-field", "of how many samples it is, count has to say", "count: the number of samples"
+        )
+    if total is not None and form.count and total < form.count:
+        reason = f"{total} bytes are too few for {form.count} samples"
         raise FieldProblem("contradiction", reason, 'size is of all samples, in bytes, or such as "11 MB"')
-    return total, count, total // count if total and count else None
+    return form.count, total // form.count if total and form.count else None
 
 
 def _published(form: DataForm) -> Data:

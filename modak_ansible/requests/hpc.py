@@ -43,6 +43,11 @@ def program_framework(
     """
     kind = form.config.parallelisation if form else "mpi"
     natively = job.runs.container_runtime == "none"
+    if form and form.mpi and form.mpi.version and (image or natively):
+        whose = "the image's" if image else "the nodes'"
+        notes.warn(
+            (*HPC, "parallelisation-mpi", "version"), f"the library is {whose}, and its version is not looked at"
+        )
     if image:
         return ""
     if kind in ("openacc", "opencl") and not natively:

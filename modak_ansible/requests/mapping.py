@@ -16,7 +16,7 @@ from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.work import Work
 from modak_ansible.requests.checks import HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.requests.code import Code, code_of
-from modak_ansible.requests.data import Data, bytes_and_samples, program_data, training_data
+from modak_ansible.requests.data import Data, program_data, samples_of, training_data
 from modak_ansible.requests.form import JobForm
 from modak_ansible.requests.hpc import build_of, program_framework, program_of_form
 from modak_ansible.requests.images import given_image
@@ -99,15 +99,14 @@ class Mapper:
 
     def _work(self, code: Code) -> Work:
         """What is known of the work: as the request says, else as the script's options or its workload.yaml say."""
-        section = self._training.data if self._training else self._hpc.data if self._hpc else None
-        count, each = None, None
-        if section:
-            try:
-                _, count, each = bytes_and_samples(section)
-            except FieldProblem as problem:
-                self._notes.refuse((*(TRAINING if self._training else HPC), "data", "size"), problem)
         if self._training is None:
             return Work()
+        count, each = None, None
+        if self._training.data:
+            try:
+                count, each = samples_of(self._training.data)
+            except FieldProblem as problem:
+                self._notes.refuse((*TRAINING, "data", "size"), problem)
         config = self._training.config
         given = {
             "type": config.type, "parameters": config.parameters, "layers": config.layers, "samples": count,

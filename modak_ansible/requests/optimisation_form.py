@@ -8,13 +8,17 @@ from pydantic import BeforeValidator, Field
 
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.forms import FieldProblem, Form, refused, text
-from modak_ansible.blueprint.job_options import Count, Name, Size
+from modak_ansible.blueprint.job_options import Count, Size
 
 _Version = Annotated[str, text(rules.version_problem, "version")]
 _Share = Annotated[float, Field(gt=0, le=1)]
 _Location = Annotated[str, text(rules.value_problem)]
 _SizeOrBytes = Annotated[int, Field(ge=1, le=10**18)] | Size
 _Buffer = bool | Annotated[int, Field(ge=0, le=10**9)]
+_OWN_READING = "a program reads its data by itself, and nothing is chosen by it"
+_REFUSED_READING = "Refused: a program reads its data by itself, and nothing is chosen by it."
+_NO_MESSAGES = "nothing was measured of messages of several lengths, and nothing is chosen by it"
+_NO_COMPILER = "the compiler is the one that build.build_command calls"
 _NO_TUNER = "no external tuner is run"
 _OWN_TUNER = "leave the section out: enable_autotuning: true tunes with MODAK's own"
 
@@ -86,14 +90,10 @@ class HpcDataForm(Form):
     """The data of a program."""
 
     location: _Location | None = Field(None, description="A file below the request's folder, or a path on the target.")
-    basedata: Annotated[str, text(rules.value_problem)] | None = Field(
-        None, description="What kind of data it is, such as IMAGE or RESTART: for people."
-    )
-    size: _SizeOrBytes | None = Field(None, description="Bytes, or a size with its unit.")
-    count: Count | None = Field(None, description="Files or records.")
-    etl: refused("a program reads its data by itself: there is no input pipeline to set") = Field(  # type: ignore[valid-type]
-        None, description="Refused: a program reads its data by itself."
-    )
+    basedata: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
+    size: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
+    count: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
+    etl: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
 
 
 class TrainingConfigForm(Form):
@@ -165,25 +165,35 @@ class MpiForm(Form):
     """MPI."""
 
     library: Literal["mpich", "openmpi", "mvapich"] | None = Field(None, description="The library it is linked with.")
-    version: _Version | None = Field(None, description="Of the library.")
-    scaling_efficiency: _Share | None = Field(None, description="Parallel efficiency that was seen, over 0 up to 1.")
+    version: _Version | None = Field(None, description="Of the library: the catalogue's must be that.")
+    scaling_efficiency: _Share | None = Field(
+        None, description="Parallel efficiency that was seen with these processes, for the scaler; over 0 up to 1."
+    )
     core_subscription: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="Ranks that share a core.")
-    message_size: Literal["small", "medium", "large"] | None = Field(None, description="Of most messages.")
+    message_size: refused(_NO_MESSAGES) = Field(  # type: ignore[valid-type]
+        None, description="Refused: nothing was measured of messages of several lengths."
+    )
 
 
 class OpenmpForm(Form):
     """OpenMP."""
 
     number_of_threads: Count | None = Field(None, description="Of each process; the same as application.threads.")
-    scaling_efficiency: _Share | None = Field(None, description="Parallel efficiency that was seen, over 0 up to 1.")
+    scaling_efficiency: _Share | None = Field(
+        None, description="Parallel efficiency that was seen with these processes, for the scaler; over 0 up to 1."
+    )
     affinity: Literal["none", "close", "spread", "primary"] | None = Field(None, description="Where threads stay.")
 
 
 class AcceleratorForm(Form):
     """OpenACC or OpenCL."""
 
-    compiler: Name | None = Field(None, description="The compiler, for people: build.build_command calls it.")
-    version: _Version | None = Field(None, description="Of the compiler.")
+    compiler: refused(_NO_COMPILER) = Field(  # type: ignore[valid-type]
+        None, description="Refused: the compiler is the one that build.build_command calls."
+    )
+    version: refused(_NO_COMPILER) = Field(  # type: ignore[valid-type]
+        None, description="Refused: the compiler is the one that build.build_command calls."
+    )
     number_of_acc: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Accelerators of each node; the same as request_gpus."
     )

@@ -31,8 +31,8 @@ class Read:
     notes: Notes
 
 
-def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
-    """What a request asks for; whatever is wrong is noted, and None is given where nothing could be made of it.
+def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
+    """What a request asks for, in the form of a blueprint with one training; with none where anything is wrong.
 
     Args:
         path: the file, JSON or YAML.
@@ -42,7 +42,7 @@ def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | 
     blueprint = Blueprint(path, inputs={})
     read = read_form(path, mistakes, blueprint.warnings)
     if read is None:
-        return None
+        return blueprint
     check(read.job, read.notes)
     named = None
     try:

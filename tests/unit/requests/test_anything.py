@@ -77,7 +77,7 @@ def test_any_value_at_any_place(folder, base, changes, data):
     mistakes = Mistakes()
     blueprint = read_request(folder.file, Inputs(), mistakes)
     if mistakes:
-        assert not blueprint or not blueprint.requests
+        assert not blueprint.requests
         assert all(each.location.path and each.message for each in mistakes)
         for each in mistakes:
             str(each).encode()

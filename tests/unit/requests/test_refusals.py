@@ -77,6 +77,7 @@ GPU = "job_options/request_gpus"
         (f"{T}/ai_framework-pytorch", {"version": "1.4", "xla": True}, "no build of pytorch 1.4.0 has it (compilers there: glow)"),
         (f"{T}/ai_framework-pytorch", {"glow": True, "inductor": True}, "one compiler compiles"),
         (f"{T}/ai_framework-pytorch", {"version": ">3,<2"}, "the catalogue has no pytorch >3,<2 (it has 1.4.0, 2.13.0)"),
+        (f"{T}/data/count", None, "of how many samples it is, count has to say"),
         (f"{T}/data/size", 59, "59 bytes are too few for 60000 samples"),
         (P, {"config": {"parallelisation": "mpi"}}, "app_type-hpc is refused: the application is of type ai_training"),
         ("optimisation/app_type", "hpc", "the application is of type hpc"),
@@ -130,7 +131,8 @@ def test_a_gpu_on_a_partition_without(training):
     [
         (f"{P}/parallelisation-mpi/scaling_efficiency", 1.01, "must be at most 1, not 1.01"),
         (f"{P}/parallelisation-mpi/scaling_efficiency", 0, "must be more than 0, not 0"),
-        (f"{P}/parallelisation-mpi/message_size", "huge", "cannot be 'huge' (valid: small, medium, large)"),
+        (f"{P}/parallelisation-mpi/message_size", "small", "nothing was measured of messages of several lengths"),
+        (f"{P}/data", {"size": 1}, "data.size is refused: a program reads its data by itself"),
         (f"{P}/parallelisation-mpi/library", "mpich", "the catalogue has openmpi 5.0.7, which is not mpich"),
         (f"{P}/parallelisation-mpi/version", "1.10", "the catalogue has openmpi 5.0.7, which is not 1.10"),
         (f"{P}/parallelisation-openacc", {"number_of_acc": 1}, "config.parallelisation is mpi"),
