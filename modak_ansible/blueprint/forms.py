@@ -18,7 +18,7 @@ AnyForm = TypeVar("AnyForm", bound="Form")
 class Form(BaseModel):
     """A mapping that a user writes: all its members are known, and each is of its type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class FieldProblem(ValueError):

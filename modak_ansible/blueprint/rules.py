@@ -107,6 +107,11 @@ def value_problem(text: str) -> str:
     return "" if text.isprintable() or not text else f"{shown(text)} holds a line break or another control character"
 
 
+def line_problem(text: str) -> str:
+    """What is wrong with one line of the user's own shell."""
+    return value_problem(text.replace("\t", " "))
+
+
 def pattern_problem(text: str) -> str:
     """What is wrong with a pattern for files below the script's folder."""
     if not text or not text.isprintable() or text.startswith(("/", "~", "-")) or ".." in PurePosixPath(text).parts:

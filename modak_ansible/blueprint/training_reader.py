@@ -108,6 +108,8 @@ class TrainingReader:
             requirements=tuple(requirements),
             arguments=tuple(arguments),
             environment=tuple(environment),
+            pre_execution=tuple(self._texts("pre_execution", rules.line_problem)),
+            post_execution=tuple(self._texts("post_execution", rules.line_problem)),
             outputs=tuple(outputs),
             work=work_of(work.plain() if work else {}, workload, arguments),
             workload=workload,

@@ -30,7 +30,7 @@ def lines(given: Any) -> Any:
         return given
     found = [line.rstrip() for each in texts for line in each.replace("\\\n", " ").splitlines()]
     for line in found:
-        problem = rules.value_problem(line.replace("\t", " "))
+        problem = rules.line_problem(line)
         if problem:
             raise FieldProblem("unsafe-value", problem)
     return tuple(line for line in found if line.strip())

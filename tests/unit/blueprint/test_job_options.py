@@ -59,3 +59,16 @@ def test_the_type_the_form_and_the_model_have_the_same_options(root: Path):
         kinds = set(plain_types(field.annotation))
         expected = "boolean" if bool in kinds else "integer" if int in kinds else "string"
         assert properties[name]["type"] == expected, name
+
+
+def test_shell_lines_of_the_users_are_part_of_the_job(blueprint):
+    blueprint.replace(
+        "        walltime:",
+        "        pre_execution: [ export A=1 ]\n        post_execution: [ echo done ]\n        walltime:",
+    )
+    request = request_of(blueprint.service, Inputs())
+    assert (request.application.pre_execution, request.application.post_execution) == (("export A=1",), ("echo done",))
+    assert "export A=1" in plan_blueprint(blueprint.service, Inputs()).plan.job.script
+    blueprint.replace("echo done", '"a\\nb"')
+    with pytest.raises(InvalidBlueprint, match="holds a line break"):
+        plan_blueprint(blueprint.service, Inputs())

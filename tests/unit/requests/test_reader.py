@@ -89,6 +89,15 @@ def test_a_number_is_text_where_text_is_wanted(training):
     assert "no pytorch 2.10 (it has" in training.mistakes
 
 
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_what_is_no_number_is_none(training, number):
+    path = training.path / "request.yaml"
+    training.set("application/minimal_efficiency", 0.5)
+    path.write_text(json.dumps(training.content).replace("0.5", number))
+    training.file = path
+    assert "job.application.minimal_efficiency must be a number" in training.mistakes
+
+
 def test_twelve_hours_of_yaml_are_no_number_of_sixties(training):
     path = training.path / "request.yaml"
     path.write_text(json.dumps(training.content).replace('"36:00:00"', "36:00:00"))
