@@ -47,7 +47,13 @@ def files_of_records(state: Path) -> list[Path]:
 def works() -> dict[str, Work]:
     """What the trainings of benchmarks/ compute, by workload."""
     return {
-        name: Work(workload=name, gflop_per_sample=each.gflop_per_image, parameters=each.parameters)
+        name: Work(
+            workload=name,
+            gflop_per_sample=each.gflop_per_image,
+            parameters=each.parameters,
+            layers=each.layers,
+            sample_bytes=each.bytes_per_image,
+        )
         for name, each in load_workloads().items()
         if each.kind == "training"
     }

@@ -32,4 +32,6 @@ class Workload(Model):
     gflop_per_image: float | None = Field(
         default=None, description="GFLOP of one training step for each image: forward and backward"
     )
+    layers: int | None = Field(default=None, ge=1, description="that multiply: convolutions, dense ones, attentions")
+    bytes_per_image: int | None = Field(default=None, ge=1, description="of a sample as the network gets it")
     scripts: tuple[WorkloadScript, ...]

@@ -99,6 +99,8 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         step_gflop=gflop,
         parameters=work.parameters,
         threads=threads,
+        layers=work.layers,
+        step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
     )
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})

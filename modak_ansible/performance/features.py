@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 1  # of this list; a model that was fitted with another one is not read
+FEATURES = 2  # of this list; a model that was fitted with another one is not read
 
 Feature = tuple[str, str, float]
 Parts = ("step", "start", "first_step", "evaluation")
 
 _STEP_GFLOP = 10.0  # a step of middling work: what coefficients of log(work) are centred on
 _PARAMETERS_A_GFLOP = 1e5
+_LAYERS_A_GFLOP = 1.0
+_BYTES_A_GFLOP = 1e5
 
 
 class Facts(NamedTuple):
@@ -26,6 +28,7 @@ class Facts(NamedTuple):
     Attributes:
         switches: what differs from stock.
         step_gflop: GFLOP of one step of one process; None where it is not known.
+        step_bytes: of the samples of such a step.
         machine: processor's or accelerator's name; empty where it is not known.
         threads: of one process.
     """
@@ -39,6 +42,8 @@ class Facts(NamedTuple):
     step_gflop: float | None = None
     parameters: int | None = None
     threads: int | None = None
+    layers: int | None = None
+    step_bytes: float | None = None
 
 
 def switch_name(framework: str, name: str, value: str) -> str:
@@ -57,9 +62,15 @@ def step_features(facts: Facts) -> list[Feature]:
     size = log(facts.step_gflop / _STEP_GFLOP) if facts.step_gflop else 0.0
     if facts.step_gflop:
         found += [("size", "log(step work)", size), ("framework and size", f"{framework} log(step work)", size)]
-        if facts.parameters:
-            share = log(facts.parameters / facts.step_gflop / _PARAMETERS_A_GFLOP)
-            found.append(("size", "log(parameters / step work)", share))
+        for fact, amount, usual in (
+            ("parameters", facts.parameters, _PARAMETERS_A_GFLOP),
+            ("layers", facts.layers, _LAYERS_A_GFLOP),
+            ("bytes", facts.step_bytes, _BYTES_A_GFLOP),
+        ):
+            if amount:
+                found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
+            else:
+                found.append(("size", f"{fact} not known", 1.0))
     if facts.threads and facts.threads > 1:
         found.append(("threads", f"{framework} log(threads)", log(facts.threads)))
     for name, value in facts.switches.items():

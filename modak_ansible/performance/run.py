@@ -57,6 +57,8 @@ class Runs:
             step_gflop=gflop * batch if gflop and batch else None,
             parameters=work.parameters,
             threads=threads,
+            layers=work.layers,
+            step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
         )
         peak = _peak(question, machine, threads)
         processes = question.nodes * question.processes_per_node
@@ -71,7 +73,7 @@ class Runs:
         known = self._workloads.get(work.workload)
         changes: dict[str, object] = {}
         if known is not None:
-            for name in ("gflop_per_sample", "parameters", "sample_bytes", "batch_size"):
+            for name in ("gflop_per_sample", "parameters", "layers", "sample_bytes", "batch_size"):
                 if getattr(work, name) is None and getattr(known, name) is not None:
                     changes[name] = getattr(known, name)
         batch = _number(question.settings.get("batch_size"))
