@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import median
+from typing import TYPE_CHECKING
 
-from modak_ansible.model.record import Measure, Record
 from modak_ansible.performance.stored import Machine
+
+if TYPE_CHECKING:  # planning needs no records
+    from modak_ansible.model.record import Measure, Record
+
+    Sample = tuple[Record, Measure]
 
 _PEAKS = {"sgemm"}  # one product for all: a convolution's peak depends on its shape and its memory format
 _BANDWIDTHS = {"triad"}
 _STORAGE = {"read", "write", "small_files_read", "small_files_write"}
-
-Sample = tuple[Record, Measure]
 
 
 def machine_name(record: Record) -> str:
