@@ -16,6 +16,9 @@ PLAN_SWITCHES: dict[str, tuple[str, ...]] = {
     "allocator": ("system", "tcmalloc"),
     "wait_policy": ("active", "passive"),
     "staging": ("shared", "node-local"),
+    "huge_pages": ("none", "transparent"),
+    "binding": ("none", "cores"),
+    "operators": ("all", "exact", "none"),
     "threads": (),
 }
 
@@ -39,10 +42,15 @@ def script_switches(settings: Mapping[str, str]) -> dict[str, str]:
 def optimisation_of(settings: Mapping[str, str], entry: str) -> Optimisation:
     """What the planner is asked for: nothing that is not named, and nothing of its own choice.
 
-    What a script's own switches decide is not the planner's: it knows nothing of the workload.
+    What a script's own switches decide is not the planner's: it knows nothing of the workload. Results may be what they
+    are: a build with operators of ours is measured with all of them.
     """
     return Optimisation(
         entry=entry,
+        numerics="any",
+        operators=settings.get("operators", "any"),
+        huge_pages=settings.get("huge_pages", "none"),
+        binding=settings.get("binding", "none"),
         allocator=settings.get("allocator", "system"),
         wait_policy=settings.get("wait_policy", "stock"),
         threads=int(settings["threads"]) if "threads" in settings else None,

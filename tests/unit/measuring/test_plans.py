@@ -7,8 +7,11 @@ import pytest
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.plans import Place, place_of, plan_run
 from modak_ansible.measuring.suites import find_suite, known_here, read_suite
+from modak_ansible.measuring.switches import optimisation_of
 from modak_ansible.measuring.variants import blocks_of
 from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import request_of
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +107,15 @@ def test_paths_of_a_blueprint_hold_from_anywhere(blueprint):
     blueprint.replace("source: [ digits ]", "source: [ data ]").replace("name: mnist", "name: mine")
     found = place_of(blueprint.service, Inputs())
     assert [each.location for each in found.request.dataset.sources] == [str(data)]
+
+
+def test_a_build_with_operators_of_ours_is_measured_with_all_of_them(blueprint):
+    """What a record does not name is stock, whatever a plan would leave out for the sake of results."""
+    request = request_of(blueprint.service, Inputs())
+    made = make_plan(request.model_copy(update={"optimisation": optimisation_of({}, "pytorch-2.13-cpu-ops")}))
+    assert choices(made)["operators"] == "all"
+    assert "MODAK_OPERATORS" not in made.job.environment
+    exact = optimisation_of({"operators": "exact", "huge_pages": "transparent"}, "pytorch-2.13-cpu-ops")
+    environment = make_plan(request.model_copy(update={"optimisation": exact})).job.environment
+    assert environment["MODAK_OPERATORS"] == "pooling"
+    assert environment["THP_MEM_ALLOC_ENABLE"] == "1"
