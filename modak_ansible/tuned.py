@@ -12,6 +12,7 @@ from modak_ansible.model.quantities import format_seconds
 from modak_ansible.model.tuning import TuningReport, TuningTrial
 
 REPORT = "tuning.json"
+THRESHOLD = 0.25  # cores that others may keep busy more while one candidate runs than while another does
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,27 @@ def _row(report: TuningReport, name: str, stock: str, own: str) -> Row:
 
 
 def ratio(report: TuningReport, old: str, new: str) -> float | None:
-    """How many times as fast one candidate is as another, by the last rung in which both were measured."""
-    scores = {(each.rung, each.candidate): each.score for each in report.trials if each.score}
-    for rung in sorted({rung for rung, _ in scores}, reverse=True):
-        before, after = scores.get((rung, old)), scores.get((rung, new))
-        if before and after:
-            return before / after
+    """How many times as fast one candidate is as another, by the last rung in which they can be compared.
+
+    Both were measured in it, and others kept the machine as busy while one ran as while the other did.
+    """
+    trials = {(each.rung, each.candidate): each for each in report.trials if each.score}
+    for rung in sorted({rung for rung, _ in trials}, reverse=True):
+        before, after = trials.get((rung, old)), trials.get((rung, new))
+        if before and after and before.score and after.score and _are_alike(before, after):
+            return before.score / after.score
     return None
+
+
+def _busy(trial: TuningTrial) -> float | None:
+    """Cores that others kept busy while it ran; None where nobody knows."""
+    cores = (trial.steps or {}).get("foreign_cores")
+    return float(cores) if isinstance(cores, int | float) else None
+
+
+def _are_alike(one: TuningTrial, other: TuningTrial) -> bool:
+    mine, theirs = _busy(one), _busy(other)
+    return mine is None or theirs is None or abs(mine - theirs) <= THRESHOLD
 
 
 def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tuple[str, str]]:
@@ -106,5 +121,10 @@ def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tup
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
     ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"
     lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
+    busy = [each for each in report.trials if (_busy(each) or 0.0) > THRESHOLD]
+    if busy:
+        most = max(_busy(each) or 0.0 for each in busy)
+        text = f"others kept up to {most:.1f} cores busy during {len(busy)} of the trials, and slowed them"
+        lines.append(("tuning", text))
     out = [(each.title, each.reason) for each in report.candidates.values() if each.outcome == "out"]
     return lines + [("tuning", f"out: {title}: {reason}") for title, reason in out]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from modak_ansible.model.base import Model
 
@@ -81,3 +81,10 @@ class TuningReport(Model):
     best_rung: int | None = None
     candidates: dict[str, TriedCandidate]
     trials: tuple[TuningTrial, ...]
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        named = {each.candidate for each in self.trials} | ({self.best} if self.best else set())
+        if not named <= set(self.candidates):
+            raise ValueError("it names candidates that it does not tell")
+        return self

@@ -64,6 +64,15 @@ def test_ratios_are_of_one_rung(folder):
     assert ratio(report, "c1", "c9") is None
 
 
+def test_what_a_neighbour_slowed_is_not_compared(folder):
+    trials = [trial("c0", 1, 1, 0.2), trial("c1", 1, 2, 0.3), trial("c2", 1, 3, 0.1)]
+    trials[0]["steps"]["foreign_cores"], trials[2]["steps"]["foreign_cores"] = 1.5, 0.1
+    report = write(folder, trials=trials)
+    assert ratio(report, "c0", "c2") is None
+    assert ratio(report, "c1", "c2") == pytest.approx(3.0)
+    assert "others kept up to 1.5 cores busy during 1 of the trials" in summary_pairs(report, PLAN)[1][1]
+
+
 def test_the_fastest_comes_first(folder):
     rows = rows_of(read_report(folder), PLAN)
     assert [row.name for row in rows] == ["c2", "c0", "c1"]

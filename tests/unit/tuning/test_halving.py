@@ -144,3 +144,18 @@ def test_every_line_says_what_was_measured(tune, section, fake_runner, capsys):
     assert lines[0] == "tuning: trial 1, rung 1, candidate 0: 200.00 ms a step, the first after 2.0 s (20 steps)"
     assert lines[1] == "tuning: trial 2, rung 1, candidate 1: out, it broke"
     assert lines[-1].startswith("tuning: ended, one is left; best: candidate 0")
+
+
+def test_a_neighbour_who_comes_and_goes_decides_nothing(tune, section, fake_runner):
+    runner = fake_runner({"c0": 0.3, "c1": 0.2, "c2": 0.35}, noise=0.01)
+    busy = {"c0": 1.5, "c1": 0.0, "c2": 1.4}
+
+    class Shared:
+        clock = runner.clock
+
+        def __call__(self, candidate, *arguments):
+            return {**runner(candidate, *arguments), "foreign_cores": busy[candidate["name"]]}
+
+    assert tune(section(3), Shared())["best"] == "c0"
+    busy["c0"] = 0.1
+    assert tune(section(3), Shared())["best"] == "c1"

@@ -5,6 +5,8 @@ import os
 import sys
 import time
 
+from modak_tuner import scores
+
 SCHEMA = "modak.tuning/1"
 
 
@@ -50,10 +52,14 @@ class Diary:
         steps = {key: value for key, value in measure.items() if key != "report"}
         self._add(rung, name, seconds, steps=steps, score=score, report=measure.get("report", {}))
         first = measure.get("first_seconds") or measure.get("to_first_step_seconds") or 0.0
+        busy = measure.get("foreign_cores") or 0.0
         self._say(
-            "%s: %.2f ms a step, the first after %.1f s (%d steps)"
-            % (self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"])
-        )
+            "%s: %.2f ms a step, the first after %.1f s (%d steps%s)"
+            % (
+                self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"],
+                ", others kept %.1f cores busy" % busy if busy > scores.BUSY else "",
+            )
+        )  # fmt: skip
 
     def lost(self, rung, name, reason, seconds):
         """Notes a candidate that cannot be taken, and why."""

@@ -152,8 +152,9 @@ class Halving:
         names = [name for name in self._names if name in measured and self._candidates[name]["may_win"]]
         if not names:
             return
+        if self._own in measured:
+            own = self._candidates[self._own], measured[self._own]
+            rivals = [name for name in names if scores.beats(self._candidates[name], measured[name], *own)]
+            names = rivals or [self._own]
         best = min(names, key=lambda name: self._score(rung, name))
-        pair = [(self._candidates[name], measured[name]) for name in (best, self._own) if name in measured]
-        if len(pair) == 2 and not scores.beats(*pair[0], *pair[1]):
-            best = self._own
         self._diary.best(best, rung)

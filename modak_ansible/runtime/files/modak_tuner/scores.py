@@ -4,6 +4,7 @@ import math
 
 LEAST_STEPS = 4  # three intervals: fewer have no median to speak of
 LEAST_GAIN = 0.01  # what is won by less is not worth another configuration than the plan's
+BUSY = 0.25  # cores that others may keep busy more while one candidate runs than while another does
 _ONE_SIDED = 1.645  # 95 %
 _P10_TO_P90 = 2.563  # standard deviations of a normal distribution
 _MEDIAN = 1.2533  # standard error of a median over that of a mean
@@ -28,8 +29,16 @@ def doubt(candidate, measure):
     return error * (total - 1) if total else error / (candidate.get("work_per_step") or 1.0)
 
 
+def is_comparable(measure, other):
+    """Whether others kept the machine as busy while one ran as while the other did, as far as anybody knows."""
+    mine, theirs = measure.get("foreign_cores"), other.get("foreign_cores")
+    return mine is None or theirs is None or abs(mine - theirs) <= BUSY
+
+
 def beats(candidate, measure, other, other_measure):
-    """Whether a candidate is faster than another by more than noise."""
+    """Whether a candidate is faster than another by more than noise and neighbours explain."""
+    if not is_comparable(measure, other_measure):
+        return False
     mine, theirs = score(candidate, measure), score(other, other_measure)
     noise = math.hypot(doubt(candidate, measure), doubt(other, other_measure))
     return theirs - mine > max(_ONE_SIDED * noise, LEAST_GAIN * theirs)
