@@ -43,7 +43,7 @@ def folder(data: Path, tmp_path: Path) -> Path:
 def with_line(text: str) -> str:
     """A script of PyTorch with the one line, before the schedule of its learning rate."""
     at = text.index("    scheduler = ")
-    return "import modak_runtime\n" + text[:at] + LINE + text[at:]
+    return (text[:at] + LINE + text[at:]).replace("import torch\n", "import modak_runtime\nimport torch\n", 1)
 
 
 class Run:

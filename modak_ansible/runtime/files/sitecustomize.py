@@ -25,12 +25,13 @@ def _give_way():
     if sys.version_info[0] == 2:
         _give_way_in_python_2(others)
         return
-    import importlib.util
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
+    import importlib.util  # which is slow to import, and seldom needed
+
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)

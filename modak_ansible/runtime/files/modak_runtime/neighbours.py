@@ -1,6 +1,5 @@
 """How busy others keep the machine while a training runs."""
 
-import glob
 import os
 import time
 
@@ -32,13 +31,15 @@ def _foreign_seconds():
 def _own_ticks():
     """Clock ticks of this process and its descendants, those that have ended among them."""
     parents, ticks = {}, {}
-    for folder in glob.glob("/proc/[0-9]*"):
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(folder + "/stat") as stat:  # the first field behind the program's name is the third of proc(5)
+            with open(
+                "/proc/%s/stat" % name
+            ) as stat:  # the first field behind the program's name is the third of proc(5)
                 fields = stat.read().rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
-        pid = int(os.path.basename(folder))
+        pid = int(name)
         parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     return sum(ticks[pid] for pid in ticks if _descends(pid, parents))
 

@@ -4,8 +4,6 @@ import os
 import sys
 import time
 
-from modak_runtime.neighbours import Neighbours
-
 _KEPT = 4096  # intervals; with more, every second one is kept, then every fourth ...
 _FIRST_WRITE, _WRITE = 10.0, 30.0  # seconds between reports of a training that goes on
 
@@ -54,6 +52,8 @@ class Steps:
 
     def _seldom(self, now, steps):
         if self.count == steps:
+            from modak_runtime.neighbours import Neighbours
+
             self._first, self._neighbours = now, Neighbours()
         self._next_write = now + (_FIRST_WRITE if self.count == steps else _WRITE)
         if self.count >= self._limit > 0:

@@ -1,0 +1,256 @@
+"""What acts in a training's process, as far as it needs no framework: starting, waiting, counting, reporting."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.runtime import FILES, STUB, runtime_files
+from modak_ansible.target.files import sha256_of
+
+sys.path.insert(0, str(FILES))
+
+from modak_runtime.report import Report, parsed
+from modak_runtime.steps import Steps
+
+sys.path.remove(str(FILES))
+
+
+def python(*arguments: str, path: tuple[Path, ...] = (FILES,), interpreter: str = sys.executable, **environment: str):
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
+    ours |= {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [interpreter, *arguments], env=ours | environment, capture_output=True, text=True, check=False
+    )
+
+
+# --- the files
+
+
+def test_a_plan_names_every_file_by_its_digest():
+    files = {each.path: each for each in runtime_files()}
+    assert {"sitecustomize.py", "modak_runtime/__init__.py", "modak_runtime/hooks.py"} <= set(files)
+    assert all(sha256_of(FILES / path) == each.sha256 for path, each in files.items())
+
+
+@pytest.mark.parametrize("path", [*sorted(FILES.rglob("*.py")), STUB], ids=lambda path: path.name)
+def test_they_are_python_3_8_and_its_standard_library(path):
+    for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
+        if isinstance(node, ast.Import):
+            names = {each.name.split(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {str(node.module).split(".")[0]}
+        else:
+            continue
+        assert names <= {*sys.stdlib_module_names, "modak_runtime", "modak_tuner", "imp"}  # imp: Python 2's
+
+
+@pytest.mark.skipif(not shutil.which("python2.7") or python("-c", "", interpreter="python2.7").returncode != 0,
+                    reason="there is no Python 2.7")  # fmt: skip
+def test_python_2_is_left_alone(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("own = 1\n")
+    code = "import sitecustomize, modak_runtime; print(sitecustomize.own, modak_runtime.prepare(1, 2))"
+    done = python("-c", code, path=(FILES, tmp_path), interpreter="python2.7", MODAK_CHOICES="a=b", MODAK_APPLIED="x")
+    assert (done.stdout, done.stderr) == ("(1, (1, 2))\n", "")
+
+
+# --- at the start of a process
+
+
+def test_the_sites_own_file_runs_too_and_its_errors_are_its_own(tmp_path):
+    own = tmp_path / "sitecustomize.py"
+    own.write_text("import sys\nprint('own', __name__)\n")
+    applied = str(tmp_path / "applied.json")
+    code = "import sitecustomize; print(sitecustomize.__file__)"
+    for environment in ({}, {"MODAK_APPLIED": applied}):
+        done = python("-c", code, path=(FILES, tmp_path), **environment)
+        assert done.stdout == f"own sitecustomize\n{own}\n", done.stderr
+    own.write_text("raise RuntimeError('the site is wrong')\n")
+    done = python("-c", "print('goes on')", path=(FILES, tmp_path), MODAK_APPLIED=applied)
+    assert done.stdout == "goes on\n" and "the site is wrong" in done.stderr
+
+
+def test_without_a_plan_nothing_is_imported():
+    code = "import sys; print(sorted(name for name in sys.modules if name.startswith('modak')))"
+    assert python("-c", code).stdout == "[]\n"
+
+
+def test_a_mistake_of_ours_stops_no_script(tmp_path):
+    broken = tmp_path / "broken" / "modak_runtime"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("def prepare(*objects): return objects\n")
+    (broken / "hooks.py").write_text("raise ValueError('ours')\n")
+    shutil.copy(FILES / "sitecustomize.py", broken.parent)
+    done = python("-c", "print('goes on')", path=(broken.parent,), MODAK_CHOICES="a=b")
+    assert done.stdout == "goes on\n" and "ValueError('ours')" in done.stderr
+
+
+# --- waiting for a framework
+
+
+def framework(folder: Path, text: str) -> Path:
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").write_text(text)
+    return folder
+
+
+def test_what_is_imported_stays_as_it_is_even_where_we_fail_with_it(tmp_path):
+    """A module named torch that has nothing of PyTorch's."""
+    path = framework(tmp_path, "__version__ = '0'\nvalue = 5\n")
+    code = (
+        "import inspect, torch; print(torch.value, type(torch.__loader__).__name__, 'exec_module' in vars(torch.__loader__));"
+        "print(inspect.getsource(torch).count('value')); import importlib; print(importlib.reload(torch).value)"
+    )
+    applied = tmp_path / "applied.json"
+    done = python("-c", code, path=(FILES, path), MODAK_APPLIED=str(applied), MODAK_CHOICES="matmul=onednn")
+    assert done.stdout == "5 SourceFileLoader False\n1\n5\n", done.stderr
+    report = json.loads(applied.read_text())
+    assert report["choices"]["matmul"]["applied"] is None
+    assert report["choices"]["matmul"]["reason"] == report["mistakes"][0]
+    assert "torch: AttributeError" in report["mistakes"][0]
+
+
+def test_a_framework_that_cannot_be_imported_can_be_tried_again(tmp_path):
+    code = (
+        "import sys\ntry:\n    import torch\nexcept ImportError as error:\n    print(error)\n"
+        f"sys.path.append({str(tmp_path / 'late')!r})\nimport torch\nprint(torch.value)\n"
+    )
+    (tmp_path / "late").mkdir()
+    framework(tmp_path / "late", "value = 1\n")
+    done = python("-c", code, MODAK_APPLIED=str(tmp_path / "a.json"))
+    assert done.stdout == "No module named 'torch'\n1\n", done.stderr
+
+
+# --- the report
+
+
+def test_choices_are_read_as_a_plan_writes_them():
+    assert parsed("compiler=inductor  memory_format=channels_last") == {
+        "compiler": "inductor", "memory_format": "channels_last"
+    }  # fmt: skip
+    assert parsed("") == {} and parsed("nonsense a=b=c") == {"a": "b=c"}
+
+
+def outcome(report, name="compiler"):
+    return report.as_dict(True)["choices"][name]
+
+
+def test_what_one_object_refuses_another_may_take():
+    report = Report("", {"compiler": "inductor"})
+    report.refused("compiler", "one")
+    report.applied("compiler", "prepare")
+    report.refused("compiler", "two")
+    assert outcome(report) == {"planned": "inductor", "applied": "inductor", "how": "prepare", "reason": ""}
+    report.withdrawn("compiler", "it failed")
+    assert (outcome(report)["applied"], outcome(report)["reason"]) == (None, "it failed")
+    report.refused("unplanned", "nobody asked")
+    assert list(report.as_dict(True)["choices"]) == ["compiler"]
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "prepared", "reason"),
+    [
+        ([], False, "imported no framework"),
+        (["torch"], False, "calls no prepare"),
+        (["torch"], True, "nothing that it acts on"),
+        (["tensorflow", "keras"], False, "no Keras model"),
+    ],
+)
+def test_why_nothing_was_done(frameworks, prepared, reason):
+    report = Report("", {"compiler": "inductor"})
+    report.prepared = prepared
+    for name in frameworks:
+        report.framework(name, "1", 0.5)
+    assert outcome(report)["applied"] is None and reason in outcome(report)["reason"]
+
+
+def test_a_helper_process_leaves_the_trainings_report_alone(tmp_path):
+    path = tmp_path / "applied.json"
+    training, helper = (Report(str(path), {}) for _ in range(2))
+    training.prepared = True
+    training.write(finished=True)
+    written = path.read_text()
+    helper.framework("torch", "1", 1.0)
+    helper.write(finished=True)
+    assert path.read_text() == written
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_only_the_first_process_of_a_parallel_job_reports(tmp_path):
+    applied = tmp_path / "applied.json"
+    python("-c", "", MODAK_APPLIED=str(applied), SLURM_PROCID="1")
+    assert not applied.exists()
+    python("-c", "", MODAK_APPLIED=str(applied), SLURM_PROCID="0")
+    assert json.loads(applied.read_text())["finished"] is True
+
+
+def test_a_report_that_cannot_be_written_ends_no_training(tmp_path):
+    done = python("-c", "print('goes on')", MODAK_APPLIED=str(tmp_path / "nowhere" / "applied.json"))
+    assert (done.returncode, done.stdout) == (0, "goes on\n")
+    assert "cannot be written" in done.stderr
+
+
+# --- steps
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+
+def test_steps_are_timed_from_end_to_end(monkeypatch):
+    clock = Clock(monkeypatch)
+    steps = Steps(Report("", {}))
+    clock.now += 5
+    steps.loop_begins(batch_size=8, samples=64)
+    for seconds in (3.0, 0.5, 0.25, 0.5, 40.0):
+        clock.now += seconds
+        steps.step()
+    found = steps.as_dict()
+    assert (found["count"], found["first_seconds"], found["median_seconds"]) == (5, 3.0, 0.5)
+    assert (found["p10_seconds"], found["p90_seconds"], found["all_seconds"]) == (0.25, 40.0, 41.25)
+    assert (found["batch_size"], found["samples"], found["trial"]) == (8, 64, False)
+    assert found["to_first_step_seconds"] >= 8.0
+
+
+def test_without_steps_nothing_is_known_of_them():
+    found = Steps(Report("", {})).as_dict()
+    assert found["count"] == 0
+    assert all(found[name] is None for name in ("first_seconds", "median_seconds", "all_seconds", "batch_size"))
+
+
+@given(st.integers(min_value=1, max_value=60_000), st.integers(min_value=1, max_value=4))
+def test_memory_is_bounded_and_the_median_stays(count, at_once):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        clock = Clock(monkeypatch)
+        steps = Steps(Report("", {}))
+        for _ in range(count):
+            clock.now += 0.01 * at_once
+            steps.step(at_once)
+        steps._thin_out()
+        assert len(steps._intervals) <= 4096
+        found = steps.as_dict()
+        assert found["count"] == count * at_once
+        if count > 1:
+            assert found["median_seconds"] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_trial_that_has_no_steps_ends_in_time():
+    done = python("-c", "import time; time.sleep(60)", MODAK_TRIAL_SECONDS="0.5", MODAK_APPLIED="/dev/null/x")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "-3"])
+def test_a_limit_that_is_no_number_is_none(wrong):
+    done = python("-c", "print('whole')", MODAK_TRIAL_STEPS=wrong, MODAK_CHOICES="a=b")
+    assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
