@@ -134,8 +134,21 @@ class _Chooser:
         if not open_to and now.values[matter.name] == stock.value:
             return now
         first = self._with(now, matter, stock.value) or now
-        tried = [self._with(now, matter, value) for value in open_to]
-        return self._weighing.best(first, [each for each in tried if each])
+        tried = [each for each in (self._with(now, matter, value) for value in open_to) if each]
+        together = [each for one in tried for each in self._with_what_it_opens(matter, now, one)]
+        return self._weighing.best(first, [*tried, *together])
+
+    def _with_what_it_opens(self, matter: Optimisation, now: Configuration, one: Configuration) -> list[Configuration]:
+        """Configurations with a value that can be had only beside the one that is tried: the two may pay together."""
+        found = []
+        for other in self._made.matters:
+            if matter.name not in other.after or other.name not in now.values:
+                continue
+            before = {each.value for each in now.options[other.name] if self._made.may(each)}
+            for option in one.options.get(other.name, ()):
+                if self._made.may(option) and option.value not in before:
+                    found.append(self._with(one, other, option.value))
+        return [each for each in found if each]
 
     def _with(self, now: Configuration, matter: Optimisation, value: str) -> Configuration | None:
         """The configuration with another value; None where a wish could not be kept with it."""

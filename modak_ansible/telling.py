@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.configurations import IMAGE, MOVES, Configuration, Configurations
 from modak_ansible.model.plan import Candidate, Choice, Rejected
-from modak_ansible.model.prediction import Gain
+from modak_ansible.model.prediction import Gain, Prediction
 from modak_ansible.optimisations.base import NUMERICS, Optimisation, Option
 from modak_ansible.weighing import UNKNOWN, Weighing, is_faster
 
@@ -138,12 +138,36 @@ class Teller:
         return "slower" if gain.ratio.high < 1 else "within noise"
 
     def _candidate(self, made: Configuration, note: str, *, chosen: bool = False) -> Candidate:
-        model = self._weighing.model
         return Candidate(
             entry=made.draft.entry.name if made.draft.entry else made.build,
             settings=dict(made.draft.settings),
             numerics=made.numerics,
-            prediction=model.predict(made.question) if model else None,
+            prediction=self._prediction(made),
             chosen=chosen,
             note=note,
         )
+
+    def _prediction(self, made: Configuration) -> Prediction | None:
+        """How long a run takes; where only what safety has set was never measured, without its effect, and said so."""
+        model = self._weighing.model
+        if model is None:
+            return None
+        found = model.predict(made.question)
+        settings = made.question.settings
+        safe = [each.name for each in self._made.matters if each.name in settings and each.default(made.draft)]
+        if found.known or not safe:
+            return found
+        left = {name: value for name, value in settings.items() if name not in safe}
+        unknown = []
+        for name in safe:
+            one = {**left, name: settings[name]}
+            if model.predict(made.question.model_copy(update={"settings": one})).known:
+                left = one
+            else:
+                unknown.append(name)
+        without = model.predict(made.question.model_copy(update={"settings": left}))
+        if not without.known:
+            return found
+        told = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
+        doubt = f"without the effect of {told}, which was not measured"
+        return without.model_copy(update={"doubts": (*without.doubts, doubt)})

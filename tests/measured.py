@@ -28,31 +28,33 @@ class Measured:
         self._entries = entries or {}
         self._speeds = speeds
 
-    def _speed(self, question) -> float | None:
-        names = [f"{name}_{value}".replace("-", "_") for name, value in question.settings.items()]
-        if set(self._unknown) & {*names, question.entry}:
-            return None
-        known = [self._speeds.get(name, 1.0) for name in names] + [self._entries.get(question.entry, 1.0)]
+    def _names(self, question) -> set[str]:
+        return {question.entry, *(f"{name}_{value}".replace("-", "_") for name, value in question.settings.items())}
+
+    def _speed(self, question) -> float:
         speed = 1.0
-        for each in known:
-            speed *= each
+        for name in self._names(question):
+            speed *= self._speeds.get(name, self._entries.get(name, 1.0))
         return speed
 
     def gain(self, old, new) -> Gain:
-        before, after = self._speed(old), self._speed(new)
-        if before is None or after is None:
+        differing = self._names(old) ^ self._names(new)
+        if differing & set(self._unknown):
             wide = Interval(middle=1, low=0.1, high=10)
             return Gain(ratio=wide, records=0, known=False, why="nobody measured it")
-        ratio = after / before
+        ratio = self._speed(new) / self._speed(old)
         spread = self._spread if ratio != 1 else 0.0
         return Gain(
             ratio=Interval(middle=ratio, low=ratio * (1 - spread), high=ratio * (1 + spread)), records=5, known=True
         )
 
     def predict(self, question) -> Prediction:
-        speed = self._speed(question)
-        middle = 100 / (speed or 1.0)
+        middle = 100 / self._speed(question)
         interval = Interval(middle=middle, low=middle * 0.9, high=middle * 1.1)
         return Prediction(
-            seconds=interval, parts={"training": interval}, core_hours=middle / 3600, records=5, known=bool(speed)
+            seconds=interval,
+            parts={"training": interval},
+            core_hours=middle / 3600,
+            records=5,
+            known=not self._names(question) & set(self._unknown),
         )

@@ -40,6 +40,8 @@ def predicted(plan: Plan) -> str:
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
     if found.core_hours is not None:
         text += f", {found.core_hours:.2g} core-hours"
+    effects = [each for each in found.doubts if each.startswith("without the effect of ")]
+    text += "".join(f", {each}" for each in effects)
     stock = next((each for each in plan.candidates if each.note == "stock" and each.prediction), None)
     if stock is not None and stock.prediction is not None and stock.prediction.known:
         text += f"; stock {format_seconds(stock.prediction.seconds.middle)}"

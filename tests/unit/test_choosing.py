@@ -141,6 +141,30 @@ def test_what_pays_only_together_with_another_is_found(plan, blueprint):
     assert made.candidates[0].numerics == "reassociation"
 
 
+def test_what_safety_sets_and_nobody_measured_leaves_a_prediction(plan):
+    made = plan(Measured(allocator_tcmalloc=1.3, unknown=("wait_policy_passive",)))
+    best = made.candidates[0]
+    assert best.settings["wait_policy"] == "passive"
+    assert best.prediction.known
+    assert best.prediction.seconds.middle == pytest.approx(100 / 1.3)
+    assert best.prediction.doubts == ("without the effect of wait policy passive, which was not measured",)
+    assert not plan(Measured(unknown=("pytorch-2.13-cpu",))).candidates[0].prediction.known
+
+
+def test_what_opens_another_option_is_weighed_together_with_it(plan, blueprint):
+    """A compiler that slows single operations down may be what lets the whole step be one function."""
+    switches = "{ compiler: [none, inductor], step_loop: [plain, whole] }"
+    (blueprint.path / "train" / "workload.yaml").write_text(
+        "name: work\ntitle: Work\nkind: training\n"
+        f"scripts:\n  - {{ framework: pytorch, script: train.py, switches: {switches} }}\n"
+    )
+    made = plan(Measured(compiler_inductor=0.9, step_loop_whole=1.3), numerics="reassociation")
+    assert (choice(made, "compiler").value, choice(made, "step_loop").value) == ("inductor", "whole")
+    assert "    --compiler inductor\n    --step-loop whole\n" in made.job.script
+    made = plan(Measured(compiler_inductor=0.9, step_loop_whole=1.05), numerics="reassociation")
+    assert (choice(made, "compiler").value, choice(made, "step_loop").value) == ("none", "plain")
+
+
 def test_what_numerics_forbid_is_shown_with_its_promise(plan, blueprint):
     (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
     blueprint.replace("skylake_avx512", "zen5")
