@@ -47,6 +47,7 @@ def command(
             typer.echo(str(mistake))
         count = len(mistakes)
         trainings = ", ".join(plan.training for plan in plans)
-        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it trains {trainings}")
+        does = "trains" if all(plan.application.is_training for plan in plans) else "runs"
+        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it {does} {trainings}")
     if mistakes:
         raise typer.Exit(INVALID_BLUEPRINT)

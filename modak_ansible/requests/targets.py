@@ -66,8 +66,9 @@ def _shipped(form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes:
     known = (*own, _TESTBED, "local")
     if form.name not in (None, _TESTBED, *_LOCAL):
         hint = nearest(form.name or "", known)
-        about = f"or describe it in {TARGETS_FILE} beside the request, or in a file for --target"
-        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint} {about}".strip())
+        hint += " or " if hint.endswith("?") else "; or "
+        about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
+        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")
     kind = form.job_scheduler_type or ("slurm" if form.name == _TESTBED else "none")
     if (form.name == _TESTBED) == (kind == "none") and form.name:
         reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"

@@ -43,7 +43,10 @@ class Wishes:
             found["autotuning"] = True
         if training:
             found |= self._of_training(training)
-        if optimisation and optimisation.enable_opt_build is not None and framework:
+        if training is None and optimisation and optimisation.enable_opt_build and not application.build:
+            path = (*OPTIMISATION, "enable_opt_build")
+            self._notes.warn(path, "nothing is compiled for the target", "application.build says how")
+        elif training and optimisation and optimisation.enable_opt_build is not None:
             found["build"] = self._build(framework, version_of(training), wanted=optimisation.enable_opt_build)
         return Optimisation(**found)
 

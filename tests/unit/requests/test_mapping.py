@@ -275,3 +275,9 @@ def test_variables_of_the_node_are_replaced_there(program):
         'exec "${ROOT}"/bin/aster "${ROOT}"/x.py --name \'a; b\'',
     )
     assert re.search(r"'exec \"\$\{ROOT\}\"", program.plan.job.script)
+
+
+def test_a_program_is_compiled_for_the_target_or_not_at_all(program):
+    program.set("optimisation/enable_opt_build", True)
+    assert "nothing is compiled for the target (application.build says how)" in program.warnings
+    assert program.request.optimisation.build == "any"

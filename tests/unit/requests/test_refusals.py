@@ -66,7 +66,7 @@ GPU = "job_options/request_gpus"
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
         ("target", {"name": "clutser"}, "no target clutser is known (did you mean cluster?"),
-        ("target", {"name": "egi"}, "or describe it in targets.yaml"),
+        ("target", {"name": "egi"}, "valid: cluster, local, pbs, testbed; or describe it in targets.yaml"),
         # contradictions
         ("job_options/core_count", 12, "1 nodes x 1 processes are 1, not 12 (core_count: 1"),
         ("application/threads", 8, "8 threads are more than the 4 cores of their process"),

@@ -1,0 +1,31 @@
+"""What the plan role hands over, for each way to say what is to be deployed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from example_request import TRAINING, RequestFolder
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.stages.plan import plan_deployment
+
+
+def test_a_request_is_deployed_by_ansible_as_by_the_command(tmp_path):
+    training = RequestFolder(tmp_path / "training", TRAINING)
+    training.set("target", {"name": "local"}).set("job_options", {"wall_time_limit": "0:10:00"})
+    found = plan_deployment({"blueprint": str(training.file)}, check=False)
+    assert found["digest"] == plan_blueprint(training.file, Inputs()).plan.digest
+    assert json.loads(Path(found["plan_file"]).read_text())["training"] == "mnist-training"
+    assert Path(found["plan_file"]).is_relative_to(training.path / ".modak")
+
+
+def test_a_wrong_request_is_told_with_its_place(tmp_path):
+    training = RequestFolder(tmp_path / "training", TRAINING).set("job_options/nodes", 1)
+    with pytest.raises(
+        AnsibleActionFail, match=r"request.json:\d+:7: unknown-field: job.job_options has no field nodes"
+    ):
+        plan_deployment({"blueprint": str(training.file)}, check=False)
