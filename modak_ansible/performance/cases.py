@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from modak_ansible.model.record import Record, TrainingResult
 from modak_ansible.model.work import Work
-from modak_ansible.performance.features import Facts
-from modak_ansible.performance.machines import machine_name, peak_for
+from modak_ansible.performance.features import Facts, short_version
+from modak_ansible.performance.machines import balance_of, machine_name, peak_for
 from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
 from modak_ansible.performance.stored import Machine
 
@@ -101,6 +101,8 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
         threads=threads,
         layers=work.layers,
         step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
+        balance=balance_of(machine, threads),
+        version=short_version(record.version),
     )
     answers = {"step": log(times.step * peak / gflop)}
     answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.model.prediction import Question
-from modak_ansible.performance.features import switch_name
+from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
 from modak_ansible.performance.stored import Machine
@@ -49,7 +49,7 @@ class Known:
         else:
             notes.append(f"no record of {facts.entry or 'this image'}, only of others of {facts.framework}")
         for name, value in facts.switches.items():
-            self._switch(facts.framework, name, value, unknown, counts)
+            self._switch(run, name, value, unknown, counts)
         if question.nodes * question.processes_per_node > 1:
             unknown.append("no record of several processes that train together")
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
@@ -73,10 +73,10 @@ class Known:
                     counts.append(count)
                     if not count:
                         unknown.append(f"no record of {value or 'an image without an entry'}")
-        for mine, others in ((after, before), (before, after)):
-            for name, value in mine.switches.items():
-                if others.framework != mine.framework or others.switches.get(name) != value:
-                    self._switch(mine.framework, name, value, unknown, counts)
+        for mine, others in ((other, before), (one, after)):
+            for name, value in mine.facts.switches.items():
+                if others.framework != mine.facts.framework or others.switches.get(name) != value:
+                    self._switch(mine, name, value, unknown, counts)
         if before.threads != after.threads and f"{after.framework} log(threads)" not in self._counts:
             unknown.append("no record of another number of threads")
         if old.settings.get("staging", "shared") != new.settings.get("staging", "shared"):
@@ -93,11 +93,16 @@ class Known:
             return [f"no record of a {question.accelerator}"]
         return []
 
-    def _switch(self, framework: str, name: str, value: str, unknown: list[str], counts: list[int]) -> None:
-        count = self._counts.get(switch_name(framework, name, value), 0)
-        counts.append(count)
-        if not count:
-            unknown.append(f"no record of {framework} with {name} {value}")
+    def _switch(self, run: Run, name: str, value: str, unknown: list[str], counts: list[int]) -> None:
+        """Another version may do something else: XLA was no loss in TensorFlow 2.1, and is one in 2.21."""
+        framework, version = run.facts.framework, run.facts.version
+        switch = switch_name(framework, name, value)
+        count = self._counts.get(switch, 0)
+        here = self._counts.get(in_version(switch, version), 0) if version else count
+        counts.append(here)
+        if not here:
+            only = ", only with other versions" if count else ""
+            unknown.append(f"no record of {framework} {version + ' ' if count else ''}with {name} {value}{only}")
 
     def _notes(self, run: Run) -> list[str]:
         notes = []

@@ -87,7 +87,7 @@ def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficien
 def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     """What each switch does to a steady step, with all that belongs to it taken together.
 
-    For every build in work that is not on record, and for the build with the most runs in each workload.
+    For every version in work that is not on record, and for the version with the most runs in each workload.
     """
     regression = model.regressions["step"]
     groups = dict(zip(regression.part.names, regression.part.groups, strict=True))
@@ -100,11 +100,11 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
         here = [("switch", switch, 1.0), *(("switch on machine", each, 1.0) for each in machines if len(machines) == 1)]
         unseen = ("switch in workload", f"{switch} in", 1.0)
         for entry in entries:
-            whole = [*here, ("switch in entry", entry, 1.0), unseen]
+            whole = [*here, ("switch in version", entry, 1.0), unseen]
             found.append(Coefficient("step", "switch", entry, _together(regression, whole), regression.counts[entry]))
         most = max(entries, key=lambda each: regression.counts[each], default="")
         for workload in workloads if most else ():
-            whole = [*here, ("switch in entry", most, 1.0), ("switch in workload", workload, 1.0)]
+            whole = [*here, ("switch in version", most, 1.0), ("switch in workload", workload, 1.0)]
             name = f"{most} in {workload.rpartition(' in ')[2]}"
             found.append(Coefficient("step", "switch", name, _together(regression, whole), regression.counts[workload]))
     return found
@@ -121,7 +121,7 @@ def _contributions(part: str, regression: Regression, features: Iterable[Feature
     return found
 
 
-_COUNTED = {"all", "framework", "entry", "workload", "switch", "pair", "container"}
+_COUNTED = {"all", "framework", "entry", "workload", "machine", "switch", "pair", "container"}
 
 
 def _matter(feature: Feature, run: Run) -> str:
@@ -137,6 +137,8 @@ def _matter(feature: Feature, run: Run) -> str:
         return "the size of a step" if group != "threads" else "threads"
     if group in {"pair", "configuration"}:
         return "switches together"
+    if group in {"machine", "balance"}:
+        return f"the machine, {run.facts.machine or 'whose processor is not known'}"
     if group == "container":
         return "without a container"
     for switch, value in run.facts.switches.items():

@@ -7,12 +7,14 @@ are held small: they say how far the general ones may be off where nothing was m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 2  # of this list; a model that was fitted with another one is not read
+FEATURES = 3  # of this list; a model that was fitted with another one is not read
 
+_VERSION = re.compile(r"\d+\.\d+(?![^.+\s])")
 Feature = tuple[str, str, float]
 Parts = ("step", "start", "first_step", "evaluation")
 
@@ -20,6 +22,7 @@ _STEP_GFLOP = 10.0  # a step of middling work: what coefficients of log(work) ar
 _PARAMETERS_A_GFLOP = 1e5
 _LAYERS_A_GFLOP = 1.0
 _BYTES_A_GFLOP = 1e5
+_FLOP_A_BYTE = 5.0
 
 
 class Facts(NamedTuple):
@@ -29,6 +32,8 @@ class Facts(NamedTuple):
         switches: what differs from stock.
         step_gflop: GFLOP of one step of one process; None where it is not known.
         step_bytes: of the samples of such a step.
+        version: of the framework, major and minor; empty where it is not known.
+        balance: FLOP that the machine does in the time in which it moves a byte; None where nobody measured it.
         machine: processor's or accelerator's name; empty where it is not known.
         threads: of one process.
     """
@@ -44,6 +49,8 @@ class Facts(NamedTuple):
     threads: int | None = None
     layers: int | None = None
     step_bytes: float | None = None
+    balance: float | None = None
+    version: str = ""
 
 
 def switch_name(framework: str, name: str, value: str) -> str:
@@ -51,11 +58,23 @@ def switch_name(framework: str, name: str, value: str) -> str:
     return f"{framework} {name}={value}"
 
 
+def in_version(switch: str, version: str) -> str:
+    """The feature of a switch in a version of its framework."""
+    return f"{switch} with {version}"
+
+
+def short_version(version: str) -> str:
+    """Major and minor number; empty where there are none, as of a range."""
+    found = _VERSION.match(version)
+    return found.group() if found else ""
+
+
 def step_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of (seconds of a step x peak / work of the step): what is lost to the machine's peak."""
     framework, workload = facts.framework, facts.workload
     found: list[Feature] = [
         *_identity(facts),
+        ("machine", f"machine {facts.machine}", 1.0),
         ("workload", f"workload {workload}", 1.0),
         ("framework in workload", f"{framework} in {workload}", 1.0),
     ]
@@ -71,13 +90,15 @@ def step_features(facts: Facts) -> list[Feature]:
                 found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
             else:
                 found.append(("size", f"{fact} not known", 1.0))
+    if facts.balance:
+        found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
     if facts.threads and facts.threads > 1:
         found.append(("threads", f"{framework} log(threads)", log(facts.threads)))
     for name, value in facts.switches.items():
         switch = switch_name(framework, name, value)
         found += [
             ("switch", switch, 1.0),
-            ("switch in entry", f"{switch} with {facts.entry}", 1.0),
+            ("switch in version", in_version(switch, facts.version), 1.0),
             ("switch in workload", f"{switch} in {workload}", 1.0),
             ("switch on machine", f"{switch} on {facts.machine}", 1.0),
         ]
@@ -89,12 +110,14 @@ def step_features(facts: Facts) -> list[Feature]:
 def start_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of the seconds from the start of the process to its first step."""
     native: list[Feature] = [] if facts.container else [("container", f"{facts.framework} native", 1.0)]
-    return [*_identity(facts), *native, *_size(facts), *_switches(facts)]
+    machine = ("machine", f"machine {facts.machine}", 1.0)
+    return [*_identity(facts), machine, *native, *_size(facts), *_switches(facts)]
 
 
 def first_step_features(facts: Facts) -> list[Feature]:
     """Of the logarithm of the seconds that the first step takes longer than a steady one, compilation included."""
-    return [*_identity(facts), *_size(facts), *_switches(facts)]
+    machine = ("machine", f"machine {facts.machine}", 1.0)
+    return [*_identity(facts), machine, *_size(facts), *_switches(facts)]
 
 
 def evaluation_features(facts: Facts) -> list[Feature]:

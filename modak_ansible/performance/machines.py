@@ -42,6 +42,12 @@ def bandwidth_for(machine: Machine, threads: int) -> float | None:
     return _for_threads(machine.bandwidths, threads)
 
 
+def balance_of(machine: Machine, threads: int) -> float | None:
+    """FLOP that so many threads do in the time in which they move a byte."""
+    peak, bandwidth = peak_for(machine, threads), bandwidth_for(machine, threads)
+    return peak / bandwidth if peak and bandwidth else None
+
+
 def _for_threads(values: dict[int, float], threads: int) -> float | None:
     if not values:
         return None

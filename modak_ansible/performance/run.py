@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from modak_ansible.model.prediction import Question
 from modak_ansible.model.work import Work
-from modak_ansible.performance.features import Facts
-from modak_ansible.performance.machines import peak_for
+from modak_ansible.performance.features import Facts, short_version
+from modak_ansible.performance.machines import balance_of, peak_for
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
 
@@ -59,6 +59,8 @@ class Runs:
             threads=threads,
             layers=work.layers,
             step_bytes=work.sample_bytes * batch if work.sample_bytes and batch else None,
+            balance=_balance(question, machine, threads),
+            version=short_version(question.version),
         )
         peak = _peak(question, machine, threads)
         processes = question.nodes * question.processes_per_node
@@ -101,6 +103,13 @@ def _peak(question: Question, machine: Machine | None, threads: int | None) -> f
         return question.peak_gflops
     share = threads / question.node_cores if threads and question.node_cores else 1.0 / question.processes_per_node
     return question.peak_gflops * share
+
+
+def _balance(question: Question, machine: Machine | None, threads: int | None) -> float | None:
+    measured = balance_of(machine, threads or machine.cores or 1) if machine else None
+    if measured or not question.peak_gflops or not question.memory_bandwidth:
+        return measured
+    return question.peak_gflops / question.memory_bandwidth
 
 
 def _number(text: str | None) -> int | None:

@@ -58,7 +58,7 @@ def test_a_projects_model_is_fitted_and_used(modak, few, tmp_path):
 
 def test_the_shipped_model_is_shown(modak):
     shown = modak("model", "show", "--model", SHIPPED)
-    assert "pytorch precision=bf16 with pytorch-2.13-cpu in mnist_cnn" in shown.stdout
+    assert "pytorch precision=bf16 with 2.13 in mnist_cnn" in shown.stdout
     assert "Factor on seconds (90 %)" in shown.stdout
     assert "entry pytorch-2.13-cpu" in modak("model", "show", "--model", SHIPPED, "--part", "start").stdout
 
@@ -68,6 +68,7 @@ def test_a_question_is_explained(modak, tmp_path):
         "work": {"workload": "mnist_cnn", "samples": 60000, "epochs": 12},
         "framework": "pytorch",
         "entry": "pytorch-2.13-cpu",
+        "version": "2.13.0",
         "processor": "AMD EPYC",
         "threads": 1,
         "settings": {"precision": "bf16", "input": "memory"},

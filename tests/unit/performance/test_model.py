@@ -54,6 +54,10 @@ def test_stock_by_another_name_is_stock(model):
     ("changes", "words"),
     [
         ({"settings": {"memory_format": "spiral"}}, "no record of pytorch with memory_format spiral"),
+        (
+            {"version": "2.9", "settings": {"compiler": "inductor"}},
+            "no record of pytorch 2.9 with compiler inductor, only",
+        ),
         ({"framework": "caffe", "entry": "caffe-1"}, "no record of caffe"),
         ({"accelerator": "Fast GPU"}, "no record of a Fast GPU"),
         ({"nodes": 4}, "no record of several processes that train together"),

@@ -40,6 +40,19 @@ def test_one_machine_cannot_be_left_out(found):
     assert any("no machines can be left out" in text for text in found.skipped)
 
 
+def test_a_machine_that_was_left_out_is_predicted_from_its_peak():
+    here, there = Truth(12, of_workload=0.02), Truth(12, of_workload=0.02)
+    other = {"name": "other", "processor": "Other Processor"}
+    moved = [
+        each.model_copy(update={"target": each.target.model_copy(update=other), "suite_digest": "3" * 64})
+        for each in there.records(2)
+    ]
+    found = validate([*here.records(2), *moved], WORKS)
+    assert found.error("machines") < 0.15
+    assert found.coverage("machines") > 0.9
+    assert found.skipped == ()
+
+
 def test_regret_is_that_of_the_best_of_the_table(found):
     assert {each.left_out for each in found.regrets} == {"", "workload"}
     assert {each.numerics for each in found.regrets} == {"same numerics", "any numerics"}
