@@ -302,6 +302,21 @@ def case_two_passes_make_the_step_of_one_batch():
         assert torch.allclose(a, b, atol=1e-6)
 
 
+def case_an_optimizer_that_calls_the_model_steps_as_ever():
+    weight = torch.nn.Parameter(torch.tensor([4.0]))
+    optimizer = torch.optim.LBFGS([weight])
+    report = prepared("accumulation=2", optimizer)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight**2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert abs(weight.item()) < 1e-3 and "calls the model itself" in outcome(report, "accumulation")["reason"]
+
+
 def case_batches_of_another_size_for_training_alone():
     training, test = DataLoader(Images(), batch_size=8, shuffle=True), DataLoader(Images(), batch_size=8)
     report = prepared("batch_size=20", training, test)

@@ -160,14 +160,15 @@ class _Hooks:
         if train is None or getattr(train, "_modak_counted", False):
             return
         steps, count_weights = self._steps, self._count_weights
-        rescue = self._rescue if self._planned.get("compiler") in ("xla", "inductor") else None
+        is_rescued = self._planned.get("compiler") in ("xla", "inductor") and backend_of(self._keras) != "jax"
+        rescue = self._rescue if is_rescued else None  # of JAX, a step that failed has taken the state with it
 
-        def counted(iterator):
+        def counted(*arguments):  # an iterator; on JAX the state before it
             if steps.count:
-                logs = train(iterator)
+                logs = train(*arguments)
             else:
                 count_weights(model)
-                logs = rescue(model, train, iterator) if rescue else train(iterator)
+                logs = rescue(model, train, *arguments) if rescue else train(*arguments)
             steps.step(_at_once(model))
             return logs
 

@@ -25,7 +25,8 @@ def accumulate(torch, report, optimizer):
 
     def accumulated_step(self, closure=None):
         if closure is not None:
-            raise RuntimeError("an optimizer that calls the model itself cannot accumulate gradients")
+            report.withdrawn("accumulation", "the optimizer calls the model itself", "prepare")
+            return step(closure)
         taken[0] += 1
         if taken[0] % passes:
             return None
