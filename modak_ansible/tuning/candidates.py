@@ -25,7 +25,8 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     if not any(_runs_alike(chosen.stock, each) for each in (chosen.best, plain)):
         kept.append(chosen.stock)
         only_compared.append(chosen.stock)
-    for each in (plain, *_open(chosen)):
+    is_worth_it = chosen.stock not in kept or _is_open(chosen, plain)
+    for each in (*([plain] if is_worth_it else []), *_open(chosen)):
         if not any(_runs_alike(each, other) for other in kept):
             kept.append(each)
         if len(kept) == MOST:

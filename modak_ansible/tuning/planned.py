@@ -35,12 +35,16 @@ def tuning_alone(request: Request, budget: int | None = None) -> Request:
     """
     seconds = budget or request.optimisation.tuning_budget
     changes = {"autotuning": True, "only_tune": True, "tuning_budget": seconds}
-    walltime = min(request.resources.walltime, math.ceil(seconds / _WHOLE) + _BESIDES)
+    options, resources = request.job_options, request.resources
+    walltime = min(options.wall_time_limit or resources.walltime, math.ceil(seconds / _WHOLE) + _BESIDES)
+    if options.wall_time_limit:
+        options = options.model_copy(update={"wall_time_limit": walltime})
     return request.model_copy(
         update={
             "blueprint": f"{request.blueprint}-tune",
             "optimisation": request.optimisation.model_copy(update=changes),
-            "resources": request.resources.model_copy(update={"walltime": walltime}),
+            "resources": resources.model_copy(update={"walltime": walltime}),
+            "job_options": options,
             "application": request.application.model_copy(update={"outputs": ()}),
         }
     )

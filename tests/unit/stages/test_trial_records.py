@@ -8,6 +8,9 @@ import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.records import read_records
+from modak_ansible.model.work import Work
+from modak_ansible.performance import load_model
+from modak_ansible.performance.cases import cases
 from modak_ansible.planner import make_plan
 from modak_ansible.planning import request_of
 from modak_ansible.stages.job_record import record_job
@@ -76,6 +79,17 @@ def test_a_record_says_what_was_tried_and_how_fast_it_was(request_, report):
     assert last.variant == plan["tuning"]["candidates"][2]["title"]
     assert "others kept 0.90 cores busy" in last.reason
     assert len({each.suite_digest + each.group for each in records}) == 1
+
+
+def test_the_model_learns_from_them(request_, report):
+    work = Work(workload="mnist_cnn", gflop_per_sample=0.07, batch_size=128)
+    application = request_.application.model_copy(update={"work": work})
+    plan = make_plan(request_.model_copy(update={"application": application})).model_dump(mode="json")
+    records = trial_records(plan, JOB, report(plan))
+    [learnt] = cases(records, {}, load_model().stored.machines)
+    assert learnt.step_seconds == 0.2
+    assert learnt.facts.switches == {"wait_policy": "passive"}
+    assert set(learnt.answers) == {"step", "first_step", "start"}
 
 
 @pytest.fixture

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from measured import Measured
 
+from modak_ansible.model.application import Resources
 from modak_ansible.model.prediction import Gain, Interval
 from modak_ansible.optimisations.base import CannotPlan
-from modak_ansible.tuning import REQUIREMENTS
+from modak_ansible.planner import make_plan
+from modak_ansible.tuning import REQUIREMENTS, tuning_alone
 from modak_ansible.tuning.candidates import MOST
 
 
@@ -57,16 +59,16 @@ def test_stock_is_compared_with_and_does_not_win_where_it_is_not_safe(tuned_plan
     assert "c1)" not in tuned_plan().job.script
 
 
-def test_stock_may_win_where_nothing_speaks_against_it(tuned_plan):
-    found = tuned_plan(Measured(allocator_tcmalloc=1.3), resources={"cores_per_process": 8, "exclusive": True})
-    plain = [each for each in found.tuning.candidates if each.may_win and "allocator" not in each.settings]
-    assert plain
+def test_stock_is_told_apart_for_the_ratio(tuned_plan):
+    made = tuned_plan(Measured(allocator_tcmalloc=1.3), resources={"cores_per_process": 8, "exclusive": True})
+    assert [each.name for each in made.tuning.candidates if each.is_stock] == ["c1"]
 
 
 def test_what_is_known_is_not_tried_again(tuned_plan):
-    made = tuned_plan(Measured(allocator_tcmalloc=1.3, matmul_onednn=0.8, huge_pages_transparent=0.9))
-    found = [each for each in made.tuning.candidates if each.may_win] if made.tuning else []
-    assert all("matmul" not in each.settings and "huge_pages" not in each.settings for each in found)
+    made = tuned_plan(Measured(allocator_tcmalloc=1.3, matmul_onednn=0.8, spread=0.05))
+    found = [each for each in made.tuning.candidates if each.may_win]
+    assert [each.title for each in found] == ["the plan's choice", "huge_pages transparent"]
+    assert all(each.settings["allocator"] == "tcmalloc" and "matmul" not in each.settings for each in found)
 
 
 def test_wishes_and_numerics_stand(tuned_plan):
@@ -114,6 +116,18 @@ def test_tuning_never_takes_more_than_its_share_of_the_walltime(tuned_plan):
     assert tuned_plan(tuning_budget=100).tuning.budget == 100
     assert tuned_plan(tuning_budget=10000).tuning.budget == 450  # of half an hour
     assert tuned_plan(tuning_budget=10000, only_tune=True).tuning.budget == 1620
+
+
+@pytest.mark.parametrize(("given", "walltime"), [(None, 343), (1000, 343), (200, 200)])
+def test_a_job_that_only_tunes_is_as_short_as_its_budget(tuned_request, given, walltime):
+    request = tuned_request()
+    options = request.job_options.model_copy(update={"wall_time_limit": given})
+    resources = request.resources if given is None else Resources()
+    alone = tuning_alone(request.model_copy(update={"job_options": options, "resources": resources}), 200)
+    made = make_plan(alone)
+    assert made.job.walltime == walltime
+    assert made.tuning.budget == min(200, int(0.9 * walltime))
+    assert (made.name, made.tuning.trains) == ("example-tune", False)
 
 
 def test_the_plan_says_it(tuned_plan):
