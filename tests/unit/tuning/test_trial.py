@@ -18,7 +18,7 @@ from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
-REPORT = {"schema": "modak.applied/1", "choices": {}, "steps": {"count": 20, "median_seconds": 0.1}}
+REPORT = {"schema": "modak.applied/1", "hostname": "n1", "choices": {}, "steps": {"count": 20, "median_seconds": 0.1}}
 
 
 def plan_of(script="train.py", words=()):
@@ -91,7 +91,9 @@ def writes(report):
 
 def test_the_steps_come_back_and_the_scratch_goes(trial, tmp_path):
     script = "open('checkpoint.pt', 'w').write('x'); open(__file__, 'a').write('#')\n" + writes(REPORT)
-    assert trial(script) == REPORT["steps"]
+    measured = trial(script)
+    assert (measured["count"], measured["median_seconds"]) == (20, 0.1)
+    assert measured["report"]["hostname"] == "n1"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["code", "train.py"]
     assert (tmp_path / "code" / "train.py").read_text() == script
 
