@@ -126,6 +126,72 @@ def test_a_line_before_the_program_that_fails_ends_the_job(with_image, request_f
     assert request_folder.output() == "first\n"
 
 
+TARGETS = """\
+tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [ types/modak.yaml ]
+topology_template:
+  node_templates:
+    box:
+      type: modak.nodes.Slurm
+      attributes: { public_address: testbed }
+      properties:
+        partitions:
+          - { name: debug, nodes: 2, cores: 1, memory: 4000 MB }
+          - { name: short, nodes: 2, cores: 1, memory: 4000 MB, walltime: "00:10:00" }
+      capabilities:
+        site:
+          properties:
+            rules:
+              - name: greet
+                when: { mpi: true, nodes: ">1" }
+                then: { pre: [ 'echo "site $UNSET"', "export LEVEL=9" ], post: [ 'echo "saw $MODAK_EXIT_CODE"' ] }
+              - { name: brief, when: { app_type: [ hpc ] }, then: { partition: short } }
+              - { name: gpus, when: { accelerator: [ nvidia ] }, then: { modules: [ cuda/12.4 ] } }
+"""
+
+
+def test_a_sites_rules(request_folder, testbed):
+    (request_folder.path / "types").symlink_to(ROOT / "tosca" / "types")
+    (request_folder.path / "targets.yaml").write_text(TARGETS)
+    request_folder.target = {"name": "box"}
+    request_folder.application["mpi_ranks"] = 2
+    request_folder.options["job_dependency"] = "singleton"
+    top = request_folder.plan()["image"]["path"]
+    if testbed.ssh(f"test -e modak/{top} && echo there || echo missing") != "there":
+        pytest.skip("the testbed has no image with Open MPI: modak catalogue build openmpi-mpi4py")
+    choice = next(each for each in request_folder.plan()["choices"] if each["name"] == "site_rules")
+    assert choice["value"] == "greet, brief"
+    done = request_folder.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = request_folder.output().splitlines()
+    assert (lines[0], lines[-1]) == ("site ", "saw 0")
+    assert sorted(lines[1:-1]) == ["rank 0 of 2 on node01 9", "rank 1 of 2 on node02 9", "sum 3"]
+    told = testbed.ssh(f"sacct -n -P -X --starttime=now-1days --name={request_folder.name} --format=Partition")
+    assert told == "short"
+
+
+def test_a_program_is_built_from_an_archive(request_folder, testbed):
+    """On a node, by a shell alone: the testbed has no compiler outside of its images."""
+    where = testbed.ssh("d=$(mktemp -d) && cd $d && mkdir solver-1 && pwd")
+    testbed.ssh(
+        f"cd {where} && printf 'echo built with $1 by $(basename $0)\\n' > solver-1/source.sh"
+        " && tar czf solver.tar.gz solver-1"
+    )
+    request_folder.application = {
+        "app_tag": request_folder.name, "app_type": "hpc", "executable": "./solver", "arguments": "'two words'",
+        "container_runtime": "none",
+        "build": {
+            "src": f"file://{where}/solver.tar.gz",
+            "build_command": "echo '#!/bin/sh' > solver; cat source.sh >> solver; chmod +x solver; echo {{BUILD_PARALLELISM}}",
+            "build_parallelism": 2,
+        },
+    }  # fmt: skip
+    request_folder.optimisation = {"app_type": "hpc", "app_type-hpc": {"config": {"parallelisation": "openmp"}}}
+    done = request_folder.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert request_folder.output() == "2\nbuilt with two words by solver\n"
+
+
 def test_the_types_are_those_of_this_checkout():
     import modak_ansible
 

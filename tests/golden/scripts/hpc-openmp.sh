@@ -64,7 +64,14 @@ fi
 sources=$deployment/build
 mkdir -p "$sources"
 archive=$deployment/build.tar
-curl --fail --silent --show-error --location --output "$archive" -- https://example.org/solver-1.2.tar.gz || exit 69
+address=https://example.org/solver-1.2.tar.gz
+if command -v curl > /dev/null; then
+    curl --fail --silent --show-error --location --output "$archive" -- "$address"
+elif command -v wget > /dev/null; then
+    wget --quiet --output-document="$archive" -- "$address"
+else
+    python3 -c 'import sys, urllib.request as web; web.urlretrieve(sys.argv[1], sys.argv[2])' "$address" "$archive"
+fi || exit 69
 tar -x -f "$archive" -C "$sources" || exit 65
 # most archives hold one folder
 inside=("$sources"/*)
