@@ -14,13 +14,18 @@ from modak_ansible.optimisations.base import CannotPlan
 Kind = Literal["build", "pull", "file", "venv"]
 
 
+_NO_IMAGE = PlannedImage(
+    entry="none", container_runtime="none", digest="", definition="", path="", layers=(), python=""
+)  # fmt: skip
+
+
 def image_of(
     entry: Entry | None, given: GivenImage | None, requirements: tuple[str, ...], target: Target, catalogue: Catalogue
 ) -> PlannedImage:
     """The image that a training runs in on a target.
 
     Args:
-        entry: the build that was chosen; None where the user gives an image.
+        entry: the build that was chosen; None where the user gives an image, or where none is needed.
         given: the user's image.
         requirements: the user's own Python packages.
         target: where it is made.
@@ -31,8 +36,10 @@ def image_of(
             compiled for the target's processor.
     """
     in_container = target.container_runtime != "none"
+    if entry is None and given is None:
+        return _NO_IMAGE
     if entry is None:
-        assert given is not None  # noqa: S101 - one of the two is there
+        assert given is not None  # noqa: S101 - mypy does not see it
         layers, python = _given_layers(given, requirements, in_container=in_container)
     elif not in_container:
         layers, python = [_environment_layer(entry, requirements, catalogue)], "bin/python"

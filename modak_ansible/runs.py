@@ -26,6 +26,8 @@ def disturbance(record: Record) -> str:
 
 def image(plan: Plan) -> RecordedImage:
     """What the run ran in."""
+    if not plan.image.layers:
+        return RecordedImage(digest="", definition_digest="", base="", container=False)
     bottom, top = plan.image.layers[0], plan.image.layers[-1]
     return RecordedImage(
         digest=plan.image.digest,

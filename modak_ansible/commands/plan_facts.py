@@ -12,7 +12,8 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
     """Titles and texts."""
     dataset = plan.dataset
-    facts = [("image", f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}")]
+    made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
+    facts = [("image", made if plan.image.layers else "none: what is installed on the nodes")]
     if dataset:
         size = f", {format_size(dataset.size)}" if dataset.size else ""
         tried = ", else ".join(source.location or source.label for source in dataset.sources)

@@ -29,3 +29,9 @@ class Request(Model):
     dataset: Dataset | None = None
     image: GivenImage | None = None
     job_options: JobOptions = JobOptions()
+
+    @property
+    def runs_natively(self) -> bool:
+        """Whether a program runs with what is installed on the nodes, and nothing has to be made for it."""
+        is_program = self.application.hpc is not None and bool(self.application.command)
+        return is_program and self.image is None and self.target.container_runtime == "none"

@@ -27,6 +27,8 @@ class Image(Optimisation):
         given = draft.request.image
         if given:
             return (Option(given.source, "the blueprint names this image"),)
+        if draft.request.runs_natively:
+            return (Option("none", "the program runs with what is installed on the nodes"),)
         wanted = self.wish(draft)
         if wanted:
             _check_wanted(draft, wanted)
@@ -45,7 +47,7 @@ class Image(Optimisation):
         return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
 
     def apply(self, draft: Draft, value: str) -> None:
-        if draft.request.image is None:
+        if draft.request.image is None and not draft.request.runs_natively:
             draft.entry = next(entry for entry in draft.catalogue.entries if entry.name == value)
             draft.environment.update(draft.entry.environment)
             draft.request = _with_script(draft, draft.entry)

@@ -27,6 +27,8 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         ModakError: it cannot be built or pulled, with the end of the log; or it was, and its probe refuses it, which
             the project then remembers.
     """
+    if not stage.plan["image"]["layers"]:
+        return Outcome(False, "none: the program runs with what is installed on the nodes")
     arguments = {
         "workspace": stage.plan["target"]["workspace"],
         "image": stage.plan["image"],

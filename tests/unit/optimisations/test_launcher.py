@@ -296,6 +296,17 @@ def test_a_plan_of_a_program_says_nothing_of_code_that_nobody_trains():
     assert {"image", "threads", "container"} <= set(told)
 
 
+def test_a_program_without_a_container_needs_no_image():
+    made = make_plan(request(container=False, hpc={**MPI, "ranks": 2}, application={"framework": "native"}))
+    assert made.image.layers == ()
+    assert made.choices[0].value == "none"
+    assert "image=" not in made.job.script
+    assert [each.what for each in made.staging] == []
+    with pytest.raises(CannotPlan, match="openmpi-mpi4py is not to be had"):
+        asked = request(container=False, hpc={**MPI, "ranks": 2}, application={"framework": "mpi"})
+        make_plan(asked.model_copy(update={"optimisation": Optimisation(entry="openmpi-mpi4py")}))
+
+
 @pytest.mark.parametrize("broken", ["if then", "echo 'open", "(", "}", "echo $(", "<<END\nnever ends", "exit 3", "\\"])
 def test_broken_lines_stay_in_their_own_place(broken, tmp_path):
     """What a user writes before and after the program cannot break the script around it."""
