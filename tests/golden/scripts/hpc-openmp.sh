@@ -67,11 +67,19 @@ archive=$deployment/build.tar
 address=https://example.org/solver-1.2.tar.gz
 if command -v curl > /dev/null; then
     curl --fail --silent --show-error --location --output "$archive" -- "$address"
-elif command -v wget > /dev/null; then
-    wget --quiet --output-document="$archive" -- "$address"
+elif command -v python3 > /dev/null; then
+    python3 -c '
+import sys, urllib.request
+try:
+    urllib.request.urlretrieve(*sys.argv[1:])
+except OSError as error:
+    sys.exit(f"{error}")' "$address" "$archive"
 else
-    python3 -c 'import sys, urllib.request as web; web.urlretrieve(sys.argv[1], sys.argv[2])' "$address" "$archive"
-fi || exit 69
+    wget --no-verbose --output-document="$archive" -- "$address"
+fi || {
+    echo "the sources at $address cannot be fetched on $(hostname)" >&2
+    exit 69
+}
 tar -x -f "$archive" -C "$sources" || exit 65
 # most archives hold one folder
 inside=("$sources"/*)
