@@ -254,4 +254,8 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
         by_reason.setdefault(each.why_not, []).append(each.value)
     reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
+    if no_compiler:
+        names = {each.value for each in refused if each.why_not.startswith("it carries no ")}
+        there = sorted({name for each in draft.catalogue.entries if each.name in names for name in each.compilers})
+        hint = f"compilers there: {', '.join(there)}" if there else "none of them has a graph compiler"
     return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

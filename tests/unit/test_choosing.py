@@ -104,6 +104,16 @@ def test_what_contradicts_is_refused_with_its_place(plan, wishes, about, words):
     assert words in caught.value.message
 
 
+def test_a_compiler_that_no_build_has_is_refused_with_those_that_are_there(plan, blueprint):
+    with pytest.raises(CannotPlan) as caught:
+        plan(compiler="xla")
+    assert caught.value.hint == "compilers there: glow, inductor"
+    blueprint.replace("framework: pytorch", 'framework: pytorch\n        version: "1.4"')
+    with pytest.raises(CannotPlan, match="it carries no xla") as caught:
+        plan(compiler="xla")
+    assert (caught.value.about, caught.value.hint) == ("optimisation.compiler", "compilers there: glow")
+
+
 def test_a_number_format_needs_leave_to_change_results(plan, blueprint):
     (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
     blueprint.replace("skylake_avx512", "zen5")
