@@ -46,6 +46,10 @@ def command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell every option of every matter, its reason and where that comes from.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="After its job ran: draw what was predicted against what was measured, to a file."),
+    ] = None,
     texts: Annotated[
         bool, typer.Option("--texts", help="Show the definitions of the image and the job script.")
     ] = False,
@@ -57,7 +61,7 @@ def command(
     without_collecting()
     path = find_blueprint(blueprint)
     found = plan_trainings(path, given_inputs(inputs, value, target), training)
-    if len(found) > 1 and not (as_json or explain or texts or output):
+    if len(found) > 1 and not (as_json or explain or texts or output or plot):
         from modak_ansible.commands.plan_table import trainings_table
 
         show_warnings(found[0].warnings)
@@ -71,6 +75,11 @@ def command(
 
         for path in write_output(plan, output):
             typer.echo(f"wrote {path}", err=True)
+    if plot is not None:
+        from modak_ansible.commands.plan_picture import draw
+
+        for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
+            typer.echo(line, err=as_json)
     if as_json:
         typer.echo(plan_json(plan, planned.warnings))
         return

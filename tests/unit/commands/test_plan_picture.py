@@ -1,0 +1,77 @@
+"""What was predicted of a plan against what its job measured."""
+
+from __future__ import annotations
+
+import pytest
+from measured import Measured
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.plan_picture import RECORDS, compared, draw
+from modak_ansible.errors import ModakError
+from modak_ansible.model.record import Record, RecordedTarget, Steps
+from modak_ansible.planner import make_plan
+from modak_ansible.planning import request_of
+
+
+@pytest.fixture
+def plan(blueprint):
+    return make_plan(request_of(blueprint.service, Inputs()), model=Measured())
+
+
+def record(of, **fields):
+    said = {
+        "plan": of.digest,
+        "outcome": "measured",
+        "steps": Steps(count=10, all_seconds=90.0, total_seconds=97.0),
+        **fields,
+    }
+    return Record(
+        date="2026-11-21T17:00:00Z", suite="jobs", suite_digest="", group="training", variant="training", round=1,
+        position=1, workload="", entry=of.image.entry, framework="pytorch", version="2.13.0", origin="pip",
+        target=RecordedTarget(name="c", scheduler="slurm", hostname="n", processor="p", architecture="x86_64"), **said,
+    )  # fmt: skip
+
+
+def test_parts_that_both_have_are_compared(plan):
+    rows = {name: (predicted.middle, measured) for name, predicted, measured in compared(plan, record(plan))}
+    assert rows == {"training": (100.0, 90.0), "whole": (100.0, 97.0)}
+
+
+@pytest.mark.parametrize("name", ["picture.png", "picture.svg"])
+def test_a_picture_is_drawn_of_the_newest_record(plan, tmp_path, name):
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    lines = [record(plan, steps=Steps(count=1, total_seconds=1.0)), record(plan), record(plan, plan="another")]
+    path.write_text("".join(each.model_dump_json(by_alias=True) + "\n" for each in lines))
+    shown = draw(plan, tmp_path, tmp_path / name)
+    assert "whole: 97 s measured, 100 s (90 to 110) predicted" in shown
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_before_the_job_has_ended_there_is_nothing_to_draw(plan, tmp_path):
+    with pytest.raises(ModakError, match="no job of this plan has ended yet"):
+        draw(plan, tmp_path, tmp_path / "picture.png")
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan, outcome="failed", steps=None).model_dump_json(by_alias=True) + "\n")
+    with pytest.raises(ModakError, match="no job of this plan has ended yet"):
+        draw(plan, tmp_path, tmp_path / "picture.png")
+
+
+def test_a_damaged_record_is_told_with_its_line(plan, tmp_path):
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text("{\n")
+    with pytest.raises(ModakError, match="jobs.jsonl:1:1"):
+        try:
+            draw(plan, tmp_path, tmp_path / "picture.png")
+        except ModakError as error:
+            raise ModakError(str(error)) from error
+
+
+def test_a_name_that_is_no_picture(plan, tmp_path):
+    path = tmp_path / RECORDS
+    path.parent.mkdir()
+    path.write_text(record(plan).model_dump_json(by_alias=True) + "\n")
+    with pytest.raises(ModakError, match="cannot be written"):
+        draw(plan, tmp_path, tmp_path / "picture.text")
