@@ -76,7 +76,8 @@ def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, me
     """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
     as_json = plan.model_dump(mode="json")
     ours = metrics if switches_of(metrics) is not None else None
-    settings = _settings(plan, compare(as_json, report, metrics), switches_of(metrics))
+    reported = _mapping(_mapping(report).get("choices"))
+    settings = _settings(plan, compare(as_json, report, metrics), reported, switches_of(metrics))
     seen = ours or report or {}
     record = Record(
         **_identity(plan, job, settings, ours, report),
@@ -126,11 +127,16 @@ def program_record(plan: Plan, job: dict[str, Any]) -> Record:
     return record.model_copy(update={"measures": (run,)})
 
 
-def _settings(plan: Plan, outcomes: list[dict[str, Any]], switches: dict[str, str] | None) -> dict[str, str]:
+def _settings(
+    plan: Plan, outcomes: list[dict[str, Any]], reported: dict[str, Any], switches: dict[str, str] | None
+) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
     chosen = next((each.settings for each in plan.candidates if each.chosen), {})
     in_code = {each.name for each in plan.choices if each.reaches == "code"} | {each["name"] for each in outcomes}
     settings = {name: value for name, value in chosen.items() if name not in in_code}
+    settings |= {
+        name: str(_mapping(each)["applied"]) for name, each in reported.items() if _mapping(each).get("applied")
+    }
     settings |= {each["name"]: each["applied"] for each in outcomes if each["applied"] is not None}
     return dict(sorted({**settings, **(switches or {})}.items()))
 

@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from cluster import modak
+from cluster import ROOT, modak
+
+SCRIPT = """\
+import modak_runtime
+import torch
+
+data = torch.utils.data.TensorDataset(torch.rand(60, 8), torch.arange(60) % 3)
+loader = torch.utils.data.DataLoader(data, batch_size=10, shuffle=True)
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
+for _ in range(2):
+    for values, labels in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(values), labels).backward()
+        optimizer.step()
+"""
+BLUEPRINT = """\
+tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [ types/modak.yaml ]
+metadata: { template_name: prepared }
+topology_template:
+  node_templates:
+    machine: { type: modak.nodes.Local, properties: { container_runtime: none } }
+    training:
+      type: modak.nodes.Training
+      properties:
+        framework: pytorch
+        script: train/train.py
+        optimisation: { numerics: reassociation, compiler: none, input: memory, memory_format: channels_last }
+      requirements: [ { host: machine } ]
+"""
 
 
 def test_the_local_blueprint(pytorch_python, tmp_path):
@@ -19,3 +51,32 @@ def test_the_local_blueprint(pytorch_python, tmp_path):
     again = json.loads(modak("deploy", "mnist-pytorch-local", *inputs, "--json").stdout)
     assert again["changed"] == 0
     assert modak("undeploy", "mnist-pytorch-local").returncode == 0
+
+
+def test_planned_is_compared_with_applied_and_recorded_once(pytorch_python, tmp_path):
+    """A model without convolutions has no format of images; its samples are kept."""
+    project = tmp_path / "project"
+    (project / ".modak").mkdir(parents=True)
+    (project / "types").symlink_to(ROOT / "tosca" / "types")
+    (project / "train").mkdir()
+    (project / "train" / "train.py").write_text(SCRIPT)
+    (project / "service.yaml").write_text(BLUEPRINT)
+    done = modak("deploy", project, "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    outcomes = {each["name"]: each for each in answer["applied"]}
+    assert outcomes["input"]["applied"] == "memory"
+    assert outcomes["memory_format"]["applied"] is None
+    warning = (
+        "planned but not applied: memory_format channels_last: the model has no weights of two-dimensional convolutions"
+    )
+    assert warning in done.stderr
+    shown = modak("deploy", project, cwd=project).stdout
+    assert " ".join(warning.split()) in " ".join(shown.split())
+    report = json.loads((Path(answer["results"]) / "applied.json").read_text())
+    assert (report["steps"]["count"], report["steps"]["batch_size"], report["mistakes"]) == (12, 10, [])
+    (record,) = map(json.loads, (project / ".modak" / "records" / "jobs.jsonl").read_text().splitlines())
+    assert (record["outcome"], record["suite"], record["plan"]) == ("measured", "jobs", answer["digest"])
+    assert record["settings"]["input"] == "memory" and "memory_format" not in record["settings"]
+    assert record["steps"]["count"] == 12
+    assert modak("undeploy", project, cwd=project).returncode == 0

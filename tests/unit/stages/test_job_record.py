@@ -69,6 +69,12 @@ def test_settings_are_what_was_really_applied(plan, results):
     assert record.versions == {"torch": "2.13.0+cpu"}
 
 
+def test_what_was_applied_without_a_plan_counts_too(plan, results):
+    by_hand = {"matmul": {"planned": "onednn", "applied": "onednn", "how": "import", "reason": ""}}
+    (results / "applied.json").write_text(json.dumps({**REPORT, "choices": by_hand}))
+    assert job_record(plan, JOB, results).settings == {"allocator": "tcmalloc", "matmul": "onednn"}
+
+
 def test_metrics_of_our_form_are_recorded_as_those_of_suites(plan, results):
     epoch = {
         "epoch": 1, "seconds": 2.0, "images_per_second": 30.0, "evaluation_seconds": 0.1, "training_loss": 1.0,
