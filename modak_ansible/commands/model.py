@@ -30,6 +30,9 @@ def fit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The model to write; .modak/model.json otherwise.")
     ] = None,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The records that ship alone: what the shipped model is fitted to.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Fit the model to every run that was measured: those that ship, the project's suites, and its jobs.
@@ -41,7 +44,7 @@ def fit(
     from modak_ansible.project import state_folder
 
     state = state_folder(Path.cwd())
-    files = records or files_of_records(state)
+    files = records or files_of_records(None if shipped else state)
     stored = fit_files(files)
     path = output or state / MODEL
     write_stored(stored, path)

@@ -39,9 +39,10 @@ def read_all(files: Iterable[Path]) -> list[Record]:
     return [records[line] for line in sorted(records)]
 
 
-def files_of_records(state: Path) -> list[Path]:
+def files_of_records(state: Path | None) -> list[Path]:
     """The files of records that ship, and those of a project's state folder."""
-    return [*sorted((shipped("benchmarks") / "records").glob("*.jsonl")), *sorted((state / "records").glob("*.jsonl"))]
+    own = sorted((state / "records").glob("*.jsonl")) if state else []
+    return [*sorted((shipped("benchmarks") / "records").glob("*.jsonl")), *own]
 
 
 def works() -> dict[str, Work]:

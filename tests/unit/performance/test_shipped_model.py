@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,9 @@ from modak_ansible.performance.stored import read_stored, stored_text
 
 
 def test_fitting_again_gives_the_shipped_model():
-    fitted = fit_files(files_of_records(Path("/nonexistent")))
+    fitted = fit_files(files_of_records(None))
     shipped = read_stored(SHIPPED)
-    again = "modak model fit --output modak_ansible/performance/model.json"
+    again = "modak model fit --shipped --output modak_ansible/performance/model.json"
     assert fitted.records_digest == shipped.records_digest, f"the records have changed: {again}"
     assert fitted.machines == shipped.machines
     for name, part in fitted.parts.items():
