@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -80,11 +80,11 @@ class FormReader:
             return form.model_validate(plain), tree
         except ValidationError as error:
             errors = error.errors(include_url=False)
-        for each in errors:
+        for each in _one_for_each_place(errors, form):
             self._note(each, tree, form)
         for each in errors:
             if _is_surplus(each):
-                _remove(plain, _field_path(each["loc"], tree))
+                _remove(plain, _field_path(each["loc"], form))
         try:
             return form.model_validate(plain), tree
         except ValidationError:
@@ -122,7 +122,9 @@ class FormReader:
         return key
 
     def _scalar(self, item: Item, annotation: Any, path: Path) -> Item:
-        if item.is_map or item.is_list:
+        if item.is_list:  # every list is one of texts
+            return Item(item.location, [_as_text(each) for each in item.elements])
+        if item.is_map:
             return item
         value: Any = self._older_value(item, path)
         kinds = _kinds(annotation)
@@ -170,7 +172,7 @@ class FormReader:
         return f"{self._root}.{words}".strip(".") if self._root else words or "the request"
 
     def _note(self, error: Any, tree: Item, form: type[Form]) -> None:
-        kind, path = error["type"], _field_path(error["loc"], tree)
+        kind, path = error["type"], _field_path(error["loc"], form)
         name = self.shown(path)
         if kind == "extra_forbidden":
             members = fields_of(_form_at(form, path[:-1]) or form)
@@ -182,6 +184,30 @@ class FormReader:
         else:
             rule, message, hint = _told(error)
             self._mistakes.add(place_of(tree, path), rule, f"{name} {message}" if message else name, hint)
+
+
+def _as_text(item: Item) -> Item:
+    is_number = isinstance(item.value, int | float) and not isinstance(item.value, bool)
+    return Item(item.location, item.text, item.text) if is_number else item
+
+
+def _one_for_each_place(errors: Iterable[Any], form: type[Form]) -> Iterator[Any]:
+    """The errors, of those that alternatives of one field give only the most telling one."""
+    places: dict[Path, list[Any]] = {}
+    for each in errors:
+        places.setdefault(_field_path(each["loc"], form), []).append(each)
+    for found in places.values():
+        telling = [each for each in found if not _expected(each)]
+        if telling or len(found) == 1:
+            yield (telling or found)[0]
+        else:
+            yield {**found[0], "expected": " or ".join(dict.fromkeys(_expected(each) for each in found))}
+
+
+def _expected(error: Any) -> str:
+    """What a value should have been, where it is of another type altogether."""
+    kind = error["type"]
+    return error.get("expected") or next((words for start, words in _TYPES.items() if kind.startswith(start)), "")
 
 
 def _is_surplus(error: Any) -> bool:
@@ -211,8 +237,7 @@ def _told(error: Any) -> tuple[str, str, str]:
     for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
         if name in context:
             return "out-of-range", f"must be {words} {context[name]:.12g}, not {_brief(value)}", ""
-    expected = next((words for start, words in _TYPES.items() if kind.startswith(start)), "")
-    return "wrong-type", f"must be {expected or 'of another form'}, not {_brief(value)}", ""
+    return "wrong-type", f"must be {_expected(error) or 'of another form'}, not {_brief(value)}", ""
 
 
 _TYPES = {
@@ -264,17 +289,15 @@ def _kinds(annotation: Any) -> set[Any]:
     return {each for each in plain_types(annotation) if each in (int, float, bool, str)}
 
 
-def _field_path(loc: Iterable[Any], tree: Item) -> Path:
-    """pydantic's path without what it adds of its own: positions in lists, and the names of union members."""
+def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
+    """pydantic's path without what it adds of its own: positions in lists, and the names of alternatives."""
     path: list[str] = []
-    item: Item | None = tree
-    for each in loc:
-        if isinstance(each, int):
+    inside: type[Form] | None = form
+    for name in loc:
+        if inside is None:
             break
-        if item is not None and path and not item.is_map:
-            break
-        path.append(each)
-        item = item.get(each) if item else None
+        path.append(name)
+        inside = form_of(fields_of(inside).get(name))
     return tuple(path)
 
 

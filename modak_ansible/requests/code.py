@@ -15,7 +15,7 @@ from modak_ansible.requests.checks import APPLICATION
 from modak_ansible.requests.data import Data
 from modak_ansible.requests.form import JobForm
 from modak_ansible.requests.notes import Notes
-from modak_ansible.requests.program import Program, program_of
+from modak_ansible.requests.program import Program, program_of, words_of
 from modak_ansible.requests.targets import TARGETS_FILE
 
 # What modak plan --output always writes.
@@ -54,7 +54,12 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         notes.refuse(executable, FieldProblem("missing-field", "nothing is to be run", "executable: train.py"))
         return Code()
     try:
-        program = _with_path(_program(job, folder), data)
+        arguments = words_of(runs.arguments) if isinstance(runs.arguments, str) else runs.arguments
+    except FieldProblem as problem:
+        notes.refuse((*APPLICATION, "arguments"), problem)
+        return Code()
+    try:
+        program = _with_path(_program(job, arguments, folder), data)
     except FieldProblem as problem:
         notes.refuse(executable, problem)
         return Code()
@@ -94,7 +99,7 @@ def _is_output(folder: Path, file: SourceFile) -> bool:
     return all((top / name).is_file() for name in OUTPUT_FILES)
 
 
-def _program(job: JobForm, folder: Path) -> Program:
+def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> Program:
     runs = job.runs
     builds = runs.build is not None
 
@@ -102,7 +107,7 @@ def _program(job: JobForm, folder: Path) -> Program:
         return (folder / path).is_file()
 
     try:
-        program = program_of(runs.executable or "", runs.arguments, is_file)
+        program = program_of(runs.executable or "", arguments, is_file)
     except FieldProblem as problem:
         if problem.rule == "file-not-found":
             scripts = [each.relative_to(folder).as_posix() for each in sorted(folder.glob("*/*.py"))[:200]]

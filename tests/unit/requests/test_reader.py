@@ -89,6 +89,11 @@ def test_a_number_is_text_where_text_is_wanted(training):
     assert "no pytorch 2.10 (it has" in training.mistakes
 
 
+def test_numbers_in_a_list_of_texts_are_texts(training):
+    training.set("application/arguments", ["--epochs", 3, "--data", "{dataset}"])
+    assert training.request.application.arguments == (("epochs", "3"), ("data", "{dataset}"))
+
+
 @pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
 def test_what_is_no_number_is_none(training, number):
     path = training.path / "request.yaml"

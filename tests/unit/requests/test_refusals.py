@@ -28,6 +28,8 @@ GPU = "job_options/request_gpus"
         ("application/threads", 0, "must be at least 1, not 0"),
         (f"{T}/config/ai_framework", "pytroch", "cannot be 'pytroch' (did you mean pytorch? valid: tensorflow, pytorch"),
         ("target/job_scheduler_type", "lsf", "cannot be 'lsf'"),
+        (f"{T}/data/etl", {"cache": "some"}, "etl.cache must be true or false or a whole number, not 'some'"),
+        ("application/arguments", {"epochs": 3}, "job.application.arguments must be text or a list, not a mapping"),
         # forms
         ("job_options/wall_time_limit", 12, "'12' is not a wall time"),
         ("job_options/wall_time_limit", "12:30", "'12:30' is not a wall time"),
@@ -61,7 +63,7 @@ GPU = "job_options/request_gpus"
         ("application/executable", "./solver", "there is no ./solver beside the request, and nothing builds it"),
         ("application/executable", "mpirun -n 4 solver", "mpirun is put before it by the plan (name the program alone"),
         ("application/executable", None, "nothing is to be run"),
-        ("application/arguments", "--epochs 3 | tee log", "| is for a shell, and none reads this"),
+        ("application/arguments", "--epochs 3 | tee log", "job.application.arguments is refused: | is for a shell, and none reads this"),
         ("application/arguments", "--data $(pwd)", "another command in it is not run"),
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
