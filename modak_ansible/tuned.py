@@ -12,7 +12,6 @@ from modak_ansible.model.quantities import format_seconds
 from modak_ansible.model.tuning import TuningReport, TuningTrial
 
 REPORT = "tuning.json"
-THRESHOLD = 0.25  # cores that others may keep busy more while one candidate runs than while another does
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def ratio(report: TuningReport, old: str, new: str) -> float | None:
     trials = {(each.rung, each.candidate): each for each in report.trials if each.score}
     for rung in sorted({rung for rung, _ in trials}, reverse=True):
         before, after = trials.get((rung, old)), trials.get((rung, new))
-        if before and after and before.score and after.score and _are_alike(before, after):
+        if before and after and before.score and after.score and _are_alike(before, after, report.busy):
             return before.score / after.score
     return None
 
@@ -101,9 +100,9 @@ def _busy(trial: TuningTrial) -> float | None:
     return float(cores) if isinstance(cores, int | float) else None
 
 
-def _are_alike(one: TuningTrial, other: TuningTrial) -> bool:
+def _are_alike(one: TuningTrial, other: TuningTrial, busy: float) -> bool:
     mine, theirs = _busy(one), _busy(other)
-    return mine is None or theirs is None or abs(mine - theirs) <= THRESHOLD
+    return mine is None or theirs is None or abs(mine - theirs) <= busy
 
 
 def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tuple[str, str]]:
@@ -121,7 +120,7 @@ def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tup
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
     ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"
     lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
-    busy = [each for each in report.trials if (_busy(each) or 0.0) > THRESHOLD]
+    busy = [each for each in report.trials if (_busy(each) or 0.0) > report.busy]
     if busy:
         most = max(_busy(each) or 0.0 for each in busy)
         text = f"others kept up to {most:.1f} cores busy during {len(busy)} of the trials, and slowed them"

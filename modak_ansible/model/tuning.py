@@ -75,6 +75,7 @@ class TuningReport(Model):
     reason: str = Field(description="why it ended")
     date: str = Field(description="when it began, UTC, ISO 8601")
     hostname: str
+    busy: float = Field(default=0.25, description="cores by which neighbours of trials that are compared may differ")
     budget: float = Field(description="seconds")
     spent: float = Field(description="seconds")
     best: str = Field(description="the candidate that trains; empty where none was measured, and the plan's own does")

@@ -19,6 +19,7 @@ def tune(tmp_path):
     def run(tuning, runner):
         (tmp_path / "state").mkdir(exist_ok=True)
         diary = Diary(str(tmp_path), tuning)
+        diary.busy = 0.25  # as on two cores, however many there are here
         reason = Halving(tuning, runner, diary, runner.clock).tune(optuna)
         diary.end("finished", reason)
         return json.loads((tmp_path / "tuning.json").read_text())
@@ -144,6 +145,35 @@ def test_every_line_says_what_was_measured(tune, section, fake_runner, capsys):
     assert lines[0] == "tuning: trial 1, rung 1, candidate 0: 200.00 ms a step, the first after 2.0 s (20 steps)"
     assert lines[1] == "tuning: trial 2, rung 1, candidate 1: out, it broke"
     assert lines[-1].startswith("tuning: ended, one is left; best: candidate 0")
+
+
+def test_a_best_one_that_the_budget_cuts_short_stays_the_best(tune, section, fake_runner):
+    runner = fake_runner({"c0": 0.5, "c1": 0.2}, noise=0.01, start={"c0": 1.0, "c1": 20.0})
+    found = tune(section(2, budget=62), runner)
+    assert runner.now <= 62
+    assert (found["best"], found["reason"]) == ("c1", "the budget is spent")
+    assert found["candidates"]["c1"]["outcome"] == "measured"
+
+
+def test_a_best_one_that_breaks_later_is_the_best_no_more(tune, section, fake_runner, tmp_path):
+    runner = fake_runner({"c0": Failed("no"), "c1": 0.2, "c2": 0.3})
+
+    class Breaks:
+        clock = runner.clock
+
+        def __call__(self, candidate, steps, seconds):
+            if steps > 20:
+                raise Failed("out of memory")
+            return runner(candidate, steps, seconds)
+
+    found = tune(section(3), Breaks())
+    assert found["best"] == "c2"
+    assert (tmp_path / "state" / "tuned").read_text() == "c2\n"
+
+
+def test_on_a_large_machine_more_may_be_busy():
+    assert scores.busy_limit(None) == scores.busy_limit(2) == 0.25
+    assert scores.busy_limit(128) == 16
 
 
 def test_a_neighbour_who_comes_and_goes_decides_nothing(tune, section, fake_runner):

@@ -22,12 +22,14 @@ class Diary:
         self._folder, self._began, self._position = folder, time.monotonic(), 0
         self._titles = {each["name"]: each["title"] for each in tuning["candidates"]}
         self._steps, self._reduction = tuning["steps"], tuning["reduction"]
+        self.busy = scores.busy_limit(os.cpu_count())
         self._content = {
             "schema": SCHEMA,
             "state": "running",
             "reason": "",
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "hostname": os.uname().nodename,
+            "busy": self.busy,
             "budget": tuning["budget"],
             "spent": 0.0,
             "best": "",
@@ -57,7 +59,7 @@ class Diary:
             "%s: %.2f ms a step, the first after %.1f s (%d steps%s)"
             % (
                 self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"],
-                ", others kept %.1f cores busy" % busy if busy > scores.BUSY else "",
+                ", others kept %.1f cores busy" % busy if busy > self.busy else "",
             )
         )  # fmt: skip
 
@@ -73,11 +75,15 @@ class Diary:
         self._write()
 
     def best(self, name, rung):
-        """Notes the best so far, for the script that trains it should this process not live."""
+        """Notes the best so far, for the script that trains it should this process not live; empty for none."""
         if (name, rung) == (self._content["best"], self._content["best_rung"]):
             return
         self._content.update(best=name, best_rung=rung)
-        _replace(os.path.join(self._folder, "state", "tuned"), name + "\n")
+        tuned = os.path.join(self._folder, "state", "tuned")
+        if name:
+            _replace(tuned, name + "\n")
+        else:
+            os.remove(tuned)
         self._write()
 
     def end(self, state, reason):

@@ -21,6 +21,10 @@ class Failed(Exception):
     """A candidate that cannot be taken, and why."""
 
 
+class TooSlow(Failed):
+    """A candidate that made no steps to speak of in its time."""
+
+
 def pruner_of(optuna, reduction, kept):
     """A pruner that keeps the best of a rung, one in so many, and those that others are compared with."""
 
@@ -48,6 +52,7 @@ class Halving:
 
     def __init__(self, tuning, run, diary, clock=time.monotonic):
         self._tuning, self._run, self._diary, self._clock = tuning, run, diary, clock
+        self._busy = diary.busy
         self._candidates = {each["name"]: each for each in tuning["candidates"]}
         self._names = list(self._candidates)
         self._own = self._names[0]
@@ -75,7 +80,7 @@ class Halving:
                 break
             runners = rivals[:: -1 if rung % 2 == 0 else 1]
         self._complete(rivals)
-        return "one is left" if len(rivals) <= 1 else "all rungs were run"
+        return ("none is left", "one is left", "all rungs were run")[min(len(rivals), 2)]
 
     def _begin_study(self, optuna):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -98,28 +103,36 @@ class Halving:
                 return "the budget is spent"
             began = self._clock()
             try:
-                measure = self._run(self._candidates[name], self._steps(rung), seconds)
+                measure = self._measured(name, rung, seconds)
             except Stopped as error:
                 return str(error)
             except Failed as error:
+                if isinstance(error, TooSlow) and seconds < _SLOW * self._usual():
+                    return "the budget is spent"  # which is no fault of the candidate's
                 self._lose(rung, name, str(error), began)
                 continue
             self._durations.append(self._clock() - began)
-            if measure["count"] < scores.LEAST_STEPS or not measure.get("median_seconds"):
-                self._lose(rung, name, "it made %d steps in %.0f s" % (measure["count"], seconds), began)
-                continue
             self._measures[rung][name] = measure
             self._diary.trial(rung, name, measure, self._score(rung, name), self._clock() - began)
             if rung == 0:
                 self._note_best(rung)
         return ""
 
+    def _measured(self, name, rung, seconds):
+        measure = self._run(self._candidates[name], self._steps(rung), seconds)
+        if measure["count"] < scores.LEAST_STEPS or not measure.get("median_seconds"):
+            raise TooSlow("it made %d steps in %.0f s" % (measure["count"], seconds))
+        return measure
+
+    def _usual(self):
+        """Seconds of the middle one of the trials so far; 0 before the first."""
+        return sorted(self._durations)[len(self._durations) // 2] if self._durations else 0.0
+
     def _seconds_for(self, trials):
         """How long the next of so many trials may take; 0 where it could not come to its end."""
-        left = self._tuning["budget"] - (self._clock() - self._began)
-        if not self._durations:
+        left, usual = self._tuning["budget"] - (self._clock() - self._began), self._usual()
+        if not usual:
             return left / 2
-        usual = sorted(self._durations)[len(self._durations) // 2]
         return min(left, max(left / trials, _SLOW * usual)) if left > usual / 2 else 0
 
     def _score(self, rung, name):
@@ -132,7 +145,7 @@ class Halving:
             self._study.tell(self._trials.pop(name), state=self._states.FAIL)
         self._diary.lost(rung, name, reason, self._clock() - began)
         if rung:
-            self._note_best(rung - 1)
+            self._note_best(rung - 1)  # this one is not over
 
     def _is_pruned(self, rung, name):
         if not self._trials[name].should_prune():
@@ -147,14 +160,18 @@ class Halving:
             self._study.tell(self._trials.pop(name), self._score(rung, name))
 
     def _note_best(self, rung):
-        """The fastest of a rung, unless the plan's own choice is as fast but for noise."""
+        """The fastest of a rung, unless the plan's own choice is as fast but for noise; of the last with any left."""
         measured = self._measures[rung]
         names = [name for name in self._names if name in measured and self._candidates[name]["may_win"]]
         if not names:
+            if rung:
+                self._note_best(rung - 1)
+            else:
+                self._diary.best("", None)
             return
         if self._own in measured:
             own = self._candidates[self._own], measured[self._own]
-            rivals = [name for name in names if scores.beats(self._candidates[name], measured[name], *own)]
+            rivals = [name for name in names if scores.beats(self._candidates[name], measured[name], *own, self._busy)]
             names = rivals or [self._own]
         best = min(names, key=lambda name: self._score(rung, name))
         self._diary.best(best, rung)

@@ -4,7 +4,6 @@ import math
 
 LEAST_STEPS = 4  # three intervals: fewer have no median to speak of
 LEAST_GAIN = 0.01  # what is won by less is not worth another configuration than the plan's
-BUSY = 0.25  # cores that others may keep busy more while one candidate runs than while another does
 _ONE_SIDED = 1.645  # 95 %
 _P10_TO_P90 = 2.563  # standard deviations of a normal distribution
 _MEDIAN = 1.2533  # standard error of a median over that of a mean
@@ -29,15 +28,24 @@ def doubt(candidate, measure):
     return error * (total - 1) if total else error / (candidate.get("work_per_step") or 1.0)
 
 
-def is_comparable(measure, other):
+def busy_limit(cores):
+    """Cores that others may keep busy more while one candidate runs than while another does.
+
+    On a machine of two cores it is what suites take for undisturbed, and the same share of larger ones: there others
+    have most of their work on cores of their own.
+    """
+    return max(0.25, (cores or 1) / 8)
+
+
+def is_comparable(measure, other, busy):
     """Whether others kept the machine as busy while one ran as while the other did, as far as anybody knows."""
     mine, theirs = measure.get("foreign_cores"), other.get("foreign_cores")
-    return mine is None or theirs is None or abs(mine - theirs) <= BUSY
+    return mine is None or theirs is None or abs(mine - theirs) <= busy
 
 
-def beats(candidate, measure, other, other_measure):
+def beats(candidate, measure, other, other_measure, busy=math.inf):
     """Whether a candidate is faster than another by more than noise and neighbours explain."""
-    if not is_comparable(measure, other_measure):
+    if not is_comparable(measure, other_measure, busy):
         return False
     mine, theirs = score(candidate, measure), score(other, other_measure)
     noise = math.hypot(doubt(candidate, measure), doubt(other, other_measure))

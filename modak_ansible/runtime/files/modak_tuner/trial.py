@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from modak_tuner.halving import Failed, Stopped
+from modak_tuner.halving import Failed, Stopped, TooSlow
 
 _GRACE = 3.0  # seconds that a process has to end by itself
 _WORDS = 300  # characters of its own that are shown of a script's error
@@ -136,14 +136,16 @@ def _judged(code, folder, seconds):
         with open(os.path.join(folder, "applied.json")) as file:
             report = json.load(file)
     except (OSError, ValueError) as problem:
-        limit = " within %.0f s" % seconds if code is None else ""
-        raise Failed("it reported no steps%s" % limit) from problem
+        if code is None:
+            raise TooSlow("it made no step in %.0f s" % seconds) from problem
+        raise Failed("it reported no steps") from problem
     for name, choice in sorted(report["choices"].items()):
         if choice["applied"] is None:
             raise Failed("%s %s was not applied: %s" % (name, choice["planned"], choice["reason"] or "no reason given"))
     steps = report.get("steps") or {}
     if not steps.get("count"):
-        raise Failed("no step of it could be counted")
+        kind = TooSlow if (steps.get("total_seconds") or 0.0) >= seconds else Failed
+        raise kind("no step of it was counted in %.0f s" % (steps.get("total_seconds") or seconds))
     about = ("hostname", "processor", "accelerator", "frameworks", "choices", "peak_memory_bytes")
     return dict(steps, report={name: report.get(name) for name in about})
 
