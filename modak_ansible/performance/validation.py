@@ -22,7 +22,7 @@ from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.stored import Stored
 
 LEFT_OUT = ("configurations", "workloads", "machines")
-CLASSES = ("same numerics", "any numerics")
+CLASSES = ("up to reassociation", "any numerics")
 _SIGMAS = 1.6449
 _LEAST_TABLE = 3  # variants: with two there is hardly a choice
 
