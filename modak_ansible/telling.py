@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.configurations import IMAGE, MOVES, Configuration, Configurations
 from modak_ansible.model.plan import Candidate, Choice, Rejected
-from modak_ansible.model.prediction import Gain, Prediction
+from modak_ansible.model.prediction import Gain, Interval, Prediction
 from modak_ansible.optimisations.base import NUMERICS, Optimisation, Option
 from modak_ansible.weighing import UNKNOWN, Weighing, is_faster
 
@@ -58,7 +58,7 @@ class Teller:
             numerics=taken.numerics,
             stock=options[0].value,
             reaches=matter.reaches,
-            speed=known.ratio if known else None,
+            speed=_rounded(known.ratio) if known else None,
             records=known.records if known else 0,
             evidence=matter.evidence(best.draft),
             rejected=tuple(self._rejected(matter, each) for each in options if each.value != taken.value),
@@ -79,7 +79,7 @@ class Teller:
         return Rejected(
             value=option.value,
             reason=self._why_rejected(matter, option, gain),
-            speed=known.ratio if known else None,
+            speed=_rounded(known.ratio) if known else None,
             records=known.records if known else 0,
         )
 
@@ -142,7 +142,7 @@ class Teller:
             entry=made.draft.entry.name if made.draft.entry else made.build,
             settings=dict(made.draft.settings),
             numerics=made.numerics,
-            prediction=self._prediction(made),
+            prediction=_rounded_all(self._prediction(made)),
             chosen=chosen,
             note=note,
         )
@@ -171,3 +171,24 @@ class Teller:
         told = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
         doubt = f"without the effect of {told}, which was not measured"
         return without.model_copy(update={"doubts": (*without.doubts, doubt)})
+
+
+def _rounded(interval: Interval) -> Interval:
+    """With four digits, which is more than is known: the last ones depend on the machine that plans."""
+    return Interval(middle=_digits(interval.middle), low=_digits(interval.low), high=_digits(interval.high))
+
+
+def _rounded_all(prediction: Prediction | None) -> Prediction | None:
+    if prediction is None:
+        return None
+    hours = prediction.core_hours
+    update = {
+        "seconds": _rounded(prediction.seconds),
+        "parts": {name: _rounded(each) for name, each in prediction.parts.items()},
+        "core_hours": None if hours is None else _digits(hours),
+    }
+    return prediction.model_copy(update=update)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")

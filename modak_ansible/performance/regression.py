@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import fsum
 from typing import NamedTuple
 
 from modak_ansible.performance.features import Feature
@@ -88,4 +89,4 @@ class Regression:
                 inner += factor * row[other]
             total += weight * inner
             before.append((where, weight))
-        return max(0.0, 2.0 * total) + sum(each * each for each in unseen)
+        return max(0.0, 2.0 * total) + fsum(each * each for each in unseen)  # in any order

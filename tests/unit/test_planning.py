@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from modak_ansible import here
@@ -110,3 +114,19 @@ def test_all_trainings_are_planned_or_the_one_that_is_named(blueprint):
     table = trainings_table([each.plan for each in found], 80)
     assert table.startswith("example: 2 trainings\n")
     assert all(len(line) <= 80 for line in table.splitlines())
+
+
+def test_a_plan_does_not_depend_on_the_order_of_sets(blueprint):
+    """Strings are hashed anew in every process: what is summed in the order of a set differs in its last digits."""
+    script = (
+        "import sys; from pathlib import Path; from modak_ansible.blueprint.reader import Inputs;"
+        "from modak_ansible.planning import plan_blueprint; print(plan_blueprint(Path(sys.argv[1]), Inputs()).plan.digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(blueprint.service)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=blueprint.path, check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in ("1", "2", "3", "4")
+    }  # fmt: skip
+    assert len(digests) == 1
