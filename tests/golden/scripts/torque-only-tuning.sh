@@ -56,7 +56,7 @@ unset PYTHONPATH PYTHONHOME
 
 # Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that
 # begins anew goes on with it.
-if ! [ -e "$deployment/tuning.json" ]; then
+if ! [ -e "$deployment/state/tuned" ]; then
     # shellcheck disable=SC2016 # a dollar there is for the other shell
     tuner=(
     "$runtime" exec
