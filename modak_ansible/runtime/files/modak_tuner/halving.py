@@ -85,7 +85,9 @@ class Halving:
     def _begin_study(self, optuna):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         space = {"candidate": optuna.distributions.CategoricalDistribution(self._names)}
-        self._study = optuna.create_study(pruner=pruner_of(optuna, self._tuning["reduction"], {0}))
+        sampler = optuna.samplers.RandomSampler(seed=0)  # never asked: every candidate is enqueued
+        pruner = pruner_of(optuna, self._tuning["reduction"], {0})
+        self._study = optuna.create_study(sampler=sampler, pruner=pruner)
         self._states = optuna.trial.TrialState
         for name in self._names:
             if self._candidates[name]["may_win"]:
