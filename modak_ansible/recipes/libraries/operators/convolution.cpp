@@ -42,6 +42,10 @@ at::MemoryFormat format_of(const Tensor& self, const Tensor& weight) {
   return is_last ? kLast : at::MemoryFormat::Contiguous;
 }
 
+winograd::Layout layout_of(at::MemoryFormat format) {
+  return format == kLast ? winograd::Layout::kLast : winograd::Layout::kFirst;
+}
+
 Tensor convolution(const Tensor& self, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef padding,
                    at::IntArrayRef stride, at::IntArrayRef dilation, int64_t groups) {
   const bool has_bias = bias && bias->defined();
@@ -49,11 +53,12 @@ Tensor convolution(const Tensor& self, const Tensor& weight, const std::optional
     return at::native::mkldnn_convolution(self, weight, bias, padding, stride, dilation, groups);
   }
   const winograd::Shape s = shape_of(self, weight, padding);
-  const Tensor x = self.contiguous(kLast), w = weight.contiguous(kLast), b = has_bias ? bias->contiguous() : Tensor();
-  Tensor y = at::empty({s.images, s.out, s.out_height, s.out_width}, self.options().memory_format(kLast));
-  winograd::convolve(s, x.const_data_ptr<float>(), w.const_data_ptr<float>(),
+  const auto format = format_of(self, weight);
+  const Tensor x = self.contiguous(format), w = weight.contiguous(kLast), b = has_bias ? bias->contiguous() : Tensor();
+  Tensor y = at::empty({s.images, s.out, s.out_height, s.out_width}, self.options().memory_format(format));
+  winograd::convolve(s, layout_of(format), x.const_data_ptr<float>(), w.const_data_ptr<float>(),
                      has_bias ? b.const_data_ptr<float>() : nullptr, y.mutable_data_ptr<float>());
-  return y.contiguous(format_of(self, weight));
+  return y;
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(
@@ -66,22 +71,24 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
   }
   const winograd::Shape s = shape_of(self, weight, padding);
   const auto format = format_of(self, weight);
-  const Tensor dy = grad_output.contiguous(kLast);
+  const auto layout = layout_of(format);
+  const Tensor dy = grad_output.contiguous(format);
   Tensor dx, dw, db;
   if (mask[0]) {
     const Tensor w = weight.contiguous(kLast);
-    dx = at::empty(self.sizes(), self.options().memory_format(kLast));
-    winograd::data_gradient(s, dy.const_data_ptr<float>(), w.const_data_ptr<float>(), dx.mutable_data_ptr<float>());
-    dx = dx.contiguous(format);
+    dx = at::empty(self.sizes(), self.options().memory_format(format));
+    winograd::data_gradient(s, layout, dy.const_data_ptr<float>(), w.const_data_ptr<float>(),
+                            dx.mutable_data_ptr<float>());
   }
-  if (mask[1]) {
-    const Tensor x = self.contiguous(kLast);
+  if (mask[1] || mask[2]) {
+    const Tensor x = self.contiguous(format);
     dw = at::empty(weight.sizes(), weight.options().memory_format(kLast));
-    winograd::weight_gradient(s, x.const_data_ptr<float>(), dy.const_data_ptr<float>(), dw.mutable_data_ptr<float>(),
-                              nullptr);
-    dw = dw.contiguous(format);
+    db = at::empty({s.out}, weight.options());
+    winograd::weight_gradient(s, layout, x.const_data_ptr<float>(), dy.const_data_ptr<float>(),
+                              dw.mutable_data_ptr<float>(), db.mutable_data_ptr<float>());
+    dw = mask[1] ? dw.contiguous(format) : Tensor();
+    db = mask[2] ? db : Tensor();
   }
-  if (mask[2]) db = grad_output.sum(at::IntArrayRef{0, 2, 3});
   return {dx, dw, db};
 }
 

@@ -32,58 +32,108 @@ struct Window {
     stride_h = stride.empty() ? kernel_h : stride[0], stride_w = stride.empty() ? kernel_w : second(stride);
     pad_h = padding[0], pad_w = second(padding), dilation_h = dilation[0], dilation_w = second(dilation);
   }
+};
 
-  bool is_two_by_two() const {
-    return kernel_h == 2 && kernel_w == 2 && stride_h == 2 && stride_w == 2 && pad_h == 0 && pad_w == 0 &&
-        dilation_h == 1 && dilation_w == 1;
+// One plane of one image.
+struct Plane {
+  const float* in;
+  float* out;
+  int64_t* where;
+  int64_t height, width, out_height, out_width;
+};
+
+// Which rows of a window lie inside of the plane: the first, and the one behind the last.
+struct Inside {
+  int64_t first, last;
+
+  Inside(int64_t begin, int64_t kernel, int64_t dilation, int64_t size) {
+    first = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
+    last = begin < size ? std::min(kernel, (size - begin + dilation - 1) / dilation) : 0;
   }
 };
 
-void pool_plane(const float* in, float* out, int64_t* where, int64_t height, int64_t width, int64_t out_height,
-                int64_t out_width, const Window& w) {
-  const auto first = [](int64_t begin, int64_t dilation) { return begin < 0 ? (-begin + dilation - 1) / dilation : 0; };
-  for (int64_t row = 0; row < out_height; ++row) {
-    const int64_t top = row * w.stride_h - w.pad_h;
-    for (int64_t column = 0; column < out_width; ++column) {
-      const int64_t left = column * w.stride_w - w.pad_w;
-      const int64_t kw0 = first(left, w.dilation_w), kh0 = first(top, w.dilation_h);
-      int64_t best = (top + kh0 * w.dilation_h) * width + left + kw0 * w.dilation_w;
-      float largest = -std::numeric_limits<float>::infinity();
-      for (int64_t kh = kh0; kh < w.kernel_h; ++kh) {
-        const int64_t y = top + kh * w.dilation_h;
-        if (y >= height) break;
-        for (int64_t kw = kw0; kw < w.kernel_w; ++kw) {
-          const int64_t x = left + kw * w.dilation_w;
-          if (x >= width) break;
-          const float value = in[y * width + x];
-          const bool larger = value > largest || value != value;
-          largest = larger ? value : largest;
-          best = larger ? y * width + x : best;
-        }
-      }
-      out[row * out_width + column] = largest;
-      where[row * out_width + column] = best;
+// What is larger counts, and what is no number; of equals the first.
+void pool_one(const Plane& p, const Window& w, int64_t row, int64_t column) {
+  const int64_t top = row * w.stride_h - w.pad_h, left = column * w.stride_w - w.pad_w;
+  const Inside rows(top, w.kernel_h, w.dilation_h, p.height), columns(left, w.kernel_w, w.dilation_w, p.width);
+  int64_t best = (top + rows.first * w.dilation_h) * p.width + left + columns.first * w.dilation_w;
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t kh = rows.first; kh < rows.last; ++kh) {
+    for (int64_t kw = columns.first; kw < columns.last; ++kw) {
+      const int64_t index = (top + kh * w.dilation_h) * p.width + left + kw * w.dilation_w;
+      const float value = p.in[index];
+      const bool larger = value > largest || value != value;
+      largest = larger ? value : largest;
+      best = larger ? index : best;
     }
   }
+  p.out[row * p.out_width + column] = largest;
+  p.where[row * p.out_width + column] = best;
 }
 
-// Two by two without overlap or border, which is what most networks have.
-void pool_plane_2x2(const float* in, float* out, int64_t* where, int64_t width, int64_t out_height, int64_t out_width) {
-  for (int64_t row = 0; row < out_height; ++row) {
-    const int64_t start = 2 * row * width;
-    const float *upper = in + start, *lower = upper + width;
-    for (int64_t column = 0; column < out_width; ++column) {
-      const float a = upper[2 * column], b = upper[2 * column + 1], c = lower[2 * column], d = lower[2 * column + 1];
-      float largest = a;
-      int64_t best = 0;
-      bool larger = b > largest || b != b;
-      largest = larger ? b : largest, best = larger ? 1 : best;
-      larger = c > largest || c != c;
-      largest = larger ? c : largest, best = larger ? width : best;
-      larger = d > largest || d != d;
-      largest = larger ? d : largest, best = larger ? width + 1 : best;
-      out[row * out_width + column] = largest;
-      where[row * out_width + column] = start + 2 * column + best;
+typedef float Eight __attribute__((vector_size(32)));
+typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t EightOffsets __attribute__((vector_size(32)));
+typedef int64_t EightIndices __attribute__((vector_size(64)));
+typedef int64_t UnalignedIndices __attribute__((vector_size(64), aligned(8), may_alias));
+
+inline Eight load_eight(const float* from) { return *reinterpret_cast<const UnalignedEight*>(from); }
+
+// Eight numbers that are so far apart, out of no more memory than they span.
+template <int Stride>
+inline Eight load_apart(const float* from) {
+  if constexpr (Stride == 1) return load_eight(from);
+  return __builtin_shufflevector(load_eight(from), load_eight(from + 7), 0, 2, 4, 6, 9, 11, 13, 15);
+}
+
+// Eight windows side by side, no column of which lies outside.
+template <int Stride>
+inline void pool_eight(const Plane& p, const Window& w, const Inside& rows, int64_t row, int64_t column) {
+  const int64_t top = row * w.stride_h - w.pad_h, left = column * Stride - w.pad_w;
+  Eight largest = Eight{} - std::numeric_limits<float>::infinity();
+  EightOffsets best = EightOffsets{} + static_cast<int32_t>((top + rows.first * w.dilation_h) * p.width);
+  for (int64_t kh = rows.first; kh < rows.last; ++kh) {
+    const int64_t line = (top + kh * w.dilation_h) * p.width;
+    for (int64_t kw = 0; kw < w.kernel_w; ++kw) {
+      const Eight value = load_apart<Stride>(p.in + line + left + kw * w.dilation_w);
+      const EightOffsets larger = (value > largest) | (value != value);
+      largest = larger ? value : largest;
+      best = larger ? EightOffsets{} + static_cast<int32_t>(line + kw * w.dilation_w) : best;
+    }
+  }
+  const EightIndices steps = EightIndices{0, 1, 2, 3, 4, 5, 6, 7} * Stride + left;
+  *reinterpret_cast<UnalignedEight*>(p.out + row * p.out_width + column) = largest;
+  *reinterpret_cast<UnalignedIndices*>(p.where + row * p.out_width + column) =
+      __builtin_convertvector(best, EightIndices) + steps;
+}
+
+// A row, eight windows at a time as far as there are eight whose columns lie inside.
+template <int Stride>
+void pool_row(const Plane& p, const Window& w, int64_t row) {
+  const Inside rows(row * w.stride_h - w.pad_h, w.kernel_h, w.dilation_h, p.height);
+  const int64_t begin = (w.pad_w + Stride - 1) / Stride;
+  // so far that the last column of the last window ends with the line
+  const int64_t room = p.width - (7 * Stride + 1) - (w.kernel_w - 1) * w.dilation_w + w.pad_w;
+  const int64_t end = room < 0 ? -1 : std::min(room / Stride, p.out_width - 8);
+  int64_t column = 0;
+  if (end >= begin) {
+    for (; column < begin; ++column) pool_one(p, w, row, column);
+    for (; column < end; column += 8) pool_eight<Stride>(p, w, rows, row, column);
+    pool_eight<Stride>(p, w, rows, row, end);  // which may do some of its neighbours' again
+    column = end + 8;
+  }
+  for (; column < p.out_width; ++column) pool_one(p, w, row, column);
+}
+
+void pool_plane(const Plane& p, const Window& w) {
+  const bool is_small = p.height * p.width < (1LL << 31);  // for indices of 32 bits
+  for (int64_t row = 0; row < p.out_height; ++row) {
+    if (w.stride_w == 1 && is_small) {
+      pool_row<1>(p, w, row);
+    } else if (w.stride_w == 2 && is_small) {
+      pool_row<2>(p, w, row);
+    } else {
+      for (int64_t column = 0; column < p.out_width; ++column) pool_one(p, w, row, column);
     }
   }
 }
@@ -127,15 +177,11 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& self, at::IntAr
   float* to = out.mutable_data_ptr<float>();
   int64_t* index = where.mutable_data_ptr<int64_t>();
   const int64_t planes = out.numel() / std::max<int64_t>(1, s.out_pixels()), size = s.out_pixels();
-  const bool is_simple = w.is_two_by_two() && 2 * s.out_height <= s.height && 2 * s.out_width <= s.width;
   at::parallel_for(0, planes, grain(size), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const float* in = from + plane * s.pixels();
-      if (is_simple) {
-        pool_plane_2x2(in, to + plane * size, index + plane * size, s.width, s.out_height, s.out_width);
-      } else {
-        pool_plane(in, to + plane * size, index + plane * size, s.height, s.width, s.out_height, s.out_width, w);
-      }
+      pool_plane({from + plane * s.pixels(), to + plane * size, index + plane * size, s.height, s.width, s.out_height,
+                  s.out_width},
+                 w);
     }
   });
   return {out, where};

@@ -105,7 +105,7 @@ float* scratch(int which, int64_t count) {
     std::unique_ptr<float, Free> memory;
     int64_t count = 0;
   };
-  thread_local std::array<Buffer, 3> buffers;
+  thread_local std::array<Buffer, 5> buffers;
   Buffer& buffer = buffers[which];
   if (buffer.count < count) {
     const size_t bytes = (4 * count + 4095) / 4096 * 4096;
@@ -157,16 +157,18 @@ struct Product {
   const float* a;
   int64_t a_row, a_column;
   const float* b;
-  int64_t b_row, b_panel;  // between rows, and between panels of columns
+  int64_t b_row, b_column;  // b_row 0: panels of columns, each [count, its columns]
   float* c;
   int64_t c_row;
   bool add;
 };
 
 template <int Rows, int Registers>
-inline int64_t multiply_rows(const Product& p, int64_t row, const float* b, int64_t column) {
+inline int64_t multiply_rows(const Product& p, int64_t row, int64_t column) {
+  const float* b = p.b + column * p.b_column;
+  const int64_t b_row = p.b_row ? p.b_row : Registers * kWidth;
   for (; row + Rows <= p.rows; row += Rows) {
-    multiply_tile<Rows, Registers>(p.count, p.a + row * p.a_row, p.a_row, p.a_column, b, p.b_row,
+    multiply_tile<Rows, Registers>(p.count, p.a + row * p.a_row, p.a_row, p.a_column, b, b_row,
                                    p.c + row * p.c_row + column, p.c_row, p.add);
   }
   return row;
@@ -180,36 +182,34 @@ constexpr int kPanel = 2;
 #endif
 
 template <int Registers>
-inline void multiply_panel(const Product& p, const float* b, int64_t column) {
-  constexpr int most = Registers == 1 && kWidth == 16 ? 12 : Registers == 2 && kWidth == 16 ? 12 : 6;
-  int64_t row = multiply_rows<most, Registers>(p, 0, b, column);
-  if constexpr (most > 6) row = multiply_rows<6, Registers>(p, row, b, column);
-  row = multiply_rows<4, Registers>(p, row, b, column);
-  row = multiply_rows<2, Registers>(p, row, b, column);
-  multiply_rows<1, Registers>(p, row, b, column);
+inline void multiply_panel(const Product& p, int64_t column) {
+  constexpr int most = Registers <= 2 && kWidth == 16 ? 12 : 6;
+  int64_t row = 0;
+  if constexpr (most > 6) row = multiply_rows<most, Registers>(p, row, column);
+  row = multiply_rows<6, Registers>(p, row, column);
+  row = multiply_rows<4, Registers>(p, row, column);
+  row = multiply_rows<2, Registers>(p, row, column);
+  multiply_rows<1, Registers>(p, row, column);
 }
 
-void multiply(const Product& p) {
-  int64_t column = 0;
-  for (const float* b = p.b; column < p.columns; b += p.b_panel) {
-    const int64_t left = (p.columns - column) / kWidth;
-    if (left >= 4 && kPanel >= 4) {
-      multiply_panel<kPanel>(p, b, column);
-      column += kPanel * kWidth;
-    } else if (left >= 2) {
-      multiply_panel<2>(p, b, column);
-      column += 2 * kWidth;
-    } else {
-      multiply_panel<1>(p, b, column);
-      column += kWidth;
-    }
-  }
-}
-
-// Columns of a panel that begins at a column: as multiply takes them.
+// Columns of the panel that begins where so many are left.
 int64_t panel_width(int64_t left) {
   const int64_t registers = left / kWidth;
   return kWidth * (registers >= kPanel ? kPanel : registers >= 2 ? 2 : 1);
+}
+
+void multiply(const Product& p) {
+  for (int64_t column = 0; column < p.columns;) {
+    const int64_t width = panel_width(p.columns - column);
+    if (width == kPanel * kWidth) {
+      multiply_panel<kPanel>(p, column);
+    } else if (width == 2 * kWidth) {
+      multiply_panel<2>(p, column);
+    } else {
+      multiply_panel<1>(p, column);
+    }
+    column += width;
+  }
 }
 
 // ---- transposing, by exchanging blocks of half the size again and again
@@ -260,16 +260,9 @@ void transform_all_weights(const Shape& s, const float* w, float* u, const Panel
           for (int c = 0; c < kWidth; ++c) store(buffer.data() + (c * 9 + tap) * kWidth, rows[c]);
         }
         for (int c = 0; c < kWidth; ++c) {
-          Floats g[9], points[kPoints];
-          Floats half[kInner * 3];
-          for (int tap = 0; tap < 9; ++tap) g[tap] = load(buffer.data() + (c * 9 + tap) * kWidth);
-          for (int column = 0; column < 3; ++column) {
-            const Floats in[3] = {g[column], g[3 + column], g[6 + column]};
-            Floats out[kInner];
-            transform_weights(in, out);
-            for (int row = 0; row < kInner; ++row) half[row * 3 + column] = out[row];
-          }
-          for (int row = 0; row < kInner; ++row) transform_weights(half + row * 3, points + row * kInner);
+          Floats taps[9], points[kPoints];
+          for (int tap = 0; tap < 9; ++tap) taps[tap] = load(buffer.data() + (c * 9 + tap) * kWidth);
+          transform_both<3, kInner, transform_weights>(taps, points);
           float* to = u + start + (c0 + c) * width;
           for (int point = 0; point < kPoints; ++point) store(to + point * panels.size, points[point]);
         }
@@ -284,14 +277,9 @@ void transform_turned_weights(const Shape& s, const float* w, float* u, const Pa
     for (int64_t k = begin; k < end; ++k) {
       for (int64_t c = 0; c < s.in; c += kWidth) {
         const auto [start, width] = panels.place(c);
-        Floats half[kInner * 3], points[kPoints];
-        for (int column = 0; column < 3; ++column) {
-          Floats in[3], out[kInner];
-          for (int row = 0; row < 3; ++row) in[row] = load(w + (k * 9 + 8 - (row * 3 + column)) * s.in + c);
-          transform_weights(in, out);
-          for (int row = 0; row < kInner; ++row) half[row * 3 + column] = out[row];
-        }
-        for (int row = 0; row < kInner; ++row) transform_weights(half + row * 3, points + row * kInner);
+        Floats taps[9], points[kPoints];
+        for (int tap = 0; tap < 9; ++tap) taps[tap] = load(w + (k * 9 + 8 - tap) * s.in + c);
+        transform_both<3, kInner, transform_weights>(taps, points);
         float* to = u + start + k * width;
         for (int point = 0; point < kPoints; ++point) store(to + point * panels.size, points[point]);
       }
@@ -316,9 +304,13 @@ struct Tiles {
 
 // How many tiles are worked on at once: both sides of their products are to stay in the second cache.
 int64_t block_of(const Shape& s) {
-  constexpr int64_t kCache = 768 * 1024 / 4;
-  const int64_t fitting = kCache / (kPoints * (s.in + s.out)) / 12 * 12;
-  return std::clamp<int64_t>(fitting, 24, 96);
+  constexpr int64_t kCache = 512 * 1024 / sizeof(float);
+  return std::clamp<int64_t>(kCache / (kPoints * (s.in + s.out)) / 12 * 12, 12, 96);
+}
+
+// For the gradient of the weights at least so many that their sums, in * out numbers, are not moved more than the tiles.
+int64_t block_of_sums(const Shape& s) {
+  return std::max(block_of(s), std::min<int64_t>(256, s.in * s.out / (s.in + s.out)));
 }
 
 // Pixels [Size, Size] from a row and a column on, a register of channels from c on; zeros outside of the image.
@@ -375,25 +367,126 @@ void write_output(const Shape& s, const Tiles& tiles, const float* m, int64_t be
   }
 }
 
-void convolve_with(const Shape& s, const float* x, const float* u, const Panels& panels, const float* bias, float* y) {
-  const Tiles tiles(s);
-  const int64_t block = block_of(s), blocks = (tiles.count + block - 1) / block;
-  const int64_t v_size = spaced(block * s.in), m_size = spaced(block * s.out);
-  at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+// [channel][pixel] to [pixel][channel] or back: rows and columns of from.
+void transpose_all(const float* from, int64_t rows, int64_t columns, float* to) {
+  if (rows < kWidth || columns < kWidth) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += kWidth) {
+    const int64_t row = std::min(i, rows - kWidth);  // the last block may do some of its neighbour's again
+    for (int64_t j = 0; j < columns; j += kWidth) {
+      const int64_t column = std::min(j, columns - kWidth);
+      Floats block[kWidth];
+      for (int k = 0; k < kWidth; ++k) block[k] = load(from + (row + k) * columns + column);
+      transpose(block);
+      for (int k = 0; k < kWidth; ++k) store(to + (column + k) * rows + row, block[k]);
+    }
+  }
+}
+
+// How the work is shared out: blocks of tiles, or whole images where they go through a copy with the channels last.
+struct Tasks {
+  const Shape& shape;
+  Layout layout;
+  int64_t block, group, count;
+
+  Tasks(const Shape& s, Layout layout, int64_t block) : shape(s), layout(layout), block(block) {
+    const Tiles tiles(s);
+    const int64_t of_image = tiles.count / s.images;
+    group = std::min(s.images, (block + of_image - 1) / of_image);
+    count = layout == Layout::kLast ? (tiles.count + block - 1) / block : (s.images + group - 1) / group;
+  }
+};
+
+// One of them: images from a first one on, and which of their tiles.
+struct Task {
+  Shape shape;
+  int64_t image, begin, end;
+
+  Task(const Tasks& all, int64_t number) : shape(all.shape), image(0), begin(number * all.block) {
+    if (all.layout == Layout::kFirst) {
+      image = number * all.group, begin = 0;
+      shape.images = std::min(all.group, all.shape.images - image);
+    }
+    end = Tiles(shape).count;
+    if (all.layout == Layout::kLast) end = std::min(end, begin + all.block);
+  }
+
+  // A task's images with the channels last: as they are, or as a copy.
+  const float* read(Layout layout, const float* images, int64_t pixels, int64_t channels, float* copy) const {
+    const float* from = images + image * pixels * channels;
+    if (layout == Layout::kLast) return from;
+    for (int64_t i = 0; i < shape.images; ++i) {
+      transpose_all(from + i * pixels * channels, channels, pixels, copy + i * pixels * channels);
+    }
+    return copy;
+  }
+};
+
+void convolve_with(const Shape& s, Layout layout, const float* x, const float* u, const Panels& panels,
+                   const float* bias, float* y) {
+  const Tasks tasks(s, layout, block_of(s));
+  const int64_t v_size = spaced(tasks.block * s.in), m_size = spaced(tasks.block * s.out);
+  const int64_t pixels = s.height * s.width, out_pixels = s.out_height * s.out_width;
+  at::parallel_for(0, tasks.count, 1, [&](int64_t first, int64_t last) {
     float* v = scratch(1, kPoints * (v_size + m_size));
     float* m = v + kPoints * v_size;
-    for (int64_t each = first; each < last; ++each) {
-      const int64_t begin = each * block, end = std::min(begin + block, tiles.count);
-      read_input(s, tiles, x, begin, end, v, v_size);
-      for (int point = 0; point < kPoints; ++point) {
-        for (int64_t column = 0; column < s.out;) {
-          const int64_t width = panel_width(s.out - column);
-          multiply({end - begin, width, s.in, v + point * v_size, s.in, 1, u + point * panels.size + column * s.in, width,
-                    0, m + point * m_size + column, s.out, false});
-          column += width;
+    const bool copies = layout == Layout::kFirst;
+    float* in = scratch(3, copies ? tasks.group * pixels * s.in : 0);
+    float* out = scratch(4, copies ? tasks.group * out_pixels * s.out : 0);
+    for (int64_t number = first; number < last; ++number) {
+      const Task task(tasks, number);
+      const Tiles tiles(task.shape);
+      const float* from = task.read(layout, x, pixels, s.in, in);
+      for (int64_t begin = task.begin; begin < task.end; begin += tasks.block) {
+        const int64_t end = std::min(begin + tasks.block, task.end);
+        read_input(task.shape, tiles, from, begin, end, v, v_size);
+        for (int point = 0; point < kPoints; ++point) {
+          multiply({end - begin, s.out, s.in, v + point * v_size, s.in, 1, u + point * panels.size, 0, s.in,
+                    m + point * m_size, s.out, false});
         }
+        write_output(task.shape, tiles, m, begin, end, m_size, bias, copies ? out : y);
       }
-      write_output(s, tiles, m, begin, end, m_size, bias, y);
+      for (int64_t i = 0; copies && i < task.shape.images; ++i) {
+        transpose_all(out + i * out_pixels * s.out, out_pixels, s.out, y + (task.image + i) * out_pixels * s.out);
+      }
+    }
+  });
+}
+
+// Tiles [begin, end) of the output's gradient to z[point][tile][channel], and their sums added to dbias.
+void read_gradient(const Shape& s, const Tiles& tiles, const float* dy, int64_t begin, int64_t end, float* z,
+                   int64_t size, float* dbias) {
+  for (int64_t k = 0; k < s.out; k += kWidth) {
+    Floats all{};
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const auto [image, row, column] = tiles.place(tile);
+      Floats pixels[kTile * kTile], points[kPoints], sums[kTile];
+      read<kTile>(dy + image * s.out_height * s.out_width * s.out, s.out_height, s.out_width, s.out, row, column, k,
+                  pixels);
+      for (int i = 0; i < kTile; ++i) sums[i] = (pixels[i] + pixels[i + 4]) + (pixels[i + 8] + pixels[i + 12]);
+      all += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      transform_both<kTile, kInner, transform_gradient>(pixels, points);
+      float* to = z + (tile - begin) * s.out + k;
+      for (int point = 0; point < kPoints; ++point) store(to + point * size, points[point]);
+    }
+    store(dbias + k, load(dbias + k) + all);
+  }
+}
+
+// Sums at the points u[point][k][c] to the gradient of the weights dw[k, p, q, c].
+void write_weights(const Shape& s, const float* u, int64_t u_size, float* dw) {
+  at::parallel_for(0, s.out, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      for (int64_t c = 0; c < s.in; c += kWidth) {
+        Floats points[kPoints], taps[9];
+        for (int point = 0; point < kPoints; ++point) points[point] = load(u + point * u_size + k * s.in + c);
+        transform_both<kInner, 3, transform_weight_gradient>(points, taps);
+        for (int tap = 0; tap < 9; ++tap) store(dw + (k * 9 + tap) * s.in + c, taps[tap]);
+      }
     }
   });
 }
@@ -405,82 +498,62 @@ bool suits(const Shape& s) {
   return s.in % kWidth == 0 && s.out % kWidth == 0 && Tiles(s).count >= 64;
 }
 
-void convolve(const Shape& s, const float* x, const float* w, const float* bias, float* y) {
+void convolve(const Shape& s, Layout layout, const float* x, const float* w, const float* bias, float* y) {
   const Panels panels(s.in, s.out);
   float* u = scratch(0, kPoints * panels.size);
   transform_all_weights(s, w, u, panels);
-  convolve_with(s, x, u, panels, bias, y);
+  convolve_with(s, layout, x, u, panels, bias, y);
 }
 
-void data_gradient(const Shape& s, const float* dy, const float* w, float* dx) {
+void data_gradient(const Shape& s, Layout layout, const float* dy, const float* w, float* dx) {
   const Panels panels(s.out, s.in);
   float* u = scratch(0, kPoints * panels.size);
   transform_turned_weights(s, w, u, panels);
-  const Shape turned{s.images, s.out_height, s.out_width, s.out,       s.height,
-                     s.width,  s.in,         2 - s.pad_h, 2 - s.pad_w};
-  convolve_with(turned, dy, u, panels, nullptr, dx);
+  Shape turned{s.images, s.out_height, s.out_width, s.out, s.height, s.width, s.in, 2 - s.pad_h, 2 - s.pad_w};
+  convolve_with(turned, layout, dy, u, panels, nullptr, dx);
 }
 
-void weight_gradient(const Shape& s, const float* x, const float* dy, float* dw, float* dbias) {
-  const Tiles tiles(s);
-  const int64_t block = block_of(s), blocks = (tiles.count + block - 1) / block;
-  const int64_t v_size = spaced(block * s.in), z_size = spaced(block * s.out), u_size = spaced(s.in * s.out);
+void weight_gradient(const Shape& s, Layout layout, const float* x, const float* dy, float* dw, float* dbias) {
+  const Tasks tasks(s, layout, block_of_sums(s));
+  const int64_t v_size = spaced(tasks.block * s.in), z_size = spaced(tasks.block * s.out), u_size = spaced(s.in * s.out);
+  const int64_t pixels = s.height * s.width, out_pixels = s.out_height * s.out_width, threads = at::get_num_threads();
+  const bool copies = layout == Layout::kFirst;
   float* sums = scratch(0, kPoints * u_size);
-  std::memset(sums, 0, sizeof(float) * kPoints * u_size);
+  std::fill(dbias, dbias + s.out, 0.0f);
   std::mutex mutex;
+  bool is_first = true;
   // each thread has sums of its own, so their order is that of the threads
-  at::parallel_for(0, blocks, (blocks + at::get_num_threads() - 1) / at::get_num_threads(), [&](int64_t first, int64_t last) {
-    const bool alone = last - first == blocks;
+  at::parallel_for(0, tasks.count, (tasks.count + threads - 1) / threads, [&](int64_t first, int64_t last) {
+    const bool alone = last - first == tasks.count;
     float* v = scratch(1, kPoints * (v_size + z_size));
     float* z = v + kPoints * v_size;
     float* own = alone ? sums : scratch(2, kPoints * u_size);
-    for (int64_t each = first; each < last; ++each) {
-      const int64_t begin = each * block, end = std::min(begin + block, tiles.count);
-      read_input(s, tiles, x, begin, end, v, v_size);
-      for (int64_t tile = begin; tile < end; ++tile) {
-        const auto [image, row, column] = tiles.place(tile);
-        const float* from = dy + image * s.out_height * s.out_width * s.out;
-        float* to = z + (tile - begin) * s.out;
-        for (int64_t k = 0; k < s.out; k += kWidth) {
-          Floats pixels[kTile * kTile], points[kPoints];
-          read<kTile>(from, s.out_height, s.out_width, s.out, row, column, k, pixels);
-          transform_both<kTile, kInner, transform_gradient>(pixels, points);
-          for (int point = 0; point < kPoints; ++point) store(to + point * z_size + k, points[point]);
-        }
-      }
-      for (int point = 0; point < kPoints; ++point) {
-        for (int64_t column = 0; column < s.in;) {
-          const int64_t width = panel_width(s.in - column);
-          multiply({s.out, width, end - begin, z + point * z_size, 1, s.out, v + point * v_size + column, s.in, 0,
-                    own + point * u_size + column, s.in, each != first});
-          column += width;
+    float* in = scratch(3, copies ? tasks.group * pixels * s.in : 0);
+    float* out = scratch(4, copies ? tasks.group * out_pixels * s.out : 0);
+    std::vector<float> bias(s.out);
+    bool add = false;
+    for (int64_t number = first; number < last; ++number) {
+      const Task task(tasks, number);
+      const Tiles tiles(task.shape);
+      const float* from_x = task.read(layout, x, pixels, s.in, in);
+      const float* from_dy = task.read(layout, dy, out_pixels, s.out, out);
+      for (int64_t begin = task.begin; begin < task.end; begin += tasks.block, add = true) {
+        const int64_t end = std::min(begin + tasks.block, task.end);
+        read_input(task.shape, tiles, from_x, begin, end, v, v_size);
+        read_gradient(task.shape, tiles, from_dy, begin, end, z, z_size, bias.data());
+        for (int point = 0; point < kPoints; ++point) {
+          multiply({s.out, s.in, end - begin, z + point * z_size, 1, s.out, v + point * v_size, s.in, 1,
+                    own + point * u_size, s.in, add});
         }
       }
     }
-    if (!alone) {
-      std::lock_guard<std::mutex> lock(mutex);
-      for (int64_t i = 0; i < kPoints * u_size; ++i) sums[i] += own[i];
-    }
+    std::lock_guard<std::mutex> lock(mutex);
+    for (int64_t k = 0; k < s.out; ++k) dbias[k] += bias[k];
+    if (alone) return;
+    for (int64_t i = 0; i < kPoints * u_size; ++i) sums[i] = is_first ? own[i] : sums[i] + own[i];
+    is_first = false;
   });
-  at::parallel_for(0, s.out, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      for (int64_t c = 0; c < s.in; c += kWidth) {
-        Floats half[3 * kInner];
-        for (int column = 0; column < kInner; ++column) {
-          Floats in[kInner], out[3];
-          for (int row = 0; row < kInner; ++row) in[row] = load(sums + (row * kInner + column) * u_size + k * s.in + c);
-          transform_weight_gradient(in, out);
-          for (int row = 0; row < 3; ++row) half[row * kInner + column] = out[row];
-        }
-        for (int row = 0; row < 3; ++row) {
-          Floats out[3];
-          transform_weight_gradient(half + row * kInner, out);
-          for (int column = 0; column < 3; ++column) store(dw + (k * 9 + row * 3 + column) * s.in + c, out[column]);
-        }
-      }
-    }
-  });
-  (void)dbias;
+  write_weights(s, sums, u_size, dw);
 }
 
 }  // namespace modak::winograd

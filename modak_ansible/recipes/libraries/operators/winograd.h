@@ -5,7 +5,10 @@
 
 namespace modak::winograd {
 
-// A convolution of 3x3 with stride 1, of images whose channels come last.
+// Where the channels stand in memory of images; those of weights always come last.
+enum class Layout { kFirst, kLast };
+
+// A convolution of 3x3 with stride 1.
 struct Shape {
   int64_t images, height, width, in, out_height, out_width, out;
   int64_t pad_h, pad_w;
@@ -15,12 +18,12 @@ struct Shape {
 bool suits(const Shape& s);
 
 // y[n, i, j, k] = bias[k] + sum over p, q, c of x[n, i + p - pad_h, j + q - pad_w, c] * w[k, p, q, c]; bias may be null.
-void convolve(const Shape& s, const float* x, const float* w, const float* bias, float* y);
+void convolve(const Shape& s, Layout layout, const float* x, const float* w, const float* bias, float* y);
 
 // The gradient of convolve with respect to x: s is the shape of the convolution whose gradient is asked for.
-void data_gradient(const Shape& s, const float* dy, const float* w, float* dx);
+void data_gradient(const Shape& s, Layout layout, const float* dy, const float* w, float* dx);
 
-// The gradient with respect to w, and to the bias unless that is null.
-void weight_gradient(const Shape& s, const float* x, const float* dy, float* dw, float* dbias);
+// The gradients with respect to w and to the bias.
+void weight_gradient(const Shape& s, Layout layout, const float* x, const float* dy, float* dw, float* dbias);
 
 }  // namespace modak::winograd
