@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import archspec.cpu
+
 from modak_ansible.connection import TESTBED
 from modak_ansible.model.target import Target
 from modak_ansible.target.probe import cpu_flags, processor_name
@@ -23,12 +25,14 @@ def as_known_here(target: Target, testbed: Path) -> Target:
     is_here = target.local or (target.address == TESTBED and (testbed / "ssh_config").exists())
     if not is_here or target.processor.model:
         return target
-    model, features = _processor()
-    update = {"model": model, "features": target.processor.features or features}
-    processor = target.processor.model_copy(update=update)
-    return target.model_copy(update={"processor": processor})
+    model, architecture, features = _processor()
+    said = target.processor
+    update: dict[str, object] = {"model": model, "features": said.features or features}
+    if said.architecture == architecture.family.name:  # the blueprint leaves open which of the family it is
+        update["architecture"] = architecture.name
+    return target.model_copy(update={"processor": said.model_copy(update=update)})
 
 
 @cache
-def _processor() -> tuple[str, tuple[str, ...]]:
-    return processor_name(), tuple(sorted(set(_TELLING) & cpu_flags()))
+def _processor() -> tuple[str, archspec.cpu.Microarchitecture, tuple[str, ...]]:
+    return processor_name(), archspec.cpu.host(), tuple(sorted(set(_TELLING) & cpu_flags()))

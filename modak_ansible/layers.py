@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import archspec.cpu
+
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Layer, PlannedImage, digest_of
@@ -71,9 +73,12 @@ def _layer(name: str, definition: str, below: Layer | None, kind: Kind = "build"
 def _built_layers(entry: Entry, requirements: tuple[str, ...], target: Target, catalogue: Catalogue) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
-    architecture = target.processor.architecture
+    # what is not compiled for a processor is the same image on all of its family
+    known = archspec.cpu.TARGETS.get(target.processor.architecture)
+    family = known.family.name if known else target.processor.architecture
+    architecture = target.processor.architecture if entry.libraries else family
     base = catalogue.bases[entry.base]
-    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, architecture), None)
+    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, family), None)
     try:
         definition = apptainer.framework_definition(entry, architecture, bottom.digest)
     except ModakError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 from modak_ansible.deployment import _no_leftovers, _own_signals, _Watcher
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE
@@ -75,6 +77,8 @@ def test_what_a_playbook_leaves_running_is_ended(tmp_path):
         marked = subprocess.Popen(
             [sys.executable, "-c", "import time; time.sleep(60)", f"{tmp_path}/inventory"], start_new_session=True
         )
+        while not Path(f"/proc/{marked.pid}/cmdline").read_bytes():
+            time.sleep(0.01)  # Popen returns a little before the kernel shows the new command
     assert marked.wait(timeout=10) == -signal.SIGKILL
     assert worker.poll() is None
     worker.kill()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import archspec.cpu
 import pytest
 
 from modak_ansible import here
@@ -85,11 +86,14 @@ def test_no_plan_is_made_with_a_model_that_failed_its_check(blueprint, text, wor
 
 
 def test_a_target_that_is_this_machine_has_its_processor(blueprint, monkeypatch):
-    monkeypatch.setattr(here, "_processor", lambda: ("Acme 9000", ("avx512_bf16",)))
+    monkeypatch.setattr(here, "_processor", lambda: ("Acme 9000", archspec.cpu.TARGETS["zen4"], ("avx512_bf16",)))
     remote = request_of(blueprint.service, Inputs()).target
     assert here.as_known_here(remote, blueprint.path) == remote
     known = here.as_known_here(remote.model_copy(update={"local": True}), blueprint.path).processor
     assert (known.model, known.features, known.architecture) == ("Acme 9000", ("avx512_bf16",), "skylake_avx512")
+    open_one = remote.processor.model_copy(update={"architecture": "x86_64"})
+    local = remote.model_copy(update={"local": True, "processor": open_one})
+    assert here.as_known_here(local, blueprint.path).processor.architecture == "zen4"
     testbed = remote.model_copy(update={"address": "testbed"})
     assert here.as_known_here(testbed, blueprint.path) == testbed
     (blueprint.path / "ssh_config").write_text("")
