@@ -4,6 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mkldnn_convolution_native.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "operators.h"
 #include "winograd.h"
 
@@ -80,7 +83,11 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
     winograd::data_gradient(s, layout, dy.const_data_ptr<float>(), w.const_data_ptr<float>(),
                             dx.mutable_data_ptr<float>());
   }
-  if (mask[1] || mask[2]) {
+  if (!winograd::suits_sums(s)) {
+    std::tie(std::ignore, dw, db) = at::native::convolution_backward(
+        grad_output, self, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+        {false, mask[1], mask[2]});
+  } else if (mask[1] || mask[2]) {
     const Tensor x = self.contiguous(format);
     dw = at::empty(weight.sizes(), weight.options().memory_format(kLast));
     db = at::empty({s.out}, weight.options());

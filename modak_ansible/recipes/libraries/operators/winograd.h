@@ -17,6 +17,9 @@ struct Shape {
 // Whether it can be done so, with whole registers of channels on both sides, and is faster.
 bool suits(const Shape& s);
 
+// The same for the gradient of the weights, of what suits.
+bool suits_sums(const Shape& s);
+
 // y[n, i, j, k] = bias[k] + sum over p, q, c of x[n, i + p - pad_h, j + q - pad_w, c] * w[k, p, q, c]; bias may be null.
 void convolve(const Shape& s, Layout layout, const float* x, const float* w, const float* bias, float* y);
 

@@ -26,6 +26,7 @@ from modak_ansible.recipes.libraries.operators import modak_operators, sources
 def test_the_library_is_compiled_for_its_processor(architecture, flags):
     compiling = [each for each in library_commands("operators", architecture) if "g++" in each]
     assert any(flags in each for each in compiling)
+    assert ["-fopenmp" in each for each in compiling] == [True, False], "PyTorch's threads, and no second OpenMP"
     assert any("-o /opt/modak/lib/libmodak_operators.so" in each for each in compiling)
 
 
