@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,21 @@ class CustomBuildHook(BuildHookInterface):
             return
         root = Path(self.root)
         # at home a script that calls prepare needs the module, too
-        build_data["force_include"][str(root / STUB)] = "modak_runtime.py"
+        build_data["force_include"][str(self._copied(root / STUB))] = "modak_runtime.py"
         for name in SHARED:
             for file in _files(root / name):
                 build_data["force_include"][str(file)] = f"modak_ansible/share/{file.relative_to(root)}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        if self._folder:
+            shutil.rmtree(self._folder)
+
+    _folder = ""
+
+    def _copied(self, file: Path) -> Path:
+        """A copy, because hatchling leaves a file that is named here out of its own package."""
+        self._folder = tempfile.mkdtemp()
+        return Path(shutil.copy(file, self._folder))
 
 
 def _files(path: Path) -> list[Path]:
