@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 3  # of this list; a model that was fitted with another one is not read
+FEATURES = 4  # of this list; a model that was fitted with another one is not read
 
 _VERSION = re.compile(r"\d+\.\d+(?![^.+\s])")
 Feature = tuple[str, str, float]
@@ -99,6 +99,8 @@ def step_features(facts: Facts) -> list[Feature]:
         found += [
             ("switch", switch, 1.0),
             ("switch in version", in_version(switch, facts.version), 1.0),
+            # another build of a version may have in it already what a switch is for
+            ("switch in build", f"{switch} built as {facts.entry}", 1.0),
             ("switch in workload", f"{switch} in {workload}", 1.0),
             ("switch on machine", f"{switch} on {facts.machine}", 1.0),
         ]

@@ -39,6 +39,7 @@ USUAL = {
     "switch": 0.4,
     "switch and size": 0.1,
     "switch in version": 0.15,
+    "switch in build": 0.2,
     "switch in workload": 0.15,
     "switch on machine": 0.15,
     "pair": 0.1,

@@ -78,7 +78,7 @@ class Stored(Model):
     """The file."""
 
     schema_version: Literal["modak.model/1"] = SCHEMA
-    features: Literal[3] = Field(default=3, description="version of the list of features")
+    features: int = Field(default=FEATURES, description="version of the list of features")
     records: int
     records_digest: str = Field(description="SHA-256 of the records that it was fitted to")
     workloads: dict[str, Work] = Field(description="what the workloads of the records compute")
