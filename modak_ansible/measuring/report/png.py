@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from modak_ansible.measuring.report.charts import Chart, Roofline, number
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _BAR, _BASELINE, _PAPER, _SOFT = "#2f6fb7", "#8793a0", "#c2570c", "#57606a"
 _WIDTH, _DPI = 8.0, 150  # inches, dots an inch
+_LABEL = 40  # letters in a line
 
 
 def write_figures(charts: Iterable[Chart], roofs: Iterable[Roofline], folder: Path) -> list[Path]:
@@ -57,15 +59,14 @@ def _drawn_chart(chart: Chart) -> Figure:
     for name, value in chart.lines:
         axes.axvline(value, color=_PAPER, linestyle="--", linewidth=1)
         axes.annotate(name, (value, -0.6), xytext=(3, 0), textcoords="offset points", fontsize=7, color=_PAPER)
-    axes.set_yticks(list(places), [_text(bar.label) for bar in chart.bars], fontsize=8)
+    axes.set_yticks(list(places), [_text(fill(bar.label, _LABEL)) for bar in chart.bars], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, chart.end)
     better = "more" if chart.more_is_better else "less"
-    axes.set_xlabel(f"{_text(chart.unit)}, {better} is better. Whiskers: {chart.interval}", fontsize=8)
+    told = f"{_text(chart.unit)}, {better} is better. Whiskers: {chart.interval}"
     if any(bar.paper is not None for bar in chart.bars):
-        figure.supxlabel(
-            "diamond: where the paper's ratio would put the bar; hollow: of newer software", fontsize=8, color=_PAPER
-        )
+        told += "\ndiamond: where the paper's ratio would put the bar; hollow: of newer software"
+    figure.supxlabel(told, fontsize=8, x=0.01, ha="left")
     return figure
 
 
@@ -92,7 +93,7 @@ def _plane(title: str, height: float) -> tuple[Figure, Axes]:
     figure = NewFigure(figsize=(_WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.add_subplot()
-    axes.set_title(_text(title), fontsize=10, loc="left")
+    figure.suptitle(_text(title), fontsize=10, x=0.01, ha="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(which="both", colors=_SOFT, labelsize=8)
     return figure, axes

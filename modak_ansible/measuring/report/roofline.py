@@ -22,7 +22,8 @@ TRAFFIC = (
     "The intensity is computed, not measured: every layer's output crosses the memory five times (written, read by the "
     "next layer, read backwards, its gradient written and read) and every parameter six times and once more each way "
     "for each number of the optimiser's state; a convolution counts as one layer with its activation, batch-norm as "
-    "another."
+    "another. Work is counted as of direct convolutions, whatever computes them: Winograd's take fewer products, and "
+    "may stand above the roof."
 )
 
 
@@ -64,7 +65,8 @@ def achieved_chart(members: Sequence[Comparison], gflop_per_image: float, peaks:
 def roofline(
     comparisons: Iterable[Comparison], work: Mapping[str, float], samples: Iterable[Sample]
 ) -> Roofline | None:
-    """The roofline of one machine with the slowest and the fastest single-precision variant of each workload.
+    """The roofline of one machine with single-precision variants of each workload: the slowest, the fastest, and the
+    one that the fastest is held against.
 
     None where the peaks or the bandwidth were not measured, or no workload whose traffic is known.
     """
@@ -134,17 +136,19 @@ def _resnet50_activations() -> int:
 
 
 def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> list[tuple[str, float, float]]:
-    variants = [
-        each
-        for comparison in found
-        if comparison.workload == workload
-        for each in comparison.measured
-        if dict(each.settings).get("precision", "fp32") == "fp32"
-    ]
-    rates = {each: summary(each.by_block(speed).values()).median for each in variants}
+    rates: dict[Variant, float] = {}
+    held_against: dict[Variant, Variant] = {}
+    for comparison in found:
+        if comparison.workload != workload:
+            continue
+        singles = [each for each in comparison.measured if dict(each.settings).get("precision", "fp32") == "fp32"]
+        for each in singles:
+            rates[each] = summary(each.by_block(speed).values()).median
+            held_against[each] = singles[0]
     if not rates:
         return []
-    ends = dict.fromkeys((min(rates, key=lambda each: rates[each]), max(rates, key=lambda each: rates[each])))
+    slowest, fastest = (end(rates, key=lambda each: rates[each]) for end in (min, max))
+    ends = dict.fromkeys((slowest, held_against[fastest], fastest))
     return [
         (f"{workload}: {each.label}", flop_per_byte, rates[each] * gflop_per_image)
         for each in ends
