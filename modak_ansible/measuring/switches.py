@@ -19,6 +19,7 @@ PLAN_SWITCHES: dict[str, tuple[str, ...]] = {
     "huge_pages": ("none", "transparent"),
     "binding": ("none", "cores"),
     "operators": ("all", "exact", "none"),
+    "pipeline_tuning": ("stock", "off"),
     "threads": (),
 }
 
@@ -51,6 +52,7 @@ def optimisation_of(settings: Mapping[str, str], entry: str) -> Optimisation:
         operators=settings.get("operators", "any"),
         huge_pages=settings.get("huge_pages", "none"),
         binding=settings.get("binding", "none"),
+        pipeline_tuning=settings.get("pipeline_tuning", "any"),
         allocator=settings.get("allocator", "system"),
         wait_policy=settings.get("wait_policy", "stock"),
         threads=int(settings["threads"]) if "threads" in settings else None,

@@ -93,6 +93,7 @@ class Optimisation(Model):
     allocator: str = "any"
     precision: str = "any"
     input: str = "any"
+    pipeline_tuning: str = "any"
     workers: int | None = Field(default=None, description="processes that read samples")
     threads: int | None = None
     binding: str = "any"

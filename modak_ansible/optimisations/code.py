@@ -16,8 +16,8 @@ from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Opti
 
 # What the runtime can do without any line, and with the one that calls prepare.
 _HOOKED = {
-    "keras": {"compiler", "precision", "input"},
-    "tensorflow": {"compiler", "precision", "input"},  # of its Keras
+    "keras": {"compiler", "precision", "input", "pipeline_tuning"},
+    "tensorflow": {"compiler", "precision", "input", "pipeline_tuning"},  # of its Keras
     "pytorch": {"matmul"},
 }
 _PREPARED = {

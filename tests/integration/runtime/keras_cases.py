@@ -11,6 +11,7 @@ import traceback
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.trainers.data_adapters import array_data_adapter
 from modak_runtime import keras_input, keras_model
 from modak_runtime.report import Report
 from modak_runtime.steps import Steps
@@ -44,6 +45,20 @@ def case_steps_are_counted():
     assert (steps.count, steps.batch_size, steps.samples, steps.parameters) == (8, 16, 64, 36)
     _, choices, steps = trained("steps_per_execution=2", batch_size=16)
     assert (steps.count, choices["steps_per_execution"]["applied"]) == (8, "2")
+
+
+def case_arrays_are_cut_without_the_tuning_of_tf_data():
+    own, _, _ = trained("", batch_size=16)
+    adapter = array_data_adapter.ArrayDataAdapter
+    made, seen = adapter.get_tf_dataset, []
+    adapter.get_tf_dataset = lambda self: seen.append(made(self)) or seen[-1]
+    try:
+        losses, choices, _ = trained("pipeline_tuning=off", batch_size=16)
+        untuned = adapter.get_tf_dataset(array_data_adapter.ArrayDataAdapter(IMAGES, LABELS))
+    finally:
+        adapter.get_tf_dataset = made
+    assert losses == own and choices["pipeline_tuning"]["applied"] == "off", choices
+    assert untuned.options().autotune.enabled is False and seen[0].options().autotune.enabled is None
 
 
 def case_the_script_s_own_word_stands():

@@ -232,3 +232,14 @@ def test_a_plan_tells_the_runtime_its_choices_in_one_line(draft):
     request = draft(application=PREPARES, memory_format="channels_last", matmul="onednn", numerics="any").request
     made = make_plan(request)
     assert "    MODAK_CHOICES='matmul=onednn memory_format=channels_last'\n" in made.job.script
+
+
+def test_tf_data_is_left_untuned_where_keras_uses_it(draft):
+    made = draft("tensorflow-2.21-cpu")
+    assert values(options("pipeline_tuning", made)) == ["stock", "off"]
+    matter("pipeline_tuning").apply(made, "off")
+    assert made.choices == made.settings == {"pipeline_tuning": "off"}
+    assert values(options("pipeline_tuning", draft("keras-3.15-tensorflow-cpu"))) == ["stock", "off"]
+    assert why_not(options("pipeline_tuning", draft("keras-3.15-jax-cpu")), "off").startswith("Keras on jax takes")
+    assert options("pipeline_tuning", draft("pytorch-2.13-cpu")) == ()
+    assert values(options("pipeline_tuning", draft("tensorflow-2.1-pip"))) == ["stock"]

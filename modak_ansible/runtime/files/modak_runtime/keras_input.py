@@ -1,5 +1,8 @@
 """What fit is given to learn from: a pipeline of tf.data is kept in memory where that changes no sample."""
 
+import functools
+import sys
+
 from modak_runtime.pytorch_store import free_memory
 
 _SHARE = 0.4  # of the memory that is free
@@ -32,6 +35,27 @@ def kept(tensorflow, report, data):
         return data
     report.applied("input", "keras")
     return data.cache().prefetch(tensorflow.data.AUTOTUNE)
+
+
+def leave_untuned(backend, report):
+    """Lets Keras cut its batches of arrays without the tuning of tf.data; pipelines of the script's own stay."""
+    module = sys.modules.get("keras.src.trainers.data_adapters.array_data_adapter")
+    adapter = getattr(module, "ArrayDataAdapter", None)
+    tensorflow = sys.modules.get("tensorflow")
+    if backend != "tensorflow" or tensorflow is None or not hasattr(adapter, "get_tf_dataset"):
+        report.refused("pipeline_tuning", "this Keras takes its batches in another way", "keras")
+        return
+    made = adapter.get_tf_dataset
+
+    @functools.wraps(made)
+    def get_tf_dataset(self):
+        options = tensorflow.data.Options()
+        options.autotune.enabled = False
+        dataset = made(self).with_options(options)
+        report.applied("pipeline_tuning", "keras")
+        return dataset
+
+    adapter.get_tf_dataset = get_tf_dataset
 
 
 def _unsteady(data):

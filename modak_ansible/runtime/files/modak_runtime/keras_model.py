@@ -34,6 +34,8 @@ def imported(keras, report, steps):
         _set_policy(keras)
     if "memory_format" in report.planned:
         report.refused("memory_format", "a Keras model is made for one format of data", "keras")
+    if report.planned.get("pipeline_tuning") == "off":
+        keras_input.leave_untuned(backend_of(keras), report)
     _Hooks(keras, report, steps).put_in(model)
 
 

@@ -1,0 +1,27 @@
+"""Whether tf.data tunes itself while Keras's fit takes its batches from arrays."""
+
+from __future__ import annotations
+
+from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of
+
+
+class PipelineTuning(CodeOptimisation):
+    name = "pipeline_tuning"
+    moves = "same"
+    reasons = {
+        "stock": "tf.data measures its pipeline and sets its threads and buffers anew while it runs",
+        "off": "batches of arrays are cut without that; a step does not wait for its clock",
+    }
+
+    def values(self, draft: Draft) -> tuple[str, ...]:
+        return ("stock", "off") if framework_of(draft) in ("tensorflow", "keras") else ()
+
+    def why_not(self, draft: Draft, value: str) -> str:
+        if (
+            value == "off"
+            and draft.entry
+            and draft.entry.environment.get("KERAS_BACKEND", "tensorflow") != "tensorflow"
+        ):
+            return f"Keras on {draft.entry.environment['KERAS_BACKEND']} takes its batches without tf.data"
+        return ""
