@@ -31,9 +31,10 @@ def make_process(proc, pid, parent, arguments, cwd):
         (["--instance-path=store"], "store"),
     ],
 )
-def test_an_ancestor_is_opera(tmp_path, options, storage):
+def test_an_ancestor_is_opera(tmp_path, monkeypatch, options, storage):
     make_storage(tmp_path / "here" / storage, {"epochs": 2})
-    parent = os.getppid()
+    parent = 4711
+    monkeypatch.setattr(os, "getppid", lambda: parent)
     arguments = ["/venv/bin/python", "/venv/bin/opera", "deploy", *options, "service.yaml"]
     make_process(tmp_path / "proc", parent, 77, ["ansible-playbook", "x.yml"], tmp_path)
     make_process(tmp_path / "proc", 77, 1, arguments, tmp_path / "here")
