@@ -34,6 +34,7 @@ def test_the_users_own_script_gets_what_it_asks_for_and_its_outputs_come_back(pr
         arguments={"epochs": 3, "data": "{dataset}/x", "verbose": True, "quiet": False, "text": odd, "many": [1, 2]},
         environment={"NOTE": odd},
         outputs=["out", "seen.json", "none-*"],
+        optimisation={"allocator": "tcmalloc"},
     )
     project.dataset = {"name": "mnist", "source": ["digits"]}
     done = project.deploy()
