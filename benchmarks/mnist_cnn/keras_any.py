@@ -8,6 +8,7 @@ import importlib
 
 import common
 import keras
+import keras_backend
 import keras_model
 from arguments import give_up, refuse
 from recorder import Recorder
@@ -27,13 +28,7 @@ def configure(arguments):
     if arguments.compiler not in ("default", "none", COMPILER[BACKEND]):
         refuse("compiler", arguments.compiler, "Keras on %s has not got it" % BACKEND)
     backend = importlib.import_module(BACKEND)
-    if BACKEND == "tensorflow":
-        backend.config.threading.set_intra_op_parallelism_threads(arguments.threads)
-        backend.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
-    elif BACKEND == "torch":
-        backend.set_num_threads(arguments.threads)
-    else:
-        os.environ["NPROC"] = str(arguments.threads)  # XLA's for processors; it is read with the first computation
+    keras_backend.set_threads(BACKEND, arguments.threads)
     if arguments.precision == "bf16":
         keras.config.set_dtype_policy("mixed_bfloat16")
     keras.utils.set_random_seed(arguments.seed)  # the dropout's

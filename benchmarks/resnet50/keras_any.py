@@ -10,8 +10,8 @@ import importlib
 import architecture
 import feeding
 import keras
+import keras_backend
 import keras_network
-from arguments import refuse
 from feeding import Feed, Score
 from recorder import Recorder
 
@@ -20,8 +20,6 @@ SWITCHES = {
     "precision": ("fp32", "bf16"),
     "input": ("memory", "stream"),
 }
-COMPILERS = {"tensorflow": ("none", "xla"), "torch": ("none", "inductor"), "jax": ("xla", "none")}  # usual one first
-TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
 
 class DecayedSGD(keras.optimizers.SGD):
@@ -32,32 +30,13 @@ class DecayedSGD(keras.optimizers.SGD):
         super().update_step(gradient + feeding.WEIGHT_DECAY * variable, variable, learning_rate)
 
 
-def apply_switches(arguments, backend):
-    """Sets what counts for the whole process; refuses what this backend has not got."""
-    given = arguments.switches
-    if given["compiler"] == "default":
-        given["compiler"] = COMPILERS[backend][0]
-    if given["compiler"] not in COMPILERS[backend]:
-        refuse("compiler", given["compiler"], "Keras on %s has no such compiler" % TITLES[backend])
-    if given["precision"] == "bf16":
-        keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    if backend == "tensorflow":
-        tensorflow = importlib.import_module("tensorflow")
-        tensorflow.config.threading.set_intra_op_parallelism_threads(arguments.threads)
-        tensorflow.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
-    elif backend == "torch":
-        importlib.import_module("torch").set_num_threads(arguments.threads)
-    else:
-        os.environ["NPROC"] = str(arguments.threads)  # read by XLA when the first computation begins
-
-
 def main():
     """Trains and measures, as the command line asks."""
     arguments = feeding.parse_arguments("Keras", SWITCHES)
     backend = keras.backend.backend()
     versions = [("keras", keras.__version__), (backend, importlib.import_module(backend).__version__)]
-    recorder = Recorder(feeding.workload(arguments), arguments, "Keras on " + TITLES[backend], versions)
-    apply_switches(arguments, backend)
+    recorder = Recorder(feeding.workload(arguments), arguments, "Keras on " + keras_backend.TITLES[backend], versions)
+    keras_backend.apply_switches(arguments, backend)
 
     with recorder.timed("load_data"):
         feed = Feed(arguments)

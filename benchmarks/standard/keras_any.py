@@ -9,12 +9,10 @@ import importlib
 
 import common
 import keras
+import keras_backend
 import numpy as np
-from arguments import refuse
 
 SWITCHES = {"compiler": ("default", "none", "xla", "inductor"), "precision": ("fp32", "bf16")}
-COMPILERS = {"tensorflow": ("none", "xla"), "torch": ("none", "inductor"), "jax": ("xla", "none")}  # usual one first
-TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX"}
 
 
 def network(given):
@@ -56,33 +54,14 @@ def _behind(layer, shape, inside, dtype):
     }[kind]()(inside)
 
 
-def configure(arguments, backend):
-    """Sets what holds for the whole process; refuses what this backend has not got."""
-    given = arguments.switches
-    if given["compiler"] == "default":
-        given["compiler"] = COMPILERS[backend][0]
-    if given["compiler"] not in COMPILERS[backend]:
-        refuse("compiler", given["compiler"], "Keras on %s has no such compiler" % TITLES[backend])
-    if given["precision"] == "bf16":
-        keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    keras.utils.set_random_seed(arguments.seed)
-    if backend == "tensorflow":
-        tensorflow = importlib.import_module("tensorflow")
-        tensorflow.config.threading.set_intra_op_parallelism_threads(arguments.threads)
-        tensorflow.config.threading.set_inter_op_parallelism_threads(1)  # the layers follow one another
-    elif backend == "torch":
-        importlib.import_module("torch").set_num_threads(arguments.threads)
-    else:
-        os.environ["NPROC"] = str(arguments.threads)  # read by XLA when the first computation begins
-
-
 def main():
     """Trains and measures, as the command line asks."""
     arguments = common.parse_arguments("Keras", SWITCHES)
     backend = keras.backend.backend()
     versions = [("keras", keras.__version__), (backend, importlib.import_module(backend).__version__)]
-    recorder = common.recorder(arguments, "Keras on " + TITLES[backend], versions)
-    configure(arguments, backend)
+    recorder = common.recorder(arguments, "Keras on " + keras_backend.TITLES[backend], versions)
+    keras_backend.apply_switches(arguments, backend)
+    keras.utils.set_random_seed(arguments.seed)
     with recorder.timed("load_data"):
         data = common.Data(arguments, channels_last=True)
     model = network(arguments.network)
