@@ -11,7 +11,7 @@ from typing import Any
 
 from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
-from modak_ansible.target.files import read_json, write_json
+from modak_ansible.target.files import Lock, read_json, write_json
 
 CallModule = Callable[..., dict[str, Any]]
 Say = Callable[[str], None]
@@ -70,25 +70,30 @@ class Record:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "state.json"
+        self._lock_path = folder / ".state.lock"  # two deploys of one plan note in turn
 
     def read(self) -> dict[str, Any]:
         return read_json(self.path) or {}
 
     def update(self, **values: Any) -> None:
         """Sets top-level values."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, {**self.read(), **values, "updated": time.time()})
+        with Lock(self._lock_path):
+            self._write({**self.read(), **values})
 
     def note_stage(self, name: str, **values: Any) -> None:
         """Sets values of one stage; those of its last run that changed something are kept beside it."""
-        state = self.read()
-        stages = state.get("stages", {})
-        previous = stages.get(name, {})
-        worked = previous.get("worked") if not values.get("changed") else None
-        if values.get("changed"):
-            worked = {key: values[key] for key in ("seconds", "message") if key in values}
-        stages[name] = {**values, **({"worked": worked} if worked else {})}
-        self.update(stages=stages, stage=name)
+        with Lock(self._lock_path):
+            state = self.read()
+            stages = state.get("stages", {})
+            previous = stages.get(name, {})
+            worked = previous.get("worked") if not values.get("changed") else None
+            if values.get("changed"):
+                worked = {key: values[key] for key in ("seconds", "message") if key in values}
+            stages[name] = {**values, **({"worked": worked} if worked else {})}
+            self._write({**state, "stages": stages, "stage": name})
+
+    def _write(self, state: dict[str, Any]) -> None:
+        write_json(self.path, {**state, "updated": time.time()})
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.dataset import fetch
-from modak_ansible.target.files import sha256_of
+from modak_ansible.target.files import Lock, sha256_of
 
 
 def ensure_dataset(stage: Stage) -> Outcome:
@@ -81,11 +81,19 @@ def _push(stage: Stage, source: dict[str, Any], folder: Path) -> dict[str, Any]:
             raise ModakError(f"{path} is not there any more", hint="plan again")
         if sha256_of(path) != file["sha256"]:
             raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
-    size = sum(file["size"] or 0 for file in source["files"])
-    answer = _call(stage, action="prepare", size=size)
-    stage.say(f"sending {format_size(size)} in {len(source['files'])} files")
-    push(stage.connection, [folder / file["name"] for file in source["files"]], answer["folder"], stage.say)
-    return dict(_call(stage, action="commit", source=source)["dataset"])
+    with Lock(_downloads(stage) / f".{stage.plan['dataset']['digest'][:12]}.lock"):
+        known = _call(stage, action="look")["dataset"]  # another deploy may have brought it meanwhile
+        if known:
+            return dict(known)
+        size = sum(file["size"] or 0 for file in source["files"])
+        answer = _call(stage, action="prepare", size=size)
+        stage.say(f"sending {format_size(size)} in {len(source['files'])} files")
+        push(stage.connection, [folder / file["name"] for file in source["files"]], answer["folder"], stage.say)
+        return dict(_call(stage, action="commit", source=source)["dataset"])
+
+
+def _downloads(stage: Stage) -> Path:
+    return stage.folder.parent.parent / "downloads"
 
 
 def _download(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def _download(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
         if stage.connection.is_local or source["location"].startswith("file:"):
             raise
         stage.say(f"{error.message}; fetching it from here")
-    folder = stage.folder.parent.parent / "downloads" / stage.plan["dataset"]["digest"][:12]
+    folder = _downloads(stage) / stage.plan["dataset"]["digest"][:12]
     folder.mkdir(parents=True, exist_ok=True)
     for file in source["files"]:
         path = folder / file["name"]

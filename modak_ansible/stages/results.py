@@ -14,7 +14,7 @@ from modak_ansible.stages.job import LIVING, deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.transfer import pull
 from modak_ansible.stages.trial_records import record_trials
-from modak_ansible.target.files import read_json, sha256_of, write_json
+from modak_ansible.target.files import Lock, read_json, sha256_of, write_json
 from modak_ansible.tuned import as_trained, read_report, trained_of
 from modak_ansible.tuned import summary_pairs as summary_of_tuning
 
@@ -41,9 +41,11 @@ def fetch_results(stage: Stage) -> Outcome:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
     is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
     if wanted:
-        _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
-        files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
-        write_json(folder / MANIFEST, {"files": files})
+        with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn
+            wanted = [file for file in wanted if not _is_here(folder / file["path"], file)]
+            _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
+            files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
+            write_json(folder / MANIFEST, {"files": files})
     size = sum(file["size"] for file in listed["files"])
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
     if listed["missing"]:
@@ -73,6 +75,8 @@ def _is_here(path: Path, file: dict[str, Any]) -> bool:
 
 
 def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
+    if not files:
+        return
     part = folder.with_name(".results.part")
     pull(stage.connection, remote, [file["path"] for file in files], part, stage.say)
     for file in files:

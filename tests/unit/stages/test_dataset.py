@@ -57,6 +57,17 @@ def test_what_is_there_is_not_brought_again(make_stage):
     assert not ensure_dataset(stage).changed
 
 
+def test_what_another_deploy_brings_meanwhile_is_not_sent_again(make_stage, tmp_path):
+    target, looks = Target(tmp_path / "data"), iter([None, KNOWN])
+    stage, _ = make_stage(
+        lambda name, *, action, **arguments: (
+            {"dataset": next(looks)} if action == "look" else target(name, action=action, **arguments)
+        )
+    )
+    ensure_dataset(stage)
+    assert target.sent == []
+
+
 def test_check_mode_brings_nothing(make_stage):
     stage, _ = make_stage(lambda name, **arguments: {"dataset": None}, check=True)
     outcome = ensure_dataset(stage)

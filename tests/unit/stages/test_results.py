@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -58,6 +59,19 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     assert not (stage.folder / "results" / "output.log").exists()
     (remote / "output.log").write_text("trained\n")
     assert fetch_results(stage).changed
+
+
+def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
+    for number in range(200):
+        (remote / f"{number}.log").write_bytes(b"x" * 50_000)
+    listed = listing(remote)
+    stage, _ = make_stage(lambda name, **arguments: listed)
+    with ThreadPoolExecutor(3) as pool:
+        fetched = [pool.submit(fetch_results, stage) for _ in range(3)]
+    assert [each.result().message for each in fetched] == [fetched[0].result().message] * 3
+    assert listing(remote)["files"] == [
+        file for file in listing(stage.folder / "results")["files"] if file["path"] != "manifest.json"
+    ]
 
 
 def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
