@@ -17,6 +17,7 @@ from modak_ansible.commands.options import (
     Training,
     as_data,
     given_inputs,
+    restated,
     show_warnings,
 )
 
@@ -60,7 +61,8 @@ def command(
         with StageDisplay(console) as display:
             outcome = run_playbook("deploy", variables, display)
     except KeyboardInterrupt:
-        console.print(_after_interrupt(folder, blueprint), style="yellow")
+        again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
+        console.print(_after_interrupt(folder, again), style="yellow", markup=False, soft_wrap=True)
         raise
     record = read_json(folder / "state.json") or {}
     plan = planned.plan.model_dump(mode="json")
@@ -88,7 +90,7 @@ def _check_that_it_runs(plan: Plan) -> None:
         raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
 
 
-def _after_interrupt(folder: Path, blueprint: str) -> str:
+def _after_interrupt(folder: Path, again: str) -> str:
     """What goes on after Ctrl-C, and what to do about it."""
     from modak_ansible.stages.job import LIVING
     from modak_ansible.target.files import read_json
@@ -97,7 +99,6 @@ def _after_interrupt(folder: Path, blueprint: str) -> str:
     job = record.get("job", {})
     if job.get("job_id") and not record.get("undeployed"):
         if job.get("state") not in LIVING:
-            return f"Job {job['job_id']} had ended before. To go on: modak deploy {blueprint}."
-        ways = f"To follow it: modak deploy {blueprint}. To end it: modak undeploy {blueprint}."
-        return f"Job {job['job_id']} goes on. {ways}"
-    return f"What had begun on the target, such as a build, goes on to its end; modak deploy {blueprint} takes it up."
+            return f"Job {job['job_id']} had ended before. To go on: {again}"
+        return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {folder.name}"
+    return f"What had begun on the target, such as a build, goes on to its end. To take it up: {again}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,6 +51,19 @@ def given_inputs(file: Path | None, values: list[str] | None, targets: Path | No
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
     return Inputs(file, tuple(pairs), targets)
+
+
+def restated(
+    blueprint: str, file: Path | None, values: list[str] | None, training: str | None, targets: Path | None
+) -> str:
+    """What names the same plan again on a command line: the blueprint, and the options that were given."""
+    words = [blueprint]
+    words += ["--inputs", str(file)] if file else []
+    for value in values or []:
+        words += ["--input", value]
+    words += ["--training", training] if training else []
+    words += ["--target", str(targets)] if targets else []
+    return shlex.join(words)
 
 
 def show_warnings(warnings: Iterable[Mistake]) -> None:
