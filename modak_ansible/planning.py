@@ -113,7 +113,8 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
 def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Request:
     """What a training of a blueprint asks for, the first one unless another is named; it is not planned.
 
-    Its target and dataset serve whoever plans something else for the same machine, by ``model_copy``.
+    Its target and dataset serve whoever plans something else for the same machine, by ``model_copy``; what is known of
+    this machine is filled in where the target is on it.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
@@ -125,7 +126,8 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
     requests = {each.training: each for each in (blueprint.requests if blueprint else [])}
     if not requests or training not in (None, *requests):
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=nearest(training or "", requests))
-    return requests[training] if training else next(iter(requests.values()))
+    request = requests[training] if training else next(iter(requests.values()))
+    return _known_here(request, known_testbed(blueprint_state(path)))
 
 
 def check_blueprint(
@@ -162,12 +164,14 @@ def check_blueprint(
     known = Known(known_refusals(state), model_of(state))
     testbed = known_testbed(state)
     named = [each for each in blueprint.requests if each.training == training]
-    requests = [
-        each.model_copy(update={"target": as_known_here(each.target, testbed)}) for each in named or blueprint.requests
-    ]
+    requests = [_known_here(each, testbed) for each in named or blueprint.requests]
     requests = [change(each) if change else each for each in requests]
     plans = [_plan_or_note(blueprint, request, known, mistakes) for request in requests]
     return [plan for plan in plans if plan]
+
+
+def _known_here(request: Request, testbed: Path) -> Request:
+    return request.model_copy(update={"target": as_known_here(request.target, testbed)})
 
 
 def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:

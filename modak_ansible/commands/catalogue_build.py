@@ -127,9 +127,8 @@ class Builder:
 
 def request_for(entry: Entry, like: Request) -> Request:
     """A request for an entry's image on the target of another request; nothing is to be trained."""
-    application = like.application.model_copy(
-        update={"framework": entry.framework, "version": "", "requirements": (), "arguments": (), "environment": ()}
-    )
+    its_own = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
+    application = like.application.model_copy(update={"framework": entry.framework, **its_own})
     alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 1 if entry.accelerator else 0}
     update = {
         "blueprint": f"catalogue-{entry.name}",

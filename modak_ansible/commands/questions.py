@@ -44,9 +44,7 @@ def planned_question(subject: str, inputs: Inputs, training: str | None, model: 
     path = find_blueprint(subject)
     listening = _Listening(model)
     state = blueprint_state(path)
-    request = request_of(path, inputs, training)
-    request = request.model_copy(update={"target": as_known_here(request.target, known_testbed(state))})
-    make_plan(request, refusals=known_refusals(state), model=listening)
+    make_plan(request_of(path, inputs, training), refusals=known_refusals(state), model=listening)
     if not listening.asked:
         raise ModakError(f"the plan of {subject} asks nothing of the performance model")
     return listening.asked[0]  # the first candidate is the chosen one

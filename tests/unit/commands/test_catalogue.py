@@ -20,6 +20,7 @@ from modak_ansible.deployment import PlaybookError, PlaybookRun
 from modak_ansible.errors import TARGET_UNREACHABLE, UsageError
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.planning import plan_blueprint
+from modak_ansible.project import find_blueprint
 from modak_ansible.refusals import known_refusals, note_refusal
 from modak_ansible.target.files import write_json
 
@@ -201,6 +202,16 @@ def test_an_interruption_keeps_what_was_done(state, blueprint, answers):
     with pytest.raises(KeyboardInterrupt):
         builder.build(entries(*NAMES))
     assert outcomes(builder.results) == ["built", "not tried"]
+
+
+def test_a_script_for_one_framework_keeps_no_other_from_being_built(state, answers):
+    """As the default does: the shipped blueprint's workload.yaml names a script for each framework."""
+    shipped = find_blueprint("mnist-pytorch-slurm")
+    others = ("keras-3.15-jax-cpu", "openmpi-mpi4py", "pytorch-1.4-pip", NAMES[1])
+    answers.update(dict.fromkeys(others, BUILT))
+    builder = Builder(shipped, Inputs(), Console(file=io.StringIO()), again=False)
+    builder.build(entries(*others))
+    assert [(each.outcome, each.reason) for each in builder.results] == [("built", "")] * 4
 
 
 def test_what_a_target_cannot_have_is_told(state, blueprint, answers):

@@ -30,6 +30,6 @@ inline bool is_plain_float(const at::Tensor& tensor) {
 
 void register_random(torch::Library& library);
 void register_pooling(torch::Library& library);
-void register_convolution(torch::Library& library);
+void register_convolution(torch::Library& library, bool winograd, bool direct);
 
 }  // namespace modak

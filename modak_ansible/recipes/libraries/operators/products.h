@@ -6,7 +6,7 @@
 
 #include "operators.h"
 
-namespace modak::winograd {
+namespace modak {
 
 // c[Rows, Registers] (+)= sum over k of a[row, k] * b[k, :]; a's element is at a[row * a_row + k * a_column].
 template <int Rows, int Registers>
@@ -85,6 +85,20 @@ inline int64_t panel_width(int64_t left) {
   return kWidth * (registers >= kPanel ? kPanel : registers >= 2 ? 2 : 1);
 }
 
+// Where panels of columns begin in a matrix: every panel is [rows, its columns].
+struct Panels {
+  int64_t rows, columns;
+
+  Panels(int64_t rows, int64_t columns) : rows(rows), columns(columns) {}
+
+  // Of a register of columns: where it stands in row 0, and how far rows are apart.
+  std::pair<int64_t, int64_t> place(int64_t column) const {
+    int64_t begin = 0;
+    for (int64_t width; begin + (width = panel_width(columns - begin)) <= column;) begin += width;
+    return {begin * rows + column - begin, panel_width(columns - begin)};
+  }
+};
+
 inline void multiply(const Product& p) {
   for (int64_t column = 0; column < p.columns;) {
     const int64_t width = panel_width(p.columns - column);
@@ -117,4 +131,4 @@ inline void transpose(Floats* rows) {
   if constexpr (Step > 1) transpose<Step / 2>(rows);
 }
 
-}  // namespace modak::winograd
+}  // namespace modak

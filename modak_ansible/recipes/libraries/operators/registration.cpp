@@ -31,7 +31,7 @@ torch::Library* registered() {
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, static_cast<uint32_t>(__LINE__));
   if (is_wanted("random")) register_random(*library);
   if (is_wanted("pooling")) register_pooling(*library);
-  if (is_wanted("winograd")) register_convolution(*library);
+  register_convolution(*library, is_wanted("winograd"), is_wanted("direct"));
   return library;
 }
 

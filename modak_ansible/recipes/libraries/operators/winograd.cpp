@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "memory.h"
 #include "operators.h"
 #include "products.h"
 #include "transforms.h"
@@ -19,44 +17,16 @@
 namespace modak::winograd {
 namespace {
 
-// ---- memory that a thread keeps between calls
-
-float* scratch(int which, int64_t count) {
-  struct Free {
-    void operator()(float* memory) const { std::free(memory); }
-  };
-  struct Buffer {
-    std::unique_ptr<float, Free> memory;
-    int64_t count = 0;
-  };
-  thread_local std::array<Buffer, 5> buffers;
-  Buffer& buffer = buffers[which];
-  if (buffer.count < count) {
-    const size_t bytes = (4 * count + 4095) / 4096 * 4096;
-    buffer.memory.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
-    if (!buffer.memory) throw std::bad_alloc();
-    buffer.count = count;
-  }
-  return buffer.memory.get();
-}
-
 // Numbers between two points' matrices: no power of two, for those would meet in one set of the cache.
 int64_t spaced(int64_t count) { return count + (count % 1024 == 0 ? 3 * kWidth : 0) + kWidth; }
 
 // ---- weights
 
-// Where panels of columns begin in a transformed matrix: every panel is [rows, its columns].
-struct Panels {
-  int64_t rows, columns, size;  // size: between the matrices of two points
+// A transformed matrix for every point, in panels.
+struct Panels : modak::Panels {
+  int64_t size;  // between the matrices of two points
 
-  Panels(int64_t rows, int64_t columns) : rows(rows), columns(columns), size(spaced(rows * columns)) {}
-
-  // Of a register of columns: where it stands in row 0, and how far rows are apart.
-  std::pair<int64_t, int64_t> place(int64_t column) const {
-    int64_t begin = 0;
-    for (int64_t width; begin + (width = panel_width(columns - begin)) <= column;) begin += width;
-    return {begin * rows + column - begin, panel_width(columns - begin)};
-  }
+  Panels(int64_t rows, int64_t columns) : modak::Panels(rows, columns), size(spaced(rows * columns)) {}
 };
 
 // w[k, p, q, c] to u[point][panel of k][c][k]
