@@ -9,12 +9,11 @@ from pydantic import ValidationError
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import ModakError
-from modak_ansible.here import as_known_here
 from modak_ansible.model.prediction import Gain, Prediction, Question
 from modak_ansible.performance import PerformanceModel
 from modak_ansible.planner import make_plan
 from modak_ansible.planning import request_of
-from modak_ansible.project import blueprint_state, find_blueprint, known_testbed
+from modak_ansible.project import blueprint_state, find_blueprint
 from modak_ansible.refusals import known_refusals
 
 

@@ -19,6 +19,9 @@ from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
 from modak_ansible.recipes.steps import ENVIRONMENT, PYTHON, environment_commands, framework_commands
 
+# Bytes of a section at most; Apptainer and Singularity read no more than 64 KiB at once (Go's bufio.Scanner).
+_SECTION = 48 * 1024
+
 __all__ = ["PYTHON", "base_definition", "framework_definition", "pulled_definition", "requirements_definition"]
 
 
@@ -57,7 +60,8 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
     if entry.packages:
         stage += apt_get(ospackages=list(entry.packages))
     for commands in framework_commands(entry, architecture):
-        stage += shell(commands=commands)
+        for number, part in enumerate(_parts(commands)):
+            stage += shell(commands=part, chdir=number == 0)
     stage += shell(commands=[site.LEAVE], chdir=False)
     if entry.environment:
         stage += environment(variables=entry.environment, _export=False)
@@ -88,6 +92,21 @@ def pulled_definition(source: str) -> str:
     """What a given image amounts to as a definition file; it is pulled, not built."""
     scheme, separator, name = source.partition("://")
     return f"Bootstrap: {scheme if separator else 'localimage'}\nFrom: {name if separator else source}\n"
+
+
+def _parts(commands: Sequence[str]) -> list[list[str]]:
+    """Commands for sections that Apptainer can read; it puts those of one name together again."""
+    parts: list[list[str]] = [[]]
+    for command in commands:
+        if parts[-1] and sum(map(_length, parts[-1])) + _length(command) > _SECTION:
+            parts.append([])
+        parts[-1].append(command)
+    return parts
+
+
+def _length(command: str) -> int:
+    """Bytes that hpccm writes of a command: every line of it may be set in."""
+    return len(command.encode()) + 8 * (command.count("\n") + 1)
 
 
 def _stage() -> hpccm.Stage:

@@ -87,6 +87,12 @@ def test_what_runs_in_a_build_is_sound_shell(name, shellcheck):
         shellcheck("#!/bin/sh -e\n" + "\n".join(found[section]))
 
 
+@pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
+def test_no_section_is_longer_than_apptainer_reads(name):
+    text = apptainer.framework_definition(ENTRIES[name], "zen5", "base0123")
+    assert max(len(each.encode()) for each in re.split(r"^%", text, flags=re.MULTILINE)) < 64 * 1024
+
+
 @pytest.mark.parametrize("base", CATALOGUE.bases.values(), ids=lambda base: base.name)
 def test_what_runs_in_a_base_s_build_is_sound_shell(base, shellcheck):
     found = sections(apptainer.base_definition(base, "debootstrap", "x86_64"))
