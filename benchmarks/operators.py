@@ -22,12 +22,18 @@ from torch.nn import functional
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = "/opt/modak/lib/libmodak_operators.so"
 CONVOLUTIONS = {
-    # images, channels in and out, height and width, padding
-    "MNIST-CNN 32 to 64, 26x26": (128, 32, 64, 26, 0),
-    "ResNet50 64, 56x56": (8, 64, 64, 56, 1),
-    "ResNet50 128, 28x28": (8, 128, 128, 28, 1),
-    "ResNet50 256, 14x14": (8, 256, 256, 14, 1),
-    "ResNet50 512, 7x7": (8, 512, 512, 7, 1),
+    # images, channels in and out, height and width, window, stride, padding
+    "MNIST-CNN 32 to 64, 26x26": (128, 32, 64, 26, 3, 1, 0),
+    "ResNet50 64, 56x56": (8, 64, 64, 56, 3, 1, 1),
+    "ResNet50 128, 28x28": (8, 128, 128, 28, 3, 1, 1),
+    "ResNet50 256, 14x14": (8, 256, 256, 14, 3, 1, 1),
+    "ResNet50 512, 7x7": (8, 512, 512, 7, 3, 1, 1),
+    "ResNet50 1x1, 64 to 256, 56x56": (8, 64, 256, 56, 1, 1, 0),
+    "ResNet50 1x1, 512 to 128, 28x28": (8, 512, 128, 28, 1, 1, 0),
+    "ResNet50 1x1, 256 to 1024, 14x14": (8, 256, 1024, 14, 1, 1, 0),
+    "ResNet50 1x1, 2048 to 512, 7x7": (8, 2048, 512, 7, 1, 1, 0),
+    "ResNet50 1x1, 1024 to 2048, 14x14 by 2": (8, 1024, 2048, 14, 1, 2, 0),
+    "ResNet50 512, 14x14 by 2": (8, 512, 512, 14, 3, 2, 1),
 }
 
 
@@ -36,20 +42,21 @@ def formats():
 
 
 def convolutions():
-    for name, (images, cin, cout, size, padding) in CONVOLUTIONS.items():
+    for name, (images, cin, cout, size, window, stride, padding) in CONVOLUTIONS.items():
         for place, form in formats().items():
             random = torch.Generator().manual_seed(1)
             x = torch.randn(images, cin, size, size, generator=random).relu().contiguous(memory_format=form)
-            w = torch.randn(cout, cin, 3, 3, generator=random).div((9 * cin) ** 0.5).contiguous(memory_format=form)
+            w = torch.randn(cout, cin, window, window, generator=random).div(window * cin**0.5)
+            w = w.contiguous(memory_format=form)
             b = torch.randn(cout, generator=random)
-            y = functional.conv2d(x, w, b, padding=padding)
+            y = functional.conv2d(x, w, b, stride, padding)
             g = torch.randn(y.shape, generator=random).contiguous(memory_format=form)
 
-            def forward(x=x, w=w, b=b, padding=padding):
-                return [functional.conv2d(x, w, b, padding=padding)]
+            def forward(x=x, w=w, b=b, stride=stride, padding=padding):
+                return [functional.conv2d(x, w, b, stride, padding)]
 
-            def backward(mask, g=g, x=x, w=w, padding=padding):
-                sides = [w.shape[0]], [1, 1], [padding, padding], [1, 1], False, [0, 0], 1
+            def backward(mask, g=g, x=x, w=w, stride=stride, padding=padding):
+                sides = [w.shape[0]], [stride, stride], [padding, padding], [1, 1], False, [0, 0], 1
                 return torch.ops.aten.convolution_backward(g, x, w, *sides, mask)
 
             exact = [each.double() for each in (x, w, b, g)]

@@ -44,6 +44,36 @@ def test_the_operators_agree_with_pytorch_s(pytorch_python, built, threads):
     assert "relative error" in done.stdout
 
 
+ANY_CONVOLUTIONS = """
+import random, torch
+random.seed(SEED)
+for _ in range(60):
+    cin, cout = random.choice([8, 16, 24, 64, 80, 320]), random.choice([8, 32, 48, 64, 112])
+    window = random.choice([(1, 1), (1, 1), (3, 3), (3, 3), (2, 3), (5, 1), (1, 7)])
+    more = [[random.choice(each) for _ in range(2)] for each in ([1, 1, 2, 3, 4], [0, 1, 2, 3], [1, 1, 2])]
+    sides = [random.randint(1 + d * (k - 1), 24 + d * k) for d, k in zip(more[2], window)]
+    form = random.choice([torch.channels_last, torch.channels_last, torch.contiguous_format])
+    x = torch.randn(random.choice([1, 3, 16]), cin, *sides).contiguous(memory_format=form)
+    inputs = [x, torch.randn(cout, cin, *window)] + [torch.randn(cout)] * random.randint(0, 1)
+    def results(number):
+        of = [each.to(number).requires_grad_() for each in inputs]
+        y = torch.nn.functional.conv2d(*of[:2], of[2] if len(of) == 3 else None, *more)
+        g = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
+        return [y, *torch.autograd.grad(y, of, g.to(number))]
+    for found, exact in zip(results(torch.float32), results(torch.float64)):
+        error = float((found.double() - exact).norm() / (exact.norm() + 1e-9))
+        assert found.shape == exact.shape and error < 1e-5, (error, cin, cout, window, more, sides, form)
+print("agree")
+"""
+
+
+@pytest.mark.parametrize("parts", ["all", "direct", "winograd"])
+def test_any_convolution_agrees_with_double_precision(pytorch_python, built, parts):
+    code = ANY_CONVOLUTIONS.replace("SEED", str(len(parts)))
+    done = run(pytorch_python, built, code, MODAK_OPERATORS=parts, OMP_NUM_THREADS="2")
+    assert done.stdout == "agree\n", done.stderr
+
+
 def test_parts_are_switched_off_by_name(pytorch_python, built):
     code = "import torch; torch.manual_seed(1); print(torch.empty(100_000).bernoulli_(0.5).sum().item())"
     every, none, pooling = (
