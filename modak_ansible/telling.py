@@ -6,7 +6,7 @@ from modak_ansible.configurations import IMAGE, MOVES, Configuration, Configurat
 from modak_ansible.model.plan import Candidate, Choice, Rejected
 from modak_ansible.model.prediction import Gain, Interval, Prediction
 from modak_ansible.optimisations.base import NUMERICS, Optimisation, Option
-from modak_ansible.weighing import UNKNOWN, Weighing, is_faster
+from modak_ansible.weighing import UNKNOWN, Weighing
 
 _NEAREST = 4
 
@@ -104,7 +104,7 @@ class Teller:
             return own or (gain.why if gain and gain.why else UNKNOWN.why)
         if gain.ratio.high < 1:
             return "slower here"
-        return "faster, and not what is asked for" if is_faster(gain) else "no difference that is more than noise"
+        return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
 
     def _with(self, matter: Optimisation, value: str) -> Configuration:
         """What was chosen, with another value in one matter, whether or not it may be taken."""

@@ -7,8 +7,6 @@ from typing import Protocol
 from modak_ansible.configurations import Configuration
 from modak_ansible.model.prediction import Gain, Interval, Prediction, Question
 
-_WORTH = 1.01  # a smaller gain could be told from none by no series of runs
-
 ALIKE = Gain(ratio=Interval(middle=1, low=1, high=1), records=0, known=False, why="the records do not tell them apart")
 UNKNOWN = Gain(
     ratio=Interval(middle=1, low=0, high=float("inf")), records=0, known=False, why="nothing like it was measured"
@@ -48,11 +46,6 @@ class Weighing:
         best, ratio = first, 1.0
         for other in others:
             gain = self.gain(first, other)
-            if is_faster(gain) and gain.ratio.middle > ratio:
+            if gain.is_faster() and gain.ratio.middle > ratio:
                 best, ratio = other, gain.ratio.middle
         return best
-
-
-def is_faster(gain: Gain) -> bool:
-    """Whether a gain is more than noise."""
-    return gain.known and gain.ratio.low > 1 and gain.ratio.middle >= _WORTH

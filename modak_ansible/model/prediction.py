@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 from pydantic import Field
 
 from modak_ansible.model.base import Model
@@ -43,6 +45,11 @@ class Question(Model):
     dataset_bytes: int | None = None
 
 
+# Of a normal distribution: how far the bounds of 90 % lie from its middle, and the bound that 80 % lie above.
+_OF_INTERVAL, _PROBABLE = 1.6449, 0.8416
+_WORTH = 1.01  # a smaller gain could be told from none by no series of runs
+
+
 class Gain(Model):
     """How much faster one configuration is than another: ratio of whole times, over 1 where the other is faster."""
 
@@ -50,6 +57,17 @@ class Gain(Model):
     records: int = Field(description="measured runs of the very matters in which the two differ")
     known: bool = Field(description="false where nothing like it was measured: the ratio is then not to be relied on")
     why: str = Field(default="", description="what is not known, or where the number comes from")
+
+    def is_faster(self) -> bool:
+        """Whether it is more than noise: worth a hundredth, and over 1 with a probability of 80 %.
+
+        With 80 % the least is lost on workloads that are left out of the fit: surer ones forgo more gains than they
+        avoid losses (benchmarks/findings.md).
+        """
+        ratio = self.ratio
+        if not self.known or ratio.middle < _WORTH:
+            return False
+        return log(ratio.middle) > _PROBABLE / _OF_INTERVAL * log(ratio.high / ratio.middle)
 
 
 class Prediction(Model):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, sqrt
 
 from modak_ansible.model.prediction import Interval, Prediction, Question
-from modak_ansible.performance.features import FEATURES_OF, Feature
+from modak_ansible.performance.features import FEATURES_OF, Feature, group_of
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
@@ -98,13 +98,14 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
             for word in ("with", "in", "on")
         )
         here = [("switch", switch, 1.0), *(("switch on machine", each, 1.0) for each in machines if len(machines) == 1)]
-        unseen = ("switch in workload", f"{switch} in", 1.0)
+        of_workloads = group_of("switch in workload", switch)
+        unseen = (of_workloads, f"{switch} in", 1.0)
         for entry in entries:
             whole = [*here, ("switch in version", entry, 1.0), unseen]
             found.append(Coefficient("step", "switch", entry, _together(regression, whole), regression.counts[entry]))
         most = max(entries, key=lambda each: regression.counts[each], default="")
         for workload in workloads if most else ():
-            whole = [*here, ("switch in version", most, 1.0), ("switch in workload", workload, 1.0)]
+            whole = [*here, ("switch in version", most, 1.0), (of_workloads, workload, 1.0)]
             name = f"{most} in {workload.rpartition(' in ')[2]}"
             found.append(Coefficient("step", "switch", name, _together(regression, whole), regression.counts[workload]))
     return found

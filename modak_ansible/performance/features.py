@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 4  # of this list; a model that was fitted with another one is not read
+FEATURES = 5  # of this list; a model that was fitted with another one is not read
+
+_OF = ": "
 
 _VERSION = re.compile(r"\d+\.\d+(?![^.+\s])")
 Feature = tuple[str, str, float]
@@ -51,6 +53,16 @@ class Facts(NamedTuple):
     step_bytes: float | None = None
     balance: float | None = None
     version: str = ""
+
+
+def group_of(group: str, owner: str) -> str:
+    """A group that one thing has for itself, with a spread of its own."""
+    return f"{group}{_OF}{owner}"
+
+
+def usual_group(group: str) -> str:
+    """The group whose usual spread is expected of one that a thing has for itself."""
+    return group.partition(_OF)[0]
 
 
 def switch_name(framework: str, name: str, value: str) -> str:
@@ -101,7 +113,8 @@ def step_features(facts: Facts) -> list[Feature]:
             ("switch in version", in_version(switch, facts.version), 1.0),
             # another build of a version may have in it already what a switch is for
             ("switch in build", f"{switch} built as {facts.entry}", 1.0),
-            ("switch in workload", f"{switch} in {workload}", 1.0),
+            # how far works differ is each switch's own: an allocator gains everywhere, a number format here and there
+            (group_of("switch in workload", switch), f"{switch} in {workload}", 1.0),
             ("switch on machine", f"{switch} on {facts.machine}", 1.0),
         ]
         if size:

@@ -18,7 +18,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.record import Record
 from modak_ansible.model.work import Work
 from modak_ansible.performance.cases import Case, cases, work_of
-from modak_ansible.performance.features import FEATURES_OF, Feature
+from modak_ansible.performance.features import FEATURES_OF, Feature, usual_group
 from modak_ansible.performance.machines import machines
 from modak_ansible.performance.series import series
 from modak_ansible.performance.stored import Machine, Part, Stored
@@ -146,7 +146,7 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     answers = np.array([each.answers[name] for each in members])
     frameworks = [each.facts.framework for each in members]
     chosen = spreads or most_probable(design, answers, frameworks)
-    scale = np.array([chosen.groups.get(group, USUAL[group]) for group in design.groups])
+    scale = np.array([chosen.groups.get(group, USUAL[usual_group(group)]) for group in design.groups])
     noise = np.array([chosen.noise.get(each, USUAL["noise"]) for each in frameworks])
     scaled = design.matrix * scale
     ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(scaled, answers, noise**-2)
@@ -198,7 +198,7 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
     kernels = [_kernel(design, each) for each in groups]
     kernels += [np.diag([float(each == runner) for each in frameworks]) for runner in runners]
     fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
-    usual = np.log([*(USUAL[each] for each in groups), *(USUAL["noise"] for _ in runners)])
+    usual = np.log([*(USUAL[usual_group(each)] for each in groups), *(USUAL["noise"] for _ in runners)])
 
     def loss(logarithms: Any) -> tuple[float, Any]:
         variances = np.exp(2 * logarithms)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import fsum
 from typing import NamedTuple
 
-from modak_ansible.performance.features import Feature
+from modak_ansible.performance.features import Feature, usual_group
 from modak_ansible.performance.stored import Part
 
 
@@ -45,7 +45,7 @@ class Regression:
         for group, name, value in features:
             where = place.get(name)
             if where is None:
-                unseen[name] = value * spread.get(group, 0.0)
+                unseen[name] = value * spread.get(group, spread.get(usual_group(group), 0.0))
             else:
                 seen[where] = seen.get(where, 0.0) + value
         return Vector(seen, unseen)

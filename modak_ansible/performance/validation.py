@@ -269,7 +269,7 @@ def _regret(table: Sequence[Case], numerics: str, left_out: str, model: Performa
     taken, ratio = stock, 1.0
     for label in others:
         gain = model.gain(question, question_of(variants[label][0]))
-        if gain.known and gain.ratio.low > 1 and gain.ratio.middle > ratio:
+        if gain.is_faster() and gain.ratio.middle > ratio:
             taken, ratio = label, gain.ratio.middle
     times, noise = _times(variants)
     best = min(times, key=lambda each: times[each])
