@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from modak_ansible.target.files import sha256_of
 
 sys.path.insert(0, str(FILES))
 
+from modak_runtime.pytorch import loader_imported
 from modak_runtime.report import Report, parsed
 from modak_runtime.steps import Steps
 
@@ -245,6 +247,27 @@ def test_memory_is_bounded_and_the_median_stays(count, at_once):
         assert found["count"] == count * at_once
         if count > 1:
             assert found["median_seconds"] == pytest.approx(0.01, rel=1e-3)
+
+
+class Lengthless:
+    """As Keras's NumpySliceable: it has a __len__ that cannot be had."""
+
+    def __len__(self):
+        raise TypeError("object of type 'NumpySliceable' has no len()")
+
+
+@pytest.mark.parametrize(("data", "samples"), [([1, 2, 3], 3), (Lengthless(), None), (iter([1]), None)])
+def test_a_loop_begins_whatever_the_data_are(data, samples):
+    class DataLoader:
+        dataset, batch_size = data, 2
+
+        def __iter__(self):
+            return iter("ab")
+
+    steps = Steps(Report("", {}))
+    loader_imported(types.SimpleNamespace(DataLoader=DataLoader), steps)
+    assert list(DataLoader()) == ["a", "b"]
+    assert (steps.batch_size, steps.samples) == (2, samples)
 
 
 def test_a_trial_that_has_no_steps_ends_in_time():

@@ -4,6 +4,7 @@ import functools
 import sys
 
 from modak_runtime.pytorch_store import free_memory
+from modak_runtime.steps import length_of
 
 _SHARE = 0.4  # of the memory that is free
 # Those that give the same elements in every epoch, if what they are made of does.
@@ -17,7 +18,7 @@ _STEADY = (
 
 def size_of(data, batch_size):
     """Samples of an epoch and of a step, where the data say so."""
-    samples = len(data) if hasattr(data, "shape") and hasattr(data, "__len__") else None
+    samples = length_of(data) if hasattr(data, "shape") else None
     return samples, batch_size or (32 if samples is not None else None)  # 32 is Keras's own
 
 

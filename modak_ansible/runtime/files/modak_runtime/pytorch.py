@@ -9,6 +9,7 @@ import shutil
 import sys
 
 from modak_runtime import pytorch_model
+from modak_runtime.steps import length_of
 
 MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
 
@@ -27,8 +28,7 @@ def loader_imported(module, steps):
     @functools.wraps(original)
     def __iter__(self):
         if not steps.count:
-            dataset = self.dataset
-            steps.loop_begins(self.batch_size, len(dataset) if hasattr(dataset, "__len__") else None)
+            steps.loop_begins(self.batch_size, length_of(self.dataset))
         return original(self)
 
     module.DataLoader.__iter__ = __iter__

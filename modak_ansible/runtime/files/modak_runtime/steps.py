@@ -8,6 +8,14 @@ _KEPT = 4096  # intervals; with more, every second one is kept, then every fourt
 _FIRST_WRITE, _WRITE = 10.0, 30.0  # seconds between reports of a training that goes on
 
 
+def length_of(data):
+    """How many samples there are, where the data say so; some have a __len__ that only raises, as Keras's arrays do."""
+    try:
+        return len(data)
+    except Exception:  # whatever a script's own class does
+        return None
+
+
 class Steps:
     """The clock of one process's steps.
 
