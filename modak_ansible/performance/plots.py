@@ -69,18 +69,24 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
 
 
 def _regrets(rows: Sequence[Regret], folder: Path) -> list[Path]:
-    axes = _plane("Regret: time of the model's choice over that of the best, less 1", 1.5 + 0.28 * len(rows))
-    places = list(range(len(rows)))
-    colours = [_WORSE if each.over_stock > (each.noise or 0.0) else _BAR for each in rows]
-    axes.barh(places, [100 * each.regret for each in rows], color=colours, height=0.6)
-    titles = [
-        f"{each.table}, {each.numerics}{', workload left out' if each.left_out else ''}: {each.variants}"
-        for each in rows
-    ]
-    axes.set_yticks(places, titles, fontsize=6)
+    """A line for each table: a bar for the choice without its workload, a dot for the one with all records."""
+    tables = list(dict.fromkeys((each.table, each.numerics) for each in rows))
+    axes = _plane("Regret: time of the model's choice over that of the best, less 1", 1.5 + 0.17 * len(tables))
+    for left_out, label in ((True, "its workload left out of the fit"), (False, "with all records")):
+        some = [each for each in rows if bool(each.left_out) is left_out]
+        places = [tables.index((each.table, each.numerics)) for each in some]
+        values = [100 * each.regret for each in some]
+        colours = [_WORSE if each.over_stock > (each.noise or 0.0) else _BAR for each in some]
+        if left_out:
+            axes.barh(places, values, color=colours, height=0.6, alpha=0.6, label=label)
+        else:
+            axes.scatter(values, places, c=colours, s=14, label=label, zorder=3, clip_on=False)
+    axes.set_yticks(range(len(tables)), [f"{table}, {numerics}" for table, numerics in tables], fontsize=6)
     axes.axvline(3, color=_SOFT, linewidth=1, linestyle="--")
-    axes.invert_yaxis()
-    axes.set_xlabel("per cent (dashed: 3)")
+    axes.set_ylim(len(tables) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("per cent (dashed: 3); orange: slower than stock", fontsize=8)
+    axes.legend(fontsize=7, loc="lower right")
     return _written(axes, folder, "regret")
 
 
@@ -91,7 +97,7 @@ def _plane(title: str, height: float) -> Axes:
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(title, fontsize=10, loc="left")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return axes
