@@ -91,5 +91,5 @@ def test_the_schema_in_the_repository_is_the_models(root, record):
 
 
 def test_committed_records_are_records(root):
-    for path in (root / "benchmarks" / "records").glob("*.jsonl"):
+    for path in (root / "benchmarks" / "records").rglob("*.jsonl"):
         assert read_records(path), path
