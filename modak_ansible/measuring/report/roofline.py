@@ -148,10 +148,11 @@ def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> l
     if not rates:
         return []
     slowest, fastest = (end(rates, key=lambda each: rates[each]) for end in (min, max))
-    ends = dict.fromkeys((slowest, held_against[fastest], fastest))
+    # two groups may have one variant: what the fastest is held against is its own group's
+    ends = {each.label: each for each in (slowest, held_against[fastest], fastest)}
     return [
         (f"{workload}: {each.label}", flop_per_byte, rates[each] * gflop_per_image)
-        for each in ends
+        for each in ends.values()
         if (flop_per_byte := _flop_per_byte(each, workload, gflop_per_image))
     ]
 

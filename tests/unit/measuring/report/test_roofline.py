@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_records import measured, whole_table
+from synthetic_records import measured, rounds, whole_table
 
 from modak_ansible.measuring.report.infrastructure import measures
 from modak_ansible.measuring.report.page import roof_geometry
@@ -58,6 +58,14 @@ def test_an_accelerator_is_not_held_against_the_memory_of_its_host():
     samples = measures([Run(each, "") for each in several])
     assert [each.measure.name for each in of_machine(samples, target["processor"], "GPU")] == ["sgemm"]
     assert of_machine(samples, target["processor"], "") == []
+
+
+def test_a_variant_of_two_groups_is_one_point():
+    stock = next(each for each in whole_table() if each.workload == "resnet50")
+    again = rounds(stock.entry, 5.0, "a-slow-evening", workload="resnet50")
+    roof = roofline([*comparisons([Run(each, "") for each in again]), *FOUND], WORK, measures(RUNS))
+    labels = [label for label, _, _ in roof.points]
+    assert len(labels) == len(set(labels))
 
 
 def test_without_bandwidth_or_peaks_there_is_no_roofline():
