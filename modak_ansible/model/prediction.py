@@ -9,6 +9,8 @@ from pydantic import Field
 from modak_ansible.model.base import Model
 from modak_ansible.model.work import Work
 
+SIGMAS = 1.6449  # standard deviations of a normal distribution from the middle of its 90 % interval to either end
+
 
 class Interval(Model):
     """A quantity and the 90 % interval around it."""
@@ -45,8 +47,7 @@ class Question(Model):
     dataset_bytes: int | None = None
 
 
-# Of a normal distribution: how far the bounds of 90 % lie from its middle, and the bound that 80 % lie above.
-_OF_INTERVAL, _PROBABLE = 1.6449, 0.8416
+_PROBABLE = 0.8416  # the same from the middle to the bound that 80 % lie above
 _WORTH = 1.01  # a smaller gain could be told from none by no series of runs
 
 
@@ -67,7 +68,7 @@ class Gain(Model):
         ratio = self.ratio
         if not self.known or ratio.middle < _WORTH:
             return False
-        return log(ratio.middle) > _PROBABLE / _OF_INTERVAL * log(ratio.high / ratio.middle)
+        return log(ratio.middle) > _PROBABLE / SIGMAS * log(ratio.high / ratio.middle)
 
 
 class Prediction(Model):

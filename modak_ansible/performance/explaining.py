@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, sqrt
 
-from modak_ansible.model.prediction import Interval, Prediction, Question
+from modak_ansible.model.prediction import SIGMAS, Interval, Prediction, Question
 from modak_ansible.performance.features import FEATURES_OF, Feature, group_of
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
-
-_SIGMAS = 1.6449
 
 
 @dataclass(frozen=True)
@@ -155,5 +153,5 @@ def _together(regression: Regression, features: Iterable[Feature]) -> Interval:
 
 def _factor(mean: float, deviation: float) -> Interval:
     return Interval(
-        middle=exp(mean), low=exp(mean - _SIGMAS * deviation), high=exp(min(mean + _SIGMAS * deviation, 700.0))
+        middle=exp(mean), low=exp(mean - SIGMAS * deviation), high=exp(min(mean + SIGMAS * deviation, 700.0))
     )

@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
-from modak_ansible.model.prediction import Gain, Interval, Prediction, Question
+from modak_ansible.model.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
 from modak_ansible.performance.doubts import Known, doubts_of
 from modak_ansible.performance.features import FEATURES_OF
@@ -17,7 +17,6 @@ from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
 
 SHIPPED = Path(__file__).parent / "model.json"
-_SIGMAS = 1.6449  # of a normal distribution's 90 %
 _LEAST_SHARE = 0.01  # of the whole time: a part below it adds nothing to the interval
 _KEPT = 512  # questions
 _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs have in common cancels
@@ -204,5 +203,5 @@ def _staging_seconds(run: Run, question: Question) -> float | None:
 
 
 def _interval(middle: float, deviation: float) -> Interval:
-    factor = exp(min(_SIGMAS * deviation, 50.0))
+    factor = exp(min(SIGMAS * deviation, 50.0))
     return Interval(middle=middle, low=middle / factor, high=middle * factor)

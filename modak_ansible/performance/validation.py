@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import fmean, median, stdev
 
-from modak_ansible.model.prediction import Question
+from modak_ansible.model.prediction import SIGMAS, Question
 from modak_ansible.model.record import Record
 from modak_ansible.model.work import Work
 from modak_ansible.performance.cases import Case, cases
@@ -23,7 +23,6 @@ from modak_ansible.performance.stored import Stored
 
 LEFT_OUT = ("configurations", "workloads", "machines")
 CLASSES = ("up to reassociation", "any numerics")
-_SIGMAS = 1.6449
 _LEAST_TABLE = 3  # variants: with two there is hardly a choice
 
 Progress = Callable[[str], None]
@@ -180,7 +179,7 @@ def _predicted(kind: str, members: Sequence[Case], model: PerformanceModel) -> P
     run = model.runs.of(question)
     step = model.step_seconds(run) or float("nan")
     deviation = sqrt(model.step_variance(run))
-    factor = exp(_SIGMAS * deviation)
+    factor = exp(SIGMAS * deviation)
     seen = model.known.run(run, question)
     return Predicted(
         left_out=kind,
