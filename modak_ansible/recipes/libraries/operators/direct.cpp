@@ -145,11 +145,7 @@ void data_gradient_of(const Shape& s, const Side& rows, const Side& columns, con
 
 bool suits(const Shape& s) { return s.in % kWidth == 0 && s.out % kWidth == 0 && s.out_pixels() >= kRows; }
 
-bool suits_sums(const Shape& s) {
-  // every thread has sums of its own, which many threads would spend more time and memory on than they save
-  constexpr int64_t kMost = 128 * 1024 * 1024 / sizeof(float);
-  return at::get_num_threads() == 1 || at::get_num_threads() * s.taps() * s.in * s.out <= kMost;
-}
+bool suits_sums(const Shape& s) { return fits_each_thread(s.taps() * s.in * s.out); }
 
 void convolve(const Shape& s, const float* x, const float* w, const float* bias, float* y) {
   float* u = scratch(0, s.in * s.out);

@@ -1,6 +1,8 @@
 // Memory that a thread keeps between calls.
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -27,6 +29,13 @@ inline float* scratch(int which, int64_t count) {
     buffer.count = count;
   }
   return buffer.memory.get();
+}
+
+// Whether every thread may have so many sums of its own: many threads would spend more time and memory on them than they
+// save.
+inline bool fits_each_thread(int64_t count) {
+  constexpr int64_t kMost = 128 * 1024 * 1024 / sizeof(float);
+  return at::get_num_threads() == 1 || at::get_num_threads() * count <= kMost;
 }
 
 }  // namespace modak

@@ -281,11 +281,7 @@ bool suits(const Shape& s) {
   return s.in % kWidth == 0 && s.out % kWidth == 0 && Tiles(s).count >= 64;
 }
 
-bool suits_sums(const Shape& s) {
-  // every thread has sums of its own, which many threads would spend more time and memory on than they save
-  constexpr int64_t kMost = 128 * 1024 * 1024 / sizeof(float);
-  return at::get_num_threads() == 1 || at::get_num_threads() * kPoints * s.in * s.out <= kMost;
-}
+bool suits_sums(const Shape& s) { return fits_each_thread(kPoints * s.in * s.out); }
 
 void convolve(const Shape& s, Layout layout, const float* x, const float* w, const float* bias, float* y) {
   const Panels panels(s.in, s.out);
