@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 5  # of this list; a model that was fitted with another one is not read
+FEATURES = 6  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 
@@ -102,6 +102,7 @@ def step_features(facts: Facts) -> list[Feature]:
                 found.append(("size", f"log({fact} / step work)", log(amount / facts.step_gflop / usual)))
             else:
                 found.append(("size", f"{fact} not known", 1.0))
+    thin = log(facts.step_bytes / facts.step_gflop / _BYTES_A_GFLOP) if facts.step_gflop and facts.step_bytes else None
     if facts.balance:
         found.append(("balance", "log(peak / bandwidth)", log(facts.balance / _FLOP_A_BYTE)))
     if facts.threads and facts.threads > 1:
@@ -119,6 +120,9 @@ def step_features(facts: Facts) -> list[Feature]:
         ]
         if size:
             found.append(("switch and size", f"{switch} log(step work)", size))
+        if thin is not None:
+            # little work for each byte, as of depthwise convolutions: what speeds arithmetic up gains nothing there
+            found.append(("switch and bytes", f"{switch} log(bytes / step work)", thin))
     return found + _pairs(facts)
 
 

@@ -38,6 +38,7 @@ USUAL = {
     "threads": 0.2,
     "switch": 0.4,
     "switch and size": 0.1,
+    "switch and bytes": 0.1,
     "switch in version": 0.15,
     "switch in build": 0.2,
     "switch in workload": 0.15,
