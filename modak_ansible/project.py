@@ -6,10 +6,13 @@ import os
 import tempfile
 from pathlib import Path
 
+from modak_ansible.csar import SUFFIXES, packages_folder, unpack
 from modak_ansible.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
 STATE_FOLDER = ".modak"
+# What a blueprint, a request or a package may end with.
+SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
 
 
@@ -39,9 +42,10 @@ def state_folder(start: Path) -> Path:
 
 
 def blueprint_state(blueprint: Path) -> Path:
-    """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys a shipped one."""
+    """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys one which is
+    shipped or packed."""
     folder = blueprint.resolve().parent
-    is_shipped = folder.is_relative_to(shipped("tosca").resolve())
+    is_shipped = any(folder.is_relative_to(each.resolve()) for each in (shipped("tosca"), packages_folder()))
     return state_folder(Path.cwd() if is_shipped else folder)
 
 
@@ -52,12 +56,16 @@ def known_testbed(state: Path) -> Path:
 
 
 def find_blueprint(text: str) -> Path:
-    """The service template that a user means: a file, a folder that holds one, or the name of one that ships.
+    """The service template that a user means: a file, a folder or an archive that holds one, or the name of one that
+    ships.
 
     Raises:
         UsageError: there is none.
+        InvalidPackage: the archive cannot be unpacked.
     """
     path = Path(text).expanduser()
+    if path.suffix in SUFFIXES and path.is_file():
+        return unpack(path)
     if path.exists():
         return path / "service.yaml" if path.is_dir() else path
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from modak_ansible.commands import completing
 from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
 
 app = typer.Typer(
@@ -15,7 +16,10 @@ app = typer.Typer(
 )  # fmt: skip
 
 Framework = Annotated[str | None, typer.Option(help="Only the builds of this framework.")]
-EntryName = Annotated[str, typer.Argument(metavar="ENTRY", help="An entry, as modak catalogue lists it.")]
+EntryName = Annotated[
+    str,
+    typer.Argument(metavar="ENTRY", help="An entry, as modak catalogue lists it.", autocompletion=completing.entries),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -71,7 +75,12 @@ def show(
 
 @app.command(epilog="Example: modak catalogue build pytorch-2.13-cpu-opt mxnet-1.6-pip -i site.yaml")
 def build(
-    entries: Annotated[list[str], typer.Argument(metavar="ENTRY...", help="Entries, as modak catalogue lists them.")],
+    entries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENTRY...", help="Entries, as modak catalogue lists them.", autocompletion=completing.entries
+        ),
+    ],
     blueprint: Annotated[
         str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is built on.")
     ] = "mnist-pytorch-slurm",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from modak_ansible.commands import completing
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak logs -f mnist-pytorch-slurm"
@@ -17,7 +18,12 @@ _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.
 
 def command(
     deployment: Annotated[
-        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, or a blueprint for its newest one.")
+        str,
+        typer.Argument(
+            metavar="DEPLOYMENT",
+            help="A deployment, or a blueprint for its newest one.",
+            autocompletion=completing.deployments,
+        ),
     ],
     which: Annotated[str, typer.Option("--log", help="output, error or scheduler.")] = "output",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,

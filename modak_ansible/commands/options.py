@@ -10,13 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.commands import completing
 from modak_ansible.errors import Mistake, UsageError
 
 Blueprint = Annotated[
     str,
     typer.Argument(
         metavar="BLUEPRINT",
-        help="A blueprint's folder, its service.yaml, the name of a shipped one, or a request in JSON or YAML.",
+        autocompletion=completing.blueprints,
+        help="A blueprint's folder, its service.yaml, a package, the name of a shipped one, or a request.",
     ),
 ]
 InputsFile = Annotated[Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs.")]

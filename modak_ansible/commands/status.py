@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modak_ansible.commands import completing
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak status mnist-pytorch-slurm --json"
@@ -15,7 +16,11 @@ EXAMPLES = "Example: modak status mnist-pytorch-slurm --json"
 def command(
     deployment: Annotated[
         str | None,
-        typer.Argument(metavar="[DEPLOYMENT]", help="One deployment, or a blueprint; without it all of them."),
+        typer.Argument(
+            metavar="[DEPLOYMENT]",
+            help="One deployment, or a blueprint; without it all of them.",
+            autocompletion=completing.deployments,
+        ),
     ] = None,
     as_json: Json = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets.")] = False,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from modak_ansible.commands import completing
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -14,7 +15,9 @@ EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
 Which = Annotated[
     str,
     typer.Argument(
-        metavar="DEPLOYMENT", help="A deployment as modak status shows it, or a blueprint for its newest one."
+        metavar="DEPLOYMENT",
+        help="A deployment as modak status shows it, or a blueprint for its newest one.",
+        autocompletion=completing.deployments,
     ),
 ]
 

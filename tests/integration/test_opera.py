@@ -1,0 +1,83 @@
+"""opera's commands on our blueprints, as its users type them, and packages that both doors deploy."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cluster import ROOT, modak, run
+
+pytestmark = pytest.mark.testbed
+OPERA = ROOT / ".venv-opera" / "bin"
+
+
+def opera(project, *arguments):
+    return run(OPERA / "opera", *arguments, cwd=project.path, PATH=f"{OPERA}:/usr/bin:/bin")
+
+
+def outputs(project):
+    shown = json.loads(opera(project, "outputs", "--format", "json").stdout)
+    return {name: each["value"] for name, each in shown.items()}
+
+
+def test_validate_deploy_diff_update_notify_undeploy(project):
+    project.training["arguments"] = {"epochs": 1}
+    project.write()
+    assert "Done." in opera(project, "validate", "service.yaml").stdout
+    assert opera(project, "deploy", "service.yaml").returncode == 0
+    first, old = outputs(project), project.remote
+    assert first["job_state"] == "COMPLETED"
+
+    project.training["arguments"] = {"epochs": 2}
+    project.write()
+    (project.path / "service.yaml").rename(project.path / "changed.yaml")
+    # opera reads the old template from where it was
+    project.training["arguments"] = {"epochs": 1}
+    project.write()
+    diff = opera(project, "diff", "--format", "json", "changed.yaml")
+    assert diff.returncode == 0, diff.stdout
+    changed = json.loads(diff.stdout)["nodes"]["training"]["properties"]
+    assert changed == {"arguments": [{"epochs": 1}, {"epochs": 2}]}
+
+    done = opera(project, "update", "changed.yaml")
+    assert done.returncode == 0, done.stdout
+    second = outputs(project)
+    assert second["job_state"] == "COMPLETED"
+    assert second["plan_digest"] != first["plan_digest"]
+    assert project.testbed.ssh(f"ls -d {old} 2> /dev/null || echo gone") == "gone"
+    assert json.loads(opera(project, "info", "--format", "json").stdout)["status"] == "deployed"
+
+    told = opera(project, "notify", "--trigger", "nothing", "--force")
+    assert "trigger or event name does not exist: nothing" in told.stdout
+
+    assert opera(project, "undeploy", "--force").returncode == 0
+    new = f"modak/deployments/{project.name}-{second['plan_digest'][:12]}"
+    assert project.testbed.ssh(f"ls -d {new} 2> /dev/null || echo gone") == "gone"
+
+
+def test_a_package_is_one_deployment_through_both_doors(project, tmp_path):
+    packed = modak("package", project.write(), "-o", "mine.csar", cwd=project.path)
+    assert packed.returncode == 0, packed.stderr
+    first = (project.path / "mine.csar").read_bytes()
+    assert modak("package", project.path, "-o", "mine.csar", cwd=project.path).returncode == 0
+    assert (project.path / "mine.csar").read_bytes() == first
+
+    digest = project.plan()["digest"]
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for name in ("service.yaml", "train", "types", "playbooks", "roles"):  # a machine that has the package only
+        (project.path / name).rename(tmp_path / name)
+    done = modak("deploy", "mine.csar", "--json", cwd=project.path, **cache)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["digest"], answer["job"]["state"]) == (digest, "COMPLETED")
+
+    done = opera(project, "deploy", "mine.csar")
+    assert done.returncode == 0, done.stdout
+    assert (outputs(project)["plan_digest"], outputs(project)["job_id"]) == (digest, answer["job"]["job_id"])
+
+    gone = modak("undeploy", "mine.csar", cwd=project.path, **cache)
+    assert gone.returncode == 0, gone.stderr
+    remote = f"modak/deployments/{answer['deployment']}"
+    assert project.testbed.ssh(f"ls -d {remote} 2> /dev/null || echo gone") == "gone"
+    for name in ("service.yaml", "train", "types", "playbooks", "roles"):
+        (tmp_path / name).rename(project.path / name)

@@ -1,0 +1,144 @@
+"""A blueprint as one file: what it holds, what it never holds, and that it means the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+import yaml
+from example_blueprint import ROOT
+
+from modak_ansible import packaging
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.csar import unpack
+from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
+from modak_ansible.packaging import package
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.project import blueprint_state, find_blueprint
+
+SHIPPED = ROOT / "tosca" / "blueprints" / "mnist-pytorch-slurm" / "service.yaml"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def names(content):
+    return set(zipfile.ZipFile(io.BytesIO(content)).namelist())
+
+
+def test_all_that_is_needed_elsewhere_and_nothing_else(blueprint):
+    for junk in (".git/config", ".modak/x", "train/__pycache__/a.pyc", "train/.env", "notes.txt"):
+        path = blueprint.path / junk
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("junk")
+    content, listed, left = package(blueprint.service, Inputs(), "modak")
+    found = names(content)
+    assert found == {*listed, "TOSCA-Metadata/TOSCA.meta"}
+    assert {"service.yaml", "train/train.py", "types/modak.yaml", "types/capabilities.yaml"} <= found
+    assert not any("__pycache__" in each or "/." in each or each.startswith(".") for each in found)
+    assert "notes.txt" not in found
+    assert left == []
+
+
+def test_operas_playbooks_and_roles_come_along_without_links(blueprint):
+    content, _, _ = package(SHIPPED, Inputs(), "modak")
+    found = names(content)
+    for each in ("playbooks/job.yml", "playbooks/callback_plugins/modak_errors.py", "roles/plan/tasks/main.yml",
+                 "roles/job/library/modak_job.py", "roles/job/module_utils/modak/target/job.py"):  # fmt: skip
+        assert each in found
+    assert not any("modak/planner.py" in each for each in found)
+    assert len(content) < 2 * 10**6
+
+
+def test_the_same_blueprint_is_the_same_bytes(blueprint):
+    first = package(blueprint.service, Inputs(), "modak")[0]
+    for path in blueprint.path.rglob("*"):
+        path.touch()
+    assert package(blueprint.service, Inputs(), "modak")[0] == first
+
+
+def test_a_package_gives_the_plan_that_the_blueprint_and_its_inputs_give(blueprint, tmp_path, monkeypatch):
+    inputs = Inputs(None, (("epochs", "7"),))
+    path = tmp_path / "mine.csar"
+    path.write_bytes(package(blueprint.service, inputs, "modak")[0])
+    meant = plan_blueprint(blueprint.service, inputs).plan
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / ".modak").mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    template = find_blueprint(str(path))
+    assert plan_blueprint(template, Inputs()).plan.digest == meant.digest
+    assert blueprint_state(template) == elsewhere / ".modak"
+    other = plan_blueprint(template, Inputs(None, (("epochs", "8"),))).plan
+    assert other.digest != meant.digest
+    assert other.name == meant.name
+
+
+def test_a_blueprint_without_a_name_keeps_that_of_its_folder(blueprint, tmp_path):
+    blueprint.replace("template_name: example", "template_author: me")
+    path = tmp_path / "mine.csar"
+    path.write_bytes(package(blueprint.service, Inputs(), "modak")[0])
+    assert plan_blueprint(unpack(path), Inputs()).plan.name == plan_blueprint(blueprint.service, Inputs()).plan.name
+
+
+def test_values_become_defaults_in_their_own_type(blueprint):
+    inputs = Inputs(None, (("epochs", "7"), ("walltime", '"01:00:00"')))
+    declared = yaml.safe_load(SHIPPED.read_text())["topology_template"]["inputs"]
+    content = package(SHIPPED, inputs, "modak")[0]
+    packed = yaml.safe_load(zipfile.ZipFile(io.BytesIO(content)).read("service.yaml"))["topology_template"]["inputs"]
+    assert packed["epochs"]["default"] == 7
+    assert packed["walltime"]["default"] == "01:00:00"
+    assert packed["partitions"] == declared["partitions"]
+
+
+def test_without_values_the_template_travels_as_it_is():
+    content = package(SHIPPED, Inputs(), "modak")[0]
+    assert zipfile.ZipFile(io.BytesIO(content)).read("service.yaml") == SHIPPED.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train/key.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\nx"),
+        ("train/server.pem", "# mine\n-----BEGIN RSA PRIVATE KEY-----\nx"),
+        ("train/id_ed25519", "x"),
+        ("train/site.key", "x"),
+    ],
+)
+def test_keys_do_not_travel(blueprint, name, text):
+    (blueprint.path / name).write_text(text)
+    with pytest.raises(ModakError, match=f"{name} looks like a private key") as caught:
+        package(blueprint.service, Inputs(), "modak")
+    assert "move it away" in caught.value.hint
+
+
+def test_an_input_that_is_a_secret_does_not_travel(blueprint):
+    text = blueprint.service.read_text()
+    data = yaml.safe_load(text)
+    data["topology_template"]["inputs"]["hub_token"] = {"type": "string", "default": ""}
+    blueprint.service.write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(ModakError, match="the input hub_token looks like a secret") as caught:
+        package(blueprint.service, Inputs(None, (("hub_token", "abc"),)), "modak")
+    assert "abc" not in str(caught.value)
+
+
+def test_what_is_too_large_is_told(blueprint, monkeypatch):
+    monkeypatch.setattr(packaging, "MAX_BYTES", 1000)
+    with pytest.raises(ModakError, match="more than a package holds") as caught:
+        package(blueprint.service, Inputs(), "modak")
+    assert "the largest is" in caught.value.hint
+
+
+def test_a_blueprint_that_is_wrong_is_not_packed(blueprint):
+    with pytest.raises(InvalidBlueprint):
+        package(blueprint.replace("numerics: same", "numerics: exact").service, Inputs(), "modak")
+
+
+def test_a_request_is_one_file_already(tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"optimisation": {}, "job": {}}))
+    with pytest.raises(UsageError, match="is a request"):
+        package(path, Inputs(), "modak")
