@@ -8,13 +8,14 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver
 from modak_ansible.project import shipped
 from modak_ansible.stages.lifeline import OWNER
 
@@ -57,7 +58,12 @@ class PlaybookRun:
 
 
 def run_playbook(
-    playbook: str, variables: dict[str, Any], listener: Listener | None = None, *, become_password: str | None = None
+    playbook: str,
+    variables: dict[str, Any],
+    listener: Listener | None = None,
+    *,
+    become_password: str | None = None,
+    deadline: float | None = None,
 ) -> PlaybookRun:
     """Runs one of the project's playbooks to its end.
 
@@ -66,14 +72,19 @@ def run_playbook(
         variables: extra variables.
         listener: is told how it gets on.
         become_password: for sudo, where that wants one.
+        deadline: of time.monotonic(), when it is ended; None for none.
 
     Raises:
         PlaybookError: a task failed; its message is the task's.
+        TimeIsOver: the deadline came first.
         KeyboardInterrupt: the user, or a signal, ended it.
         BrokenPipeError: nobody reads any more what the listener writes.
     """
     import ansible_runner  # noqa: PLC0415 - slow to import for commands that run no playbook
     from ansible_runner.utils import signal_handler  # noqa: PLC0415
+
+    def is_late() -> bool:
+        return deadline is not None and time.monotonic() > deadline
 
     watcher = _Watcher(listener)
     with _own_signals(), tempfile.TemporaryDirectory(prefix="modak-run-") as private, _no_leftovers(private):
@@ -90,11 +101,13 @@ def run_playbook(
             cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},
             event_handler=watcher.event,
-            cancel_callback=lambda: watcher.is_unheard or bool(is_ended and is_ended()),
+            cancel_callback=lambda: watcher.is_unheard or is_late() or bool(is_ended and is_ended()),
             quiet=True,
         )
     if watcher.is_unheard:
         raise BrokenPipeError
+    if outcome.status == "canceled" and is_late() and not (is_ended and is_ended()):
+        raise TimeIsOver("the time limit is over")
     if outcome.status == "canceled" or (is_ended and is_ended()):
         raise KeyboardInterrupt
     if outcome.status != "successful":

@@ -12,6 +12,7 @@ USAGE = 2
 INVALID_BLUEPRINT = 3
 TARGET_UNREACHABLE = 4
 JOB_FAILED = 5
+TIME_OVER = 6
 INTERRUPTED = 130
 
 
@@ -92,6 +93,12 @@ class JobFailed(ModakError):
     """The job ended, and not with success."""
 
     exit_code = JOB_FAILED
+
+
+class TimeIsOver(ModakError):
+    """What the user gave the command to wait is over; what runs on the target runs on."""
+
+    exit_code = TIME_OVER
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

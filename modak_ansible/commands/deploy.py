@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,9 +23,20 @@ from modak_ansible.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modak_ansible.commands.ending import Ending
+    from modak_ansible.errors import TimeIsOver
     from modak_ansible.model.plan import Plan
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
+
+
+class AtTimeLimit(StrEnum):
+    """What becomes of a deployment whose time is over."""
+
+    LEAVE = "leave"
+    UNDEPLOY = "undeploy"
 
 
 def command(
@@ -35,16 +47,62 @@ def command(
     target: Targets = None,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long to go on, as 90s, 20m or 2h; then it ends with 6.")
+    ] = None,
+    at_time_limit: Annotated[
+        AtTimeLimit, typer.Option(help="Whether what runs on the target is left running then, or undeployed.")
+    ] = AtTimeLimit.LEAVE,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write how it went as JUnit's XML, which CI servers read.")
+    ] = None,
+    notify_command: Annotated[
+        str,
+        typer.Option(
+            envvar="MODAK_NOTIFY_COMMAND",
+            metavar="COMMAND",
+            help="Run a command at the end, which finds how it went in MODAK_STATE and others.",
+        ),
+    ] = "",
 ) -> None:
     """Build the image, stage the data, submit the job once, watch it, and bring back its results.
 
     Run again, it goes on where it was, and changes nothing when all is done. Ctrl-C leaves what runs on the target
     running; modak undeploy ends it.
     """
+    from modak_ansible.commands.ending import Ending
+
+    deadline = deadline_in(time_limit)
+    ending = Ending(notify_command, junit)
+    try:
+        with ending:
+            _deploy(
+                blueprint, inputs, value, training, target, ending, deadline, at_time_limit,
+                as_json=as_json, detach=detach,
+            )  # fmt: skip
+    finally:
+        if ending.problem:
+            typer.echo(f"warning: the notification failed: {ending.problem}", err=True)
+
+
+def _deploy(
+    blueprint: str,
+    inputs: Path | None,
+    value: list[str] | None,
+    training: str | None,
+    target: Path | None,
+    ending: Ending,
+    deadline: float | None,
+    at_time_limit: AtTimeLimit,
+    *,
+    as_json: bool,
+    detach: bool,
+) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.display import StageDisplay, print_pairs
     from modak_ansible.deployment import run_playbook
+    from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning import plan_blueprint
     from modak_ansible.project import find_blueprint
     from modak_ansible.stages.results import summary_lines
@@ -54,16 +112,19 @@ def command(
     show_warnings(planned.warnings)
     _check_that_it_runs(planned.plan)
     folder = planned.save()
+    ending.deployments.append((planned.plan, folder))
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}")
     variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
+    again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
     try:
         with StageDisplay(console) as display:
-            outcome = run_playbook("deploy", variables, display)
+            outcome = run_playbook("deploy", variables, display, deadline=deadline)
     except KeyboardInterrupt:
-        again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
-        console.print(_after_interrupt(folder, again), style="yellow", markup=False, soft_wrap=True)
+        console.print(_what_goes_on(folder, again), style="yellow", markup=False, soft_wrap=True)
         raise
+    except TimeIsOver as over:
+        raise _time_is_over(folder, again, at_time_limit, console) from over
     record = read_json(folder / "state.json") or {}
     plan = planned.plan.model_dump(mode="json")
     if as_json:
@@ -90,8 +151,46 @@ def _check_that_it_runs(plan: Plan) -> None:
         raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
 
 
-def _after_interrupt(folder: Path, again: str) -> str:
-    """What goes on after Ctrl-C, and what to do about it."""
+def deadline_in(text: str | None) -> float | None:
+    """When a time limit ends, by time.monotonic(); None without one.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    import time
+
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.quantities import parse_duration
+
+    if text is None:
+        return None
+    try:
+        return time.monotonic() + parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--time-limit: {error}") from error
+
+
+def _time_is_over(folder: Path, again: str, at_time_limit: AtTimeLimit, console: Console) -> TimeIsOver:
+    """The error for a deployment whose time is over, after what the user wants done about it."""
+    from contextlib import suppress
+
+    from modak_ansible.commands.display import StageDisplay
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.errors import ModakError, TimeIsOver
+
+    if at_time_limit is AtTimeLimit.LEAVE:
+        return TimeIsOver("the time limit is over", hint=_what_goes_on(folder, again).replace("\n", "\n  "))
+    variables = {"modak_plan": str(folder / "plan.json")}
+    with StageDisplay(console) as display:
+        with suppress(ModakError):  # what the job has written so far, where there is any
+            run_playbook("results", variables, display)
+        run_playbook("undeploy", variables, display)
+    words = "its job was cancelled and its folder on the target removed; what it had written is in"
+    return TimeIsOver("the time limit is over", hint=f"{words} {folder / 'results'}")
+
+
+def _what_goes_on(folder: Path, again: str) -> str:
+    """What goes on after Ctrl-C or the end of the time, and what to do about it."""
     from modak_ansible.stages.job import LIVING
     from modak_ansible.target.files import read_json
 

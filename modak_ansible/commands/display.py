@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import re
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -21,19 +21,21 @@ STAGES = {
     "modak_job": "job",
     "modak_results": "results",
 }
+# From the first quantity on, a line tells how far something is.
+_NUMBERS = re.compile(r"(?:[\d.]+ of )?[\d.]+ ?(?:(?:s|min|h|[kMGT]?B)\b|%).*")
 
 
 class StageDisplay:
     """Shows the stages of a deployment: a listener for playbooks.
 
-    On a terminal the current step stands in one line that moves, and what the job says stays above it; elsewhere every
-    step is a line of its own.
+    On a terminal the current step stands in one line that moves, and what the job says stays above it; elsewhere a step
+    is one line, however often it tells how far it is.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status | None = console.status("starting") if console.is_terminal else None
-        self._began = time.monotonic()
+        self._said = ""
 
     def __enter__(self) -> StageDisplay:
         if self._status:
@@ -51,10 +53,17 @@ class StageDisplay:
             self._status.update(Text(name))
 
     def progress(self, stage: str, text: str) -> None:
+        if self._status is None and stage != "job" and self._is_known(stage, text):
+            return
         if self._status is None or stage == "job":
             self._console.print(Text(f"  {stage:<8} {text}", style="dim" if self._status else ""), soft_wrap=True)
         else:
             self._status.update(Text(f"{stage}: {text}"))
+
+    def _is_known(self, stage: str, text: str) -> bool:
+        """Whether nothing but the numbers has changed since this was said."""
+        said, self._said = self._said, stage + _NUMBERS.sub("", text.split(": ", maxsplit=1)[0])
+        return said == self._said
 
     def finished(self, action: str, result: dict[str, Any]) -> None:
         stage = STAGES.get(action)

@@ -6,6 +6,8 @@ import re
 
 _WALLTIME = re.compile(r"(?:(?P<days>\d{1,4})-)?(?P<hours>\d{1,5}):(?P<minutes>\d{2}):(?P<seconds>\d{2})", re.ASCII)
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[kKMGT]i?B)", re.ASCII)
+_DURATION = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>[smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FACTORS = {
     "B": 1,
     "KB": 10**3, "KIB": 2**10,
@@ -81,3 +83,15 @@ def format_seconds(seconds: float) -> str:
         return f"{minutes} min {second} s" if second else f"{minutes} min"
     hours, minute = divmod(minutes, 60)
     return f"{hours} h {minute} min" if minute else f"{hours} h"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration as people type it: ``90s``, ``20m``, ``12h``, ``7d`` or ``2w``.
+
+    Raises:
+        ValueError: no number, or no such unit.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a duration; write a number and a unit, such as 90s, 20m, 12h, 7d or 2w")
+    return float(match["number"]) * _SECONDS[match["unit"]]

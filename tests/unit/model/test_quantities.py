@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.model.quantities import format_seconds, format_size, format_walltime, parse_size, parse_walltime
+from modak_ansible.model.quantities import (
+    format_seconds,
+    format_size,
+    format_walltime,
+    parse_duration,
+    parse_size,
+    parse_walltime,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +62,17 @@ def test_quantities_for_people():
     assert [format_seconds(each) for each in (0.44, 42.4, 250, 3600, 7500)] == [
         "0.4 s", "42 s", "4 min 10 s", "1 h", "2 h 5 min",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("20m", 1200), ("12h", 43200), ("7d", 604800), ("2 w", 1209600), ("1.5h", 5400), ("0s", 0)],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1 month", "1d2h", "٣d", "inf", "1e9h"])
+def test_other_durations_are_refused(text):
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(text)

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A smoke deployment for a CI server: see docs/ci.md.
+#
+#     ci-smoke.sh BLUEPRINT [options of modak plan and modak deploy, such as -i site.yaml]
+#
+# REPORTS     the folder for plan, report and results (reports)
+# TIME_LIMIT  how long all of it may take (20m)
+# MODAK       the command (modak)
+set -uo pipefail
+
+if [ $# -lt 1 ]; then
+    echo "usage: $0 BLUEPRINT [-i inputs.yaml] [--input NAME=VALUE]..." >&2
+    exit 2
+fi
+
+blueprint=$1
+shift
+reports=${REPORTS:-reports}
+modak=${MODAK:-modak}
+deployed=
+
+clean_up() {
+    local code=$?
+    trap - EXIT
+    trap '' INT TERM # a second Ctrl-C does not leave a job behind
+    if [ -n "$deployed" ] && ! "$modak" undeploy "$blueprint" > "$reports/undeploy.log" 2>&1; then
+        # what was never begun has left nothing behind
+        grep -q "was not deployed from here" "$reports/undeploy.log" || {
+            cat "$reports/undeploy.log" >&2
+            [ "$code" -ne 0 ] || code=1
+        }
+    fi
+    exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+mkdir -p "$reports" || exit 1
+"$modak" plan "$blueprint" "$@" --json > "$reports/plan.json" || exit
+deployed=yes
+# in the background, so that a signal is heard while it runs
+"$modak" deploy "$blueprint" "$@" --json --time-limit "${TIME_LIMIT:-20m}" --at-time-limit undeploy \
+    --junit "$reports/junit.xml" > "$reports/deployment.json" &
+deploying=$!
+trap 'kill -TERM "$deploying" 2> /dev/null; wait "$deploying"; exit 130' INT
+trap 'kill -TERM "$deploying" 2> /dev/null; wait "$deploying"; exit 143' TERM
+wait "$deploying"
