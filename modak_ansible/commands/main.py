@@ -19,9 +19,11 @@ from modak_ansible.commands import (
     catalogue,
     deploy,
     diff,
+    gc,
     image,
     logs,
     model,
+    package,
     plan,
     schema,
     status,
@@ -44,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (validate, plan, diff, deploy, tune, status, logs, undeploy, image, schema):
+for _command in (validate, plan, diff, deploy, tune, status, logs, undeploy, gc, package, image, schema):
     app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
 app.add_typer(catalogue.app)
 app.add_typer(bench.app)

@@ -30,6 +30,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
     """An action that runs one stage of the deployment whose plan it is given as ``plan_file``."""
 
     stage_name: ClassVar[str]
+    is_noted: ClassVar[bool] = True  # False for what concerns the target, and no deployment
 
     def perform(self, stage: Stage) -> Outcome:
         """Does the stage's work."""
@@ -41,7 +42,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             stage = self._stage(task_vars or {})
-            with noted(stage, self.stage_name) as finish:
+            with noted(stage, self.stage_name, keep=self.is_noted) as finish:
                 result.update(finish(self.perform(stage)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)

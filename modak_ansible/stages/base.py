@@ -97,13 +97,14 @@ class Record:
 
 
 @contextmanager
-def noted(stage: Stage, name: str) -> Iterator[Callable[[Outcome], dict[str, Any]]]:
-    """Times a stage and notes its outcome; a failure is noted too."""
+def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], dict[str, Any]]]:
+    """Times a stage and notes its outcome; a failure is noted too. Nothing is where ``keep`` is False."""
     began = time.monotonic()
+    is_kept = keep and not stage.check
 
     def finish(outcome: Outcome) -> dict[str, Any]:
         seconds = round(time.monotonic() - began, 2)
-        if not stage.check:
+        if is_kept:
             stage.record.note_stage(
                 name, state="done", seconds=seconds, changed=outcome.changed, message=outcome.message
             )
@@ -112,7 +113,7 @@ def noted(stage: Stage, name: str) -> Iterator[Callable[[Outcome], dict[str, Any
     try:
         yield finish
     except ModakError as error:
-        if not stage.check:
+        if is_kept:
             seconds = round(time.monotonic() - began, 2)
             stage.record.note_stage(name, state="failed", seconds=seconds, changed=False, message=str(error))
         raise

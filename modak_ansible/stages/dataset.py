@@ -11,6 +11,7 @@ from modak_ansible.datasets import digits
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.job import deployment_arguments
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.dataset import fetch
 from modak_ansible.target.files import Lock, sha256_of
@@ -53,7 +54,12 @@ def ensure_dataset(stage: Stage) -> Outcome:
 def _call(stage: Stage, **arguments: Any) -> dict[str, Any]:
     target = stage.plan["target"]
     return stage.call(
-        "modak_dataset", workspace=target["workspace"], dataset=stage.plan["dataset"], site=target["site"], **arguments
+        "modak_dataset",
+        workspace=target["workspace"],
+        deployment=deployment_arguments(stage.plan)["deployment"],
+        dataset=stage.plan["dataset"],
+        site=target["site"],
+        **arguments,
     )
 
 

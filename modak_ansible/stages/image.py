@@ -12,6 +12,7 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.planning import read_origin
 from modak_ansible.refusals import note_refusal
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.job import deployment_arguments
 from modak_ansible.target.image_probe import refusal_error
 from modak_ansible.target.site import package_sources
 
@@ -33,6 +34,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         "workspace": stage.plan["target"]["workspace"],
         "image": stage.plan["image"],
         "site": stage.plan["target"]["site"],
+        "deployment": deployment_arguments(stage.plan)["deployment"],
     }
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:

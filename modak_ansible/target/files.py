@@ -8,11 +8,13 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 _BLOCK = 1 << 18
+_ATTEMPTS = 1000
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
@@ -122,24 +124,44 @@ class Lock:
     def take(self, *, wait: bool) -> bool:
         """Takes the lock, or tells that somebody else has it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            os.close(file)
-            return False
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
+        for _ in range(_ATTEMPTS):
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
                 os.close(file)
-                raise
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    os.close(file)
+                    raise
+            if self._is_mine(file):
+                break
+            os.close(file)  # whoever had it removed it: a lock on what is gone guards nothing
+        else:
+            raise BlockingIOError(errno.EAGAIN, "this lock comes and goes", str(self._path))
         os.set_inheritable(file, True)  # a command that was started under the lock keeps it to its end
         self._file = file
         return True
+
+    def _is_mine(self, file: int) -> bool:
+        try:
+            there = self._path.stat()
+        except OSError:
+            return False
+        mine = os.fstat(file)
+        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def remove(self) -> None:
+        """Removes the file of a lock that was taken, and releases it; whoever waits for it makes a new one."""
+        with suppress(OSError):
+            self._path.unlink()
+        self.release()
 
     def is_taken(self) -> bool:
         """Whether somebody else has the lock now."""

@@ -8,6 +8,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.dataset import DatasetStore
+from ansible.module_utils.modak.target.uses import Uses
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -16,6 +17,7 @@ short_description: Keeps a dataset on a target
 description: Tells whether a dataset is there, downloads it, or verifies what was sent and makes it the dataset.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  deployment: {type: str, required: true, description: The name of the deployment that needs it.}
   dataset: {type: dict, required: true, description: The dataset of a plan.}
   site: {type: dict, required: true, description: The site settings of the plan's target.}
   action:
@@ -35,6 +37,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
+            "deployment": {"type": "str", "required": True},
             "dataset": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
             "action": {"type": "str", "required": True, "choices": ["look", "prepare", "commit", "download", "wait"]},
@@ -53,6 +56,9 @@ def main():
 def act(store, module):
     action = "look" if module.check_mode else module.params["action"]
     changed = False
+    if action == "look" and not module.check_mode:  # what is there then stays there
+        workspace = Workspace(module.params["workspace"])
+        Uses(workspace).reserve(module.params["deployment"], [module.params["dataset"]["path"]])
     if action == "prepare":
         store.prepare(module.params["size"])
     elif action == "commit":

@@ -8,6 +8,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.image import ImageStore
+from ansible.module_utils.modak.target.uses import Uses
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -18,6 +19,7 @@ description: >-
   start joins the first.
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  deployment: {type: str, required: true, description: The name of the deployment that needs it.}
   image: {type: dict, required: true, description: The image of a plan.}
   site: {type: dict, required: true, description: The plan's site settings, and what serves otherwise.}
   action:
@@ -36,6 +38,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "workspace": {"type": "str", "required": True},
+            "deployment": {"type": "str", "required": True},
             "image": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
             "action": {"type": "str", "required": True, "choices": ["look", "start", "wait"]},
@@ -52,6 +55,7 @@ def main():
 def act(store, module):
     started = False
     if module.params["action"] == "look" and not module.check_mode:
+        reserve(module.params)
         store.check_given()
     if module.params["action"] == "start":
         if module.params["again"] and not module.check_mode:
@@ -69,6 +73,12 @@ def act(store, module):
         "status": store.activity.status(),
         "image": store.describe(),
     }
+
+
+def reserve(params):
+    """Before the first look: what is there then stays there."""
+    paths = [layer["path"] for layer in params["image"]["layers"]]
+    Uses(Workspace(params["workspace"])).reserve(params["deployment"], paths)
 
 
 def wait_for_news(store, seen, seconds):

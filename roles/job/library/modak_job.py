@@ -7,6 +7,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.errors import ModakError
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.job import Deployment
+from ansible.module_utils.modak.target.uses import Uses, paths_of
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -69,6 +70,7 @@ def act(module, params):
         archive = workspace.deployments / params["archive"]
         deployment.stage(params["plan"], archive.read_bytes())
         archive.unlink()
+        Uses(workspace).mark(paths_of(params["plan"]))
         return {"changed": True}
     if action == "submit":
         job_id, submitted = deployment.submit()
@@ -79,7 +81,7 @@ def act(module, params):
     if action == "await":
         return {"changed": False, "situation": deployment.await_end(params["seconds"]).as_dict()}
     if action == "remove":
-        return remove(deployment)
+        return remove(deployment, Uses(workspace))
     return {
         "changed": False,
         "there": deployment.path.exists(),
@@ -89,12 +91,13 @@ def act(module, params):
     }
 
 
-def remove(deployment):
+def remove(deployment, uses):
     job_id = deployment.job_id()
     cancelled = deployment.cancel()
     if cancelled and not deployment.wait_for_end(60):
         raise ModakError(f"job {job_id} was cancelled and has not ended within 60 s", hint="undeploy again later")
     removed = deployment.remove()
+    uses.forget(deployment.path.name)
     return {"changed": cancelled or removed, "cancelled": cancelled, "removed": removed, "job_id": job_id}
 
 

@@ -1,0 +1,42 @@
+"""What nobody uses on a target: looked for, and removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modak_ansible.model.quantities import format_size
+from modak_ansible.stages.base import Outcome, Stage
+
+
+def survey(stage: Stage, older_than: float) -> Outcome:
+    """What could be removed, and what stays with the reason.
+
+    Args:
+        stage: of any deployment on the target.
+        older_than: what was used within so many seconds stays.
+    """
+    answer = _call(stage, "look", older_than)
+    return Outcome(False, f"nobody uses {_summary(answer['garbage'])}", _data(answer))
+
+
+def collect(stage: Stage, older_than: float, only: list[str]) -> Outcome:
+    """Removes what nobody uses, as far as it is among ``only``; all of it where that is empty."""
+    answer = _call(stage, "look" if stage.check else "remove", older_than, only)
+    if stage.check:
+        garbage = answer["garbage"]
+        return Outcome(bool(garbage), f"would remove {_summary(garbage)}", _data(answer))
+    return Outcome(bool(answer["removed"]), f"removed {_summary(answer['removed'])}", _data(answer))
+
+
+def _call(stage: Stage, action: str, older_than: float, only: list[str] | None = None) -> dict[str, Any]:
+    workspace = stage.plan["target"]["workspace"]
+    return stage.call("modak_gc", workspace=workspace, action=action, older_than=older_than, only=only or [])
+
+
+def _data(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: answer[name] for name in ("workspace", "garbage", "kept", "removed")}
+
+
+def _summary(found: list[dict[str, Any]]) -> str:
+    names = f"{len(found)} things" if len(found) > 1 else "".join(each["name"] for each in found)
+    return f"{names}, {format_size(sum(each['size'] for each in found))}" if found else "nothing"

@@ -1,0 +1,145 @@
+"""Removing what nobody uses: which targets are meant, what is shown, and that nobody is asked in vain."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from modak_ansible import deployment
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.collecting import known_targets
+from modak_ansible.commands.main import app
+from modak_ansible.deployment import PlaybookError, PlaybookRun
+from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.target.files import write_json
+
+FOUND = {"kind": "image", "name": "pytorch (abc)", "path": "/w/images/abc.sif", "size": 10**9, "idle": 3 * 86400.0}
+STAYS = {"kind": "dataset", "name": "mnist", "path": "/w/datasets/mnist", "size": 1, "idle": 1.0, "keep": "used by x"}
+
+
+@pytest.fixture
+def project(blueprint, monkeypatch):
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    return blueprint
+
+
+@pytest.fixture
+def deployed(project):
+    return [plan_blueprint(project.service, Inputs(None, (("epochs", each),))).save() for each in ("2", "3")]
+
+
+@pytest.fixture
+def target(monkeypatch):
+    """A target with one image that nobody uses; gives what it was asked."""
+    asked = []
+
+    def run_playbook(playbook, variables, listener=None):
+        asked.append((playbook, variables))
+        is_gone = any(each["gc_state"] == "removed" for _, each in asked)
+        removed = [FOUND] if variables["gc_state"] == "removed" else []
+        garbage = [] if is_gone else [FOUND]
+        answer = {"workspace": "/w", "garbage": garbage, "kept": [STAYS], "removed": removed}
+        return PlaybookRun(int(bool(removed)), {"modak_gc": answer})
+
+    monkeypatch.setattr(deployment, "run_playbook", run_playbook)
+    return asked
+
+
+def gc(*arguments):
+    return CliRunner().invoke(app, ["gc", *arguments], standalone_mode=False)
+
+
+def test_a_target_is_asked_once_however_often_it_was_deployed_to(deployed, target, project):
+    (known,) = known_targets(project.path / ".modak")
+    assert (known.name, known.address) == ("cluster", "frontend.example")
+    done = gc("--dry-run")
+    assert len(target) == 1
+    assert target[0][0] == "gc"
+    assert target[0][1]["gc_state"] == "queried"
+    assert target[0][1]["gc_older_than"] == 86400.0
+    for words in ("cluster (frontend.example): /w", "pytorch (abc)", "1.0 GB", "3 d", "1 stay: used by x"):
+        assert words in done.output
+
+
+def test_only_what_was_shown_is_removed(deployed, target):
+    done = gc("--yes", "--older-than", "7d", "--json")
+    assert done.exit_code == 0, done.output
+    assert [each["gc_state"] for _, each in target] == ["queried", "removed"]
+    assert target[1][1]["gc_only"] == [FOUND["path"]]
+    assert target[1][1]["gc_older_than"] == 7 * 86400.0
+    answer = json.loads(done.stdout)
+    assert answer["targets"][0]["removed"] == [FOUND]
+    assert answer["targets"][0]["garbage"] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_nothing_is_removed_unasked(deployed, target, arguments):
+    done = gc(*arguments)
+    assert isinstance(done.exception, UsageError)
+    assert "--yes" in done.exception.hint
+    assert target == []
+
+
+def test_a_damaged_plan_does_not_hide_its_target(deployed, target, project):
+    (deployed[1] / "plan.json").write_text('{"digest": "x"}')
+    (known,) = known_targets(project.path / ".modak")
+    assert known.plan_file == deployed[0] / "plan.json"
+
+
+def test_a_target_that_is_not_reached_is_told_of(deployed, monkeypatch):
+    def run_playbook(*arguments, **more):
+        raise PlaybookError("frontend.example does not answer", 4)
+
+    monkeypatch.setattr(deployment, "run_playbook", run_playbook)
+    done = gc("--dry-run", "--json")
+    assert done.exit_code == 4 or done.return_value == 4 or getattr(done.exception, "exit_code", 0) == 4
+    assert json.loads(done.stdout)["problems"] == ["frontend.example does not answer"]
+
+
+def test_a_blueprint_names_its_target_before_anything_was_deployed(project, target):
+    done = gc(str(project.path), "--dry-run")
+    assert "cluster (frontend.example)" in done.output
+    assert len(target) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["clutser", "--dry-run"], "there is no target clutser"),
+        (["--older-than", "soon", "--dry-run"], "--older-than: 'soon' is not a duration"),
+        (["--dry-run", "--yes"], "--dry-run does not go with --yes"),
+    ],
+)
+def test_mistakes(deployed, target, arguments, words):
+    done = gc(*arguments)
+    assert isinstance(done.exception, ModakError)
+    assert words in done.exception.message
+    assert target == []
+
+
+def test_here_only_downloads_and_what_was_undeployed_on_request(deployed, target, project):
+    state = project.path / ".modak"
+    download = state / "downloads" / "0123456789ab"
+    download.mkdir(parents=True)
+    (download / "a.gz").write_bytes(b"x" * 7)
+    write_json(deployed[0] / "state.json", {"undeployed": 1.0})
+    for path in [*download.iterdir(), download, *deployed[0].iterdir(), deployed[0]]:
+        os.utime(path, (time.time() - 10 * 86400,) * 2)
+    assert gc("--yes").exit_code == 0
+    assert not download.exists()
+    assert deployed[0].exists()
+    done = gc("--yes", "--deployments", "--json")
+    assert [each["name"] for each in json.loads(done.stdout)["here"]["removed"]] == [deployed[0].name]
+    assert not deployed[0].exists()
+    assert deployed[1].exists()
+
+
+def test_a_project_without_deployments(project, target):
+    assert "no deployments" in gc("--dry-run").output
+    assert target == []
