@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
     return RequestFolder(tmp_path_factory.mktemp("any") / "request", TRAINING)
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_any_value_at_any_place(folder, base, changes, data):
     content = changed(base, changes, lambda words: data.draw(st.sampled_from(words)))

@@ -190,7 +190,7 @@ def tuner_of(made):
 
 
 def test_a_tuner_that_is_ended_leaves_the_best_so_far_to_train(job):
-    made = job(0.3, 0.1, 2.0, budget=100)
+    made = job(0.6, 0.1, 2.0, budget=100)
     process = made.start()
     made.await_line("trial 2")
     os.kill(tuner_of(made), signal.SIGTERM)
@@ -200,7 +200,7 @@ def test_a_tuner_that_is_ended_leaves_the_best_so_far_to_train(job):
 
 
 def test_a_tuner_that_is_killed_leaves_the_best_so_far_to_train(job):
-    made = job(0.3, 0.1, 2.0, budget=100)
+    made = job(0.6, 0.1, 2.0, budget=100)
     process = made.start()
     made.await_line("trial 2")
     os.kill(tuner_of(made), signal.SIGKILL)
@@ -210,7 +210,7 @@ def test_a_tuner_that_is_killed_leaves_the_best_so_far_to_train(job):
 
 def test_a_job_that_is_ended_while_it_tunes_goes_on_with_the_best_so_far(job):
     """As a scheduler ends it, and begins it anew under the same number."""
-    made = job(0.3, 0.1, 2.0, budget=100)
+    made = job(0.6, 0.1, 2.0, budget=100)
     process = made.start()
     made.await_line("trial 2")
     os.kill(process.pid, signal.SIGTERM)
