@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import TargetUnreachable
+from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Target
 from modak_ansible.project import control_folder
+from modak_ansible.target.files import write_whole
 
 TESTBED = "testbed"
 _CONNECT_SECONDS = 15
@@ -52,7 +54,8 @@ class Connection:
             "ansible_host": self.address,
             "ansible_connection": "ssh",
             "ansible_ssh_args": "",
-            "ansible_ssh_common_args": f"-F '{self.config}'",
+            "ansible_ssh_common_args": shlex.join(["-F", str(self.config)]),
+            "ansible_host_key_checking": True,
             "ansible_pipelining": True,
             "ansible_python_interpreter": "auto_silent",
         }
@@ -153,7 +156,7 @@ def connect(target: Target, testbed: Path, blueprint_folder: Path, folder: Path)
     path = folder / "ssh_config"
     text = _configuration(target, testbed, blueprint_folder)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     return Connection(target.address, path, _knows_testbed(testbed))
 
 
@@ -175,9 +178,11 @@ def _configuration(target: Target, testbed: Path, blueprint_folder: Path) -> str
         lines.append(f"    Port {target.port}")
     if target.identity_file:
         key = blueprint_folder.resolve() / Path(target.identity_file).expanduser()
-        lines += [f'    IdentityFile "{key}"', "    IdentitiesOnly yes"]
+        lines += [f"    IdentityFile {_quoted(key, tokens=True)}", "    IdentitiesOnly yes"]
     lines += [
         "Match all",
+        # whatever the user's own configuration says: a key that nobody compared may be anybody's
+        "    StrictHostKeyChecking yes",
         "    BatchMode yes",
         f"    ConnectTimeout {_CONNECT_SECONDS}",
         "    ServerAliveInterval 15",
@@ -186,8 +191,26 @@ def _configuration(target: Target, testbed: Path, blueprint_folder: Path) -> str
         "    ControlPersist 60",
     ]
     includes = [testbed / "ssh_config", Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
-    lines += [f'Include "{path}"' for path in includes]
+    lines += [f"Include {_quoted(path)}" for path in includes]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
     own = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
     lines.insert(-len(includes), f'    ControlPath "{control_folder()}/{own}-%C"')
     return "\n".join(lines) + "\n"
+
+
+def _quoted(path: Path, *, tokens: bool = False) -> str:
+    """A path as a word of an SSH configuration.
+
+    Args:
+        path: the path.
+        tokens: whether the option replaces what begins with a percent sign.
+
+    Raises:
+        ModakError: it holds what cannot be written there, such as a line's end with another option behind.
+    """
+    text = str(path)
+    if not text.isprintable() or any(each in text for each in '"\\$'):
+        raise ModakError(
+            f"{text!r} cannot stand in a configuration of SSH", hint="give the file and its folders plain names"
+        )
+    return f'"{text.replace("%", "%%") if tokens else text}"'

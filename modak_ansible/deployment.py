@@ -17,10 +17,13 @@ from typing import Any, Protocol
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver
 from modak_ansible.project import shipped
+from modak_ansible.secrets import handed_on
 from modak_ansible.stages.lifeline import OWNER
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# What makes no image needs no secrets, and asks for no password of a vault.
+_NEEDS_NO_SECRETS = ("status", "watch", "results", "undeploy", "testbed")
 
 
 class Listener(Protocol):
@@ -87,7 +90,12 @@ def run_playbook(
         return deadline is not None and time.monotonic() > deadline
 
     watcher = _Watcher(listener)
-    with _own_signals(), tempfile.TemporaryDirectory(prefix="modak-run-") as private, _no_leftovers(private):
+    with (
+        handed_on(needed=playbook not in _NEEDS_NO_SECRETS) as handed,
+        _own_signals(),
+        tempfile.TemporaryDirectory(prefix="modak-run-") as private,
+        _no_leftovers(private),
+    ):
         is_ended = signal_handler()
         _end_with_the_terminal()
         outcome = ansible_runner.run(
@@ -95,8 +103,8 @@ def run_playbook(
             project_dir=str(shipped("playbooks")),
             playbook=f"{playbook}.yml",
             inventory="localhost,",
-            extravars=variables,
-            envvars=_environment(),
+            extravars=_as_they_are(variables),
+            envvars={**_environment(), **handed},
             passwords={r"BECOME password.*:\s*?$": become_password} if become_password else None,
             cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},
@@ -113,6 +121,15 @@ def run_playbook(
     if outcome.status != "successful":
         raise watcher.error()
     return PlaybookRun(watcher.changed, watcher.results)
+
+
+def _as_they_are(value: Any) -> Any:
+    """Values of which Ansible replaces nothing, not even in a folder whose name looks like one of its templates."""
+    if isinstance(value, dict):
+        return {name: _as_they_are(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_as_they_are(each) for each in value]
+    return {"__ansible_unsafe": value} if isinstance(value, str) else value
 
 
 def _end_with_the_terminal() -> None:
@@ -219,6 +236,8 @@ def _environment() -> dict[str, str]:
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
         "ANSIBLE_LOCALHOST_WARNING": "0",
+        # ansible-runner would turn it off
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "0",
         OWNER: str(os.getpid()),
     }

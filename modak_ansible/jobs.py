@@ -93,6 +93,8 @@ def script_parts(
         pre=(*effects.pre, *_joined(application.pre_execution)),
         post=(*_joined(application.post_execution), *effects.post),
         tuning=tuning,
+        seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
+        signing_key=target.site.signing_key or "" if image.layers else "",
     )
 
 

@@ -22,7 +22,7 @@ from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.refusals import known_refusals
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
-from modak_ansible.target.files import write_json
+from modak_ansible.target.files import make_private, write_json, write_whole
 
 _SHOWN = 8  # names in a message
 
@@ -55,10 +55,10 @@ class Planned:
     def save(self, deployments: Path | None = None) -> Path:
         """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder."""
         folder = deployments / self.plan.deployment if deployments else self.folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         ignore = self.state / ".gitignore"
         if folder.is_relative_to(self.state) and not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+            write_whole(ignore, "*\n")
         origin = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
         write_json(folder / "plan.json", self.plan.model_dump(mode="json"))
         write_json(folder / "origin.json", {name: str(path) for name, path in origin.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -85,6 +86,7 @@ def control_folder() -> Path:
         base = "/tmp"  # noqa: S108 - made private below
     folder = Path(base) / f"modak-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+    known = folder.lstat()  # in /tmp anybody may have put a link there
+    if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.getuid() or known.st_mode & 0o077:
         raise UsageError(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
     return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.dataset import DataFile
+from modak_ansible.project import project_root
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
@@ -36,23 +37,44 @@ def code_files(folder: Path, patterns: list[str] | None, *, is_blueprint: bool) 
         is_blueprint: whether the folder is the blueprint's own.
 
     Raises:
-        ValueError: the files are larger than 200 MB together, which looks like a dataset.
+        ValueError: the files are larger than 200 MB together, which looks like a dataset; or a link leads to what
+            nobody can have meant to send: a hidden file, or one outside of the project.
         OSError: a file cannot be read.
     """
     found: list[SourceFile] = []
     total = 0
+    _check_folder(folder)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         if is_blueprint and any(fnmatch(relative, pattern) for pattern in _BLUEPRINT_FILES):
             continue
         if patterns is not None and not any(_matches(relative, pattern) for pattern in patterns):
             continue
+        if path.is_symlink():
+            _check_link(path, folder)
         size = path.stat().st_size
         total += size
         if total > MAX_BYTES:
             raise ValueError("the files beside the script are larger than 200 MB together")
         found.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
     return sorted(found, key=lambda each: each.path)
+
+
+def _check_folder(folder: Path) -> None:
+    """A link may take the place of a folder of scripts, and not lead into a hidden one, such as that of SSH's keys."""
+    written = folder.absolute().parts
+    hidden = [part for part in folder.resolve().parts if part.startswith(".") and part not in written]
+    if hidden:
+        raise ValueError(f"{folder.name} is a link into the hidden {hidden[0]}")
+
+
+def _check_link(path: Path, folder: Path) -> None:
+    real = path.resolve()
+    root = project_root(folder)
+    if not real.is_relative_to(root):
+        raise ValueError(f"{path.name} is a link to {real}, outside of the project {root}: copy it")
+    if any(part.startswith(".") for part in real.relative_to(root).parts):
+        raise ValueError(f"{path.name} is a link to the hidden {real}")
 
 
 def data_files(folder: Path) -> list[DataFile]:

@@ -10,6 +10,7 @@ from modak_ansible.blueprint.definitions import check_version, load_definitions
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.script_folder import ScriptFolders
+from modak_ansible.blueprint.secret_rules import note_secrets
 from modak_ansible.blueprint.target_reader import TARGET, read_target
 from modak_ansible.blueprint.topology import Node, Topology, read_topology
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
@@ -75,6 +76,7 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     given = _read_inputs(inputs, mistakes)
     if root is None or not _is_service_template(root, mistakes):
         return None
+    note_secrets(root, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
     blueprint = _Reader(path, topology, mistakes).read()
@@ -88,6 +90,7 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes) -> dict[str, Ta
     given = _read_inputs(inputs, mistakes)
     if root is None or not _is_service_template(root, mistakes):
         return {}
+    note_secrets(root, mistakes)
     topology = read_topology(root, load_definitions(root, path.parent, mistakes), given, mistakes)
     found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
     return {name: target for name, target in found.items() if target}
@@ -117,7 +120,9 @@ def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item | None:
         value = parse_yaml(text, place, mistakes) if text.strip() else Item(Location(place), text, text)
         if value is not None:
             entries[name], keys[name] = value.at(Location(place)), Location(place)
-    return Item(location, entries, keys=keys)
+    given = Item(location, entries, keys=keys)
+    note_secrets(given, mistakes)
+    return given
 
 
 class _Reader:

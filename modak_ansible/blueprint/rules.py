@@ -18,8 +18,10 @@ _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
 _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
-_SOURCE = re.compile(r"((https?|git|ssh|file)://|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
+_SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
 _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
+# an address is told apart behind it
+_REQUIREMENT = re.compile(r"[A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]+", re.ASCII)
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
 
@@ -52,6 +54,13 @@ def path_problem(text: str) -> str:
     if ".." in PurePosixPath(text).parts:
         return f"{shown(text)} leads out of its folder"
     return ""
+
+
+def local_path_problem(text: str) -> str:
+    """What is wrong with a path on this machine that a configuration of SSH is to hold."""
+    if text.isprintable() and not set(text) & set('"\\$`'):
+        return ""
+    return f"{shown(text)} cannot stand in a configuration of SSH: give it a plain name"
 
 
 def bind_problem(text: str) -> str:
@@ -132,10 +141,10 @@ def version_problem(text: str) -> str:
 
 def requirement_problem(text: str) -> str:
     """What is wrong with a line of requirements.txt; options and local files are not taken."""
+    if not _REQUIREMENT.fullmatch(text):
+        return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
         return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
-    if not text.isprintable():
-        return f"{shown(text)} holds a line break or another control character"
     return f"{shown(text)}: give a package's name, not an address" if requirement.url else ""

@@ -33,6 +33,7 @@ _SITE_RULES: dict[str, Callable[[str], str]] = {
     "pip_index_url": rules.url_problem,
     "pip_extra_index_urls": rules.url_problem,
     "pip_find_links": rules.value_problem,
+    "signing_key": rules.path_problem,
 }
 
 
@@ -107,6 +108,7 @@ class _TargetReader:
         item = self._node.properties.get("identity_file")
         if item is None or not item.value:
             return None
+        self._check(item, rules.local_path_problem)
         path = Path(str(item.value)).expanduser()
         if not (self._folder / path).is_file():
             hint = "a path is relative to the blueprint's folder, absolute, or begins with ~"

@@ -10,6 +10,7 @@ from typing import Any
 from modak_ansible.blueprint import files, rules
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.script_folder import ScriptFolders, work_of
+from modak_ansible.blueprint.secret_rules import note_secret
 from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import nearest
@@ -150,6 +151,7 @@ class TrainingReader:
             good = self._note(place, rules.option_problem(name))
             for value in item.elements or [item]:
                 text = self._scalar(value, f"the argument {name}")
+                note_secret(value.location, name, text, self._mistakes)
                 if text is not None and good and self._note(value, rules.value_problem(str(text))):
                     found.append((name, text))
         return found
@@ -161,6 +163,7 @@ class TrainingReader:
             place = Item(section.key_location(name) if section else item.location, name)
             good = self._note(place, rules.variable_problem(name))
             text = self._scalar(item, f"the variable {name}")
+            note_secret(item.location, name, text, self._mistakes)
             if text is not None and good and self._note(item, rules.value_problem(str(text))):
                 found.append((name, "1" if text is True else "0" if text is False else text))
         return found

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import Location, ModakError
 from modak_ansible.model.record import Record
+from modak_ansible.target.files import make_private
 
 
 def read_records(path: Path) -> list[Record]:
@@ -64,7 +65,7 @@ class RecordFile:
         """
         line = record.model_dump_json(by_alias=True).encode() + b"\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path.parent)
             with self.path.open("ab") as file:
                 file.write(line)
                 file.flush()

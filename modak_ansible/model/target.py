@@ -75,6 +75,7 @@ class Site(Model):
     pip_index_url: str | None = None
     pip_extra_index_urls: tuple[str, ...] = ()
     pip_find_links: tuple[str, ...] = ()
+    signing_key: str | None = Field(default=None, description="on the target; images are signed with it and verified")
     rules: tuple[Rule, ...] = ()
 
 

@@ -11,6 +11,7 @@ from modak_ansible.blueprint.form_reader import FormReader
 from modak_ansible.blueprint.forms import place_of
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs
+from modak_ansible.blueprint.secret_rules import note_secrets
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import Location
@@ -71,6 +72,7 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes) -> Read | None
     if not tree.is_map:
         mistakes.add(tree.location, "wrong-type", "a request is a mapping", "with job, or with optimisation alone")
         return None
+    note_secrets(tree, mistakes)
     alone = "job" not in tree.entries and bool({"optimisation", "optimization"} & set(tree.entries))
     whole = Item(tree.location, {"job": tree}, keys={"job": tree.location}) if alone else tree
     reader = FormReader(mistakes, warnings, OLDER, hidden=1 if alone else 0)

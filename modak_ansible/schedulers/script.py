@@ -51,6 +51,8 @@ class ScriptParts:
 
     Attributes:
         image: empty for a program of the target's own.
+        seal: what tells that the image is the one that was made; empty for an environment.
+        signing_key: a private key whose signature the image must have; its public half lies beside it.
         command: words of a program that runs in place of the Python script.
         words: what follows the arguments.
         build: how the program is made before it runs.
@@ -78,6 +80,8 @@ class ScriptParts:
     post: tuple[str, ...] = ()
     runtime: bool = False
     tuning: PlannedTuning | None = None
+    seal: str = ""
+    signing_key: str = ""
 
 
 def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
@@ -118,6 +122,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             runtimes=_RUNTIMES.get(parts.container_runtime or "any", ()),
             container_flags=parts.container_flags,
             image=_workspace_path(parts.image) if parts.image else "",
+            seal=parts.seal,
+            signing_key=_node_path(parts.signing_key) if container else "",
             python=parts.python if container else '"$image/bin/python"',
             script=parts.script,
             binds=parts.binds,

@@ -14,7 +14,7 @@ from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.dataset import fetch
-from modak_ansible.target.files import Lock, sha256_of
+from modak_ansible.target.files import Lock, make_private, sha256_of
 
 
 def ensure_dataset(stage: Stage) -> Outcome:
@@ -111,7 +111,7 @@ def _download(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
             raise
         stage.say(f"{error.message}; fetching it from here")
     folder = _downloads(stage) / stage.plan["dataset"]["digest"][:12]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     for file in source["files"]:
         path = folder / file["name"]
         if not path.is_file() or sha256_of(path) != file["sha256"]:

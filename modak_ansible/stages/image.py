@@ -11,6 +11,7 @@ from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.planning import read_origin
 from modak_ansible.refusals import note_refusal
+from modak_ansible.secrets import read_secrets
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments
 from modak_ansible.target.image_probe import refusal_error
@@ -45,10 +46,13 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     names = ", ".join(answer["missing"])
     if stage.check:
         return Outcome(True, f"would make {names}")
+    for path in answer.get("altered", ()):
+        stage.say(f"{path} is no longer the image that was made: it is made anew")
     began = time.monotonic()
-    # apt and pip are asked only where something is to be built
+    # apt, pip and secrets are asked for only where something is to be built
     site = {**arguments["site"], "otherwise": package_sources()}
-    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", again=again)
+    secrets = read_secrets().for_target(stage.plan["image"]["layers"])
+    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", again=again, secrets=secrets)
     stage.say(
         f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
     )

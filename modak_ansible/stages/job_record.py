@@ -17,7 +17,7 @@ from modak_ansible.model.record import Load, Measure, Record, RecordedTarget, St
 from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
 from modak_ansible.stages.applied import compare, report_of, switches_of
 from modak_ansible.stages.base import Stage
-from modak_ansible.target.files import Lock, read_json
+from modak_ansible.target.files import Lock, make_private, read_json
 from modak_ansible.tuned import as_trained, read_report, trained_of
 
 SUITE = "jobs"
@@ -219,7 +219,7 @@ def _records_file(folder: Path, suite: str) -> Path | None:
 
 def _append(path: Path, record: Record) -> bool:
     """Adds a line, whole or not at all, unless the file has one of the same run in the same job of the same plan."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     with Lock(path.with_name(f".{path.name}.lock")):
         if path.exists() and any(_is_same(line, record) for line in path.read_bytes().splitlines()):
             return False

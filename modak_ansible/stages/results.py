@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modak_ansible.errors import JobFailed, ModakError
@@ -14,7 +14,7 @@ from modak_ansible.stages.job import LIVING, deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.transfer import pull
 from modak_ansible.stages.trial_records import record_trials
-from modak_ansible.target.files import Lock, read_json, sha256_of, write_json
+from modak_ansible.target.files import Lock, make_private, read_json, sha256_of, write_json
 from modak_ansible.tuned import as_trained, read_report, trained_of
 from modak_ansible.tuned import summary_pairs as summary_of_tuning
 
@@ -36,6 +36,7 @@ def fetch_results(stage: Stage) -> Outcome:
         outputs=stage.plan["application"]["outputs"],
     )  # fmt: skip
     folder = stage.folder / "results"
+    _check_paths(listed["files"])
     wanted = [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
@@ -70,6 +71,14 @@ def fetch_results(stage: Stage) -> Outcome:
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
 
 
+def _check_paths(files: list[dict[str, Any]]) -> None:
+    """A target that somebody else has taken over must not choose what is written here."""
+    for file in files:
+        path = PurePosixPath(file["path"])
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise ModakError(f"the target lists {str(path)!r}, which leads out of the folder of results")
+
+
 def _is_here(path: Path, file: dict[str, Any]) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
 
@@ -90,7 +99,7 @@ def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path,
             raise ModakError(
                 f"{file['path']} did not arrive as it left the target", hint="deploy again to fetch it anew"
             )
-        (folder / file["path"]).parent.mkdir(parents=True, exist_ok=True)
+        make_private((folder / file["path"]).parent)
         arrived.replace(folder / file["path"])
     shutil.rmtree(part, ignore_errors=True)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Say
+from modak_ansible.target.files import make_private
 
 _OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
 
@@ -34,7 +35,7 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
 
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
     """Fetches files below a folder of the target into a folder here, keeping their relative paths."""
-    destination.mkdir(parents=True, exist_ok=True)
+    make_private(destination)
     listed = "\0".join(paths).encode()
     source = f"{_remote(connection)}{_quoted(connection, folder)}/"
     _rsync(connection, ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"], say, listed)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import ModakError
-from .files import Lock, read_json, tail, write_json
+from .files import Lock, make_private, read_json, tail, write_json
 
 Work = Callable[["Activity"], None]
 
@@ -32,7 +32,7 @@ class Activity:
 
     def start(self, work: Work) -> bool:
         """Starts the work in a process of its own; False when it is going on already."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self.log.parent)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ModakError
 from .background import Activity
-from .files import read_json, sha256_of, write_json
+from .files import open_private, read_json, sha256_of, write_json
 from .site import read_site
 from .workspace import Workspace
 
@@ -160,7 +160,7 @@ def _fetch_once(address: str, path: Path, activity: Activity | None) -> None:
         resumed = begin and answer.status == 206
         total = int(answer.headers.get("Content-Length") or 0) + (begin if resumed else 0)
         done = begin if resumed else 0
-        with path.open("ab" if resumed else "wb") as file:
+        with open_private(path, os.O_APPEND if resumed else os.O_TRUNC) as file:
             while True:
                 block = answer.read(_BLOCK)
                 if not block:

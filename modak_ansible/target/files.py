@@ -11,7 +11,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 _BLOCK = 1 << 18
 _ATTEMPTS = 1000
@@ -22,11 +22,32 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that after a crash it is the old one or the new one, never a part."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     data = content.encode() if isinstance(content, str) else content
-    with part.open("wb") as file:
+    with open_private(part) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
+    """Opens a file for writing that nobody else may read when it is made here, whatever the umask.
+
+    Args:
+        path: the file.
+        flags: such as O_TRUNC or O_APPEND.
+    """
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "wb")
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder, and those above it that are missing, so that nobody else may enter them, whatever the umask.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for each in reversed([folder, *folder.parents]):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -123,7 +144,7 @@ class Lock:
 
     def take(self, *, wait: bool) -> bool:
         """Takes the lock, or tells that somebody else has it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._path.parent)
         for _ in range(_ATTEMPTS):
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:

@@ -9,12 +9,14 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from ..errors import ModakError
 from .background import Activity
 from .commands import TimedRun, find_program, full_environment
+from .container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
 from .files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from .hiding import run_hiding, secret_words
 from .image_probe import (
     PROBE_FAILED,
     ProbeFailed,
@@ -24,7 +26,9 @@ from .image_probe import (
     refusal_error,
     write_refusal,
 )
-from .mirror import require_release
+from .logins import login_environment
+from .mirror import require_keyring, require_release
+from .seal import is_intact, seal_path, sealed_digest, write_seal
 from .site import Site, read_site
 from .site_folder import write_site_folder
 from .workspace import Workspace
@@ -34,7 +38,6 @@ NEEDED_BYTES = 5 * 10**9
 COMPLETE = ".complete"
 # A fifth of gzip's processor time for an image that is 2 % larger.
 _COMPRESSION = "-comp zstd -Xcompression-level 3"
-_RUNTIMES = ("apptainer", "singularity")
 
 
 class ImageStore:
@@ -44,19 +47,33 @@ class ImageStore:
         workspace: where they lie.
         image: the ``image`` of a plan.
         site: the ``site`` of the plan's target.
+        secrets: ``logins`` of registries and settings of ``pip`` that hold tokens; needed to make what is missing.
     """
 
-    def __init__(self, workspace: Workspace, image: dict[str, Any], site: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        image: dict[str, Any],
+        site: dict[str, Any],
+        secrets: Mapping[str, Any] | None = None,
+    ) -> None:
         self._workspace = workspace
         self._image = image
         self._site = site
+        self._secrets = secrets or {}
+        self._changed: dict[str, bool] = {}
         self.activity = Activity(workspace.images, image["digest"])
 
     def missing(self) -> list[dict[str, Any]]:
-        """The layers that are not there, from the base upwards; none when the image itself is there."""
+        """The layers that are not there as they were made, from the base upwards; none when the image itself is."""
         if self._is_there(self._image["layers"][-1]):
             return []
         return [layer for layer in self._image["layers"] if not self._is_there(layer)]
+
+    def changed(self) -> list[str]:
+        """The files of images that are no longer what they were when they were made, and so are made anew."""
+        self.missing()
+        return sorted(path for path, is_changed in self._changed.items() if is_changed)
 
     def check(self) -> None:
         """Tells before a build what would make it fail.
@@ -68,22 +85,27 @@ class ImageStore:
         kinds = {layer["kind"] for layer in self.missing()}
         if kinds & {"build", "pull"}:
             self._workspace.require_space(NEEDED_BYTES, "building an image")
-            find_runtime(self._image["container_runtime"])
+            runtime = find_runtime(self._image["container_runtime"])
+            if self._key:
+                check_signing_key(runtime, self._key)
         if "build" in kinds:
             check_fakeroot()
             for layer in self.missing():
                 if "Bootstrap: debootstrap" in layer["definition"]:
                     self._check_debootstrap(layer)
 
-    def check_given(self) -> None:
+    def check_given(self, *, keep: bool = False) -> None:
         """Tells whether an image that somebody else put there is the one that is meant.
 
+        Args:
+            keep: whether what it is now is kept for the job to compare.
+
         Raises:
-            ModakError: it is not there, or has another checksum.
+            ModakError: it is not there, has another checksum, or lacks the signature that the site asks for.
         """
         for layer in self._image["layers"]:
             if layer["kind"] == "file":
-                self._check_given(layer)
+                self._check_given(layer, keep=keep)
 
     def refusal(self) -> dict[str, Any] | None:
         """What the probe said of the lowest layer that it refused on this processor; None when it refused none.
@@ -111,6 +133,10 @@ class ImageStore:
         path = self._workspace.place(layer["path"])
         return {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
 
+    @property
+    def _key(self) -> str:
+        return self._site.get("signing_key") or ""
+
     def _is_there(self, layer: dict[str, Any]) -> bool:
         path = self._workspace.place(layer["path"])
         if layer["kind"] == "venv":
@@ -118,16 +144,28 @@ class ImageStore:
         if layer["kind"] == "file":
             return path.is_file()
         known = read_json(path.with_suffix(".json"))
-        return path.is_file() and known is not None and known.get("size") == path.stat().st_size
+        if not path.is_file() or known is None or "sha256" not in known:
+            return False
+        if not self._changed.get(str(path)):  # one that is being made anew is read once
+            seal = seal_path(self._workspace.images, layer["digest"])
+            self._changed[str(path)] = not is_intact(path, seal, known["sha256"])
+        return not self._changed[str(path)]
 
-    def _check_given(self, layer: dict[str, Any]) -> None:
+    def _check_given(self, layer: dict[str, Any], *, keep: bool) -> None:
         path = self._workspace.place(layer["path"])
         if not path.is_file():
             raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file on the target")
-        if layer["checksum"]:
-            digest = sha256_of(path)
-            if digest != layer["checksum"]:
-                raise ModakError(f"the image {path} has the SHA-256 {digest}, not {layer['checksum']}")
+        seal = seal_path(self._workspace.images, layer["digest"])
+        digest = sealed_digest(seal)
+        if not digest or not is_intact(path, seal):
+            digest = sha256_of(path) if layer["checksum"] or keep else ""
+        if layer["checksum"] and digest != layer["checksum"]:
+            raise ModakError(f"the image {path} has the SHA-256 {digest}, not {layer['checksum']}")
+        if keep:
+            self._workspace.create()
+            write_seal(seal, path, digest)
+        if self._key:
+            verify_image(find_runtime(self._image["container_runtime"]), path, self._key)
 
     def _check_debootstrap(self, layer: dict[str, Any]) -> None:
         if find_program("debootstrap") is None:
@@ -139,6 +177,7 @@ class ImageStore:
             raise ModakError(
                 "the target's apt names no Debian mirror", hint="give the target's site capability an apt_mirror"
             )
+        require_keyring(site.apt_mirror)
         require_release(_fill(layer["definition"], apt_mirror=site.apt_mirror), layer["name"], site)
 
     # --- in the background
@@ -151,6 +190,7 @@ class ImageStore:
             below = self._workspace.place(layers[position - 1]["path"]) if position else None
             activity.note(f"waiting for {layer['name']}, which another build makes")
             with Lock(self._workspace.images / f".{layer['digest']}.lock"):
+                self._changed.clear()  # another build may have mended it
                 if not self._is_there(layer):
                     self._make_or_refuse(layer, below, activity)
 
@@ -180,23 +220,32 @@ class ImageStore:
             made = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                self._run([runtime, "pull", str(made), layer["source"]], activity, {})
+                login = login_environment(layer, self._secrets)
+                self._run([runtime, "pull", str(made), layer["source"]], activity, login)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
                 activity.note(f"probing {layer['name']}")
                 probe_image(runtime, made, list(layer.get("probe") or ()))
+            if self._key:
+                activity.note(f"signing {layer['name']}")
+                sign_image(runtime, made, self._key)
             activity.note(f"checking {layer['name']}")
+            made.chmod(0o700)
             known = {"size": made.stat().st_size, "sha256": sha256_of(made), "seconds": round(time.time() - began, 1)}
+            seal = seal_path(self._workspace.images, layer["digest"])
+            write_whole(seal, f"{known['sha256']} unknown\n")  # a job that begins meanwhile reads all of the image
             write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
             made.replace(path)
+            write_seal(seal, path, str(known["sha256"]))
+            self._changed.clear()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _build(
         self, runtime: str, layer: dict[str, Any], below: Path | None, scratch: Path, activity: Activity
     ) -> None:
-        settings = read_site(self._site)
+        settings = self._settings()
         binds = write_site_folder(settings, scratch / "site")
         definition = _fill(
             layer["definition"],
@@ -210,9 +259,9 @@ class ImageStore:
         options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
         # a build that works and a probe that fails are told apart by probing afterwards
         options += ["--notest"] if "--notest" in offered else []
-        if "--mksquashfs-args" in offered and _knows_zstd():
+        if "--mksquashfs-args" in offered and knows_zstd():
             options += ["--mksquashfs-args", _COMPRESSION]
-        environment = _build_environment(settings, scratch)
+        environment = {**_build_environment(settings, scratch), **login_environment(layer, self._secrets)}
         # without --force the labels of the layer below would stay
         command = [
             runtime,
@@ -230,76 +279,32 @@ class ImageStore:
         script = path.with_suffix(".sh")
         write_whole(script, layer["definition"])
         try:
-            self._run(["sh", str(script), str(path)], activity, _pip_environment(read_site(self._site)))
+            self._run(["sh", str(script), str(path)], activity, _pip_environment(self._settings()))
             write_whole(path / COMPLETE, _now())
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
 
+    def _settings(self) -> Site:
+        """The site's settings, with the addresses that hold tokens in place of the same settings without."""
+        settings = read_site(self._site)
+        settings.pip.update(self._secrets.get("pip") or {})
+        return settings
+
     def _run(self, command: list[str], activity: Activity, environment: dict[str, str]) -> None:
-        """Runs a long command with its output in the log."""
-        code = subprocess.run(
-            command, stdin=subprocess.DEVNULL, env={**full_environment(), **environment}, close_fds=False, check=False
-        ).returncode
+        """Runs a long command with its output in the log, and no secret in it."""
+        environment = {**full_environment(), **environment}
+        words = secret_words(self._secrets)
+        if words:
+            code = run_hiding(command, environment, words)
+        else:
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, env=environment, close_fds=False, check=False
+            ).returncode
         if code == PROBE_FAILED and command[0] == "sh":
             raise_verdict(code, tail(activity.log, 60))
         if code != 0:
             raise _build_error(activity, code)
-
-
-def find_runtime(preference: str) -> str:
-    """The path of the container runtime.
-
-    Raises:
-        ModakError: it is not there.
-    """
-    names = _RUNTIMES if preference == "any" else (preference,)
-    found = find_program(*names)
-    if found is None:
-        raise ModakError(
-            f"neither {' nor '.join(names)} is on the target" if len(names) > 1 else f"{names[0]} is not on the target",
-            hint="load its module with the site's modules, or set container_runtime to none",
-        )
-    return found
-
-
-def check_fakeroot() -> None:
-    """
-    Raises:
-        ModakError: the user may not build with --fakeroot.
-    """
-    import pwd  # noqa: PLC0415
-
-    user = pwd.getpwuid(os.getuid())
-    if user.pw_uid == 0:
-        return
-    for path in ("/etc/subuid", "/etc/subgid"):
-        if _has_range(Path(path), user.pw_name, user.pw_uid):
-            continue
-        kind = "-g" if path.endswith("gid") else "-u"
-        if (
-            find_program("getsubids")
-            and TimedRun()(["getsubids", *([kind] if kind == "-g" else []), user.pw_name]).code == 0
-        ):
-            continue
-        raise ModakError(
-            f"{user.pw_name} has no range in {path}, so images cannot be built with --fakeroot",
-            hint=f"ask the administrator: usermod --add-sub{path[-3:]}s 100000-165535 {user.pw_name}; "
-            "or name a ready image",
-        )
-
-
-def _has_range(path: Path, name: str, number: int) -> bool:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
-
-
-def _knows_zstd() -> bool:
-    usage = TimedRun()(["mksquashfs", "-help-all"])
-    return "zstd" in usage.out + usage.err
 
 
 def _fill(definition: str, **values: str) -> str:

@@ -12,7 +12,7 @@ from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from .commands import TimedRun
-from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json
+from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json, write_whole
 from .staging import SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
@@ -216,7 +216,7 @@ class Deployment:
         """When the job was first missed, in seconds since the epoch."""
         path = self._state / "missed"
         if not path.exists():
-            path.touch()
+            path.touch(mode=0o600)
         return path.stat().st_mtime
 
     def _finished(self) -> int | None:
@@ -317,7 +317,7 @@ class Deployment:
                     return False
                 if self.situation().is_final:
                     return False
-                (self._state / "cancelled").write_text("undeploy\n", encoding="utf-8")
+                write_whole(self._state / "cancelled", "undeploy\n")
                 self._scheduler.cancel(self._run, job_id)
             except SchedulerSilent as error:
                 hint = "undeploy again when it answers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import HTTPSHandler, build_opener
 
@@ -14,6 +15,8 @@ _SECONDS = 20
 # debootstrap takes either
 _FILES = ("InRelease", "Release")
 _NOT_THERE = (404, 410)
+# where debootstrap looks for them
+_KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
 
 
 def require_release(definition: str, base: str, site: Site) -> None:
@@ -52,3 +55,20 @@ def _is_missing(url: str, bundle: str | None) -> bool:
         return error.code in _NOT_THERE
     except (OSError, ValueError):
         return False
+
+
+def require_keyring(mirror: str) -> None:
+    """Tells whether debootstrap can check what it fetches: without Debian's keys it only warns, and goes on.
+
+    Args:
+        mirror: its address; one with https is known at least to be the host that it says.
+
+    Raises:
+        ModakError: there are no keys, and anybody on the way could have written the packages.
+    """
+    if mirror.startswith("https:") or any(Path(each).is_file() for each in _KEYRINGS):
+        return
+    raise ModakError(
+        f"the target cannot check the signatures of Debian's packages: {_KEYRINGS[0]} is not there",
+        hint="install debian-archive-keyring there, or name a mirror with https as the site's apt_mirror",
+    )

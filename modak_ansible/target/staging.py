@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModakError
-from .files import Lock, read_text, sha256_of, write_json
+from .files import Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
 
 SCRIPT = "job.sh"
 PLAN = "plan.json"
@@ -44,8 +44,8 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
         differing = _differing(part, plan)
         if differing:
             raise ModakError(f"{differing[0]} has changed since the plan was made", hint="deploy again")
-        (part / SCRIPT).write_text(plan["job"]["script"], encoding="utf-8")
-        (part / STATE).mkdir()
+        write_whole(part / SCRIPT, plan["job"]["script"])
+        make_private(part / STATE)
         write_json(part / PLAN, plan)
         with lock:
             if is_staged(folder, plan):  # another deployment of the same plan was quicker
@@ -63,15 +63,16 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
 
 
 def _unpack(archive: bytes, folder: Path) -> None:
-    (folder / CODE).mkdir(mode=0o700, parents=True)
+    make_private(folder / CODE)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar.getmembers():
             file = tar.extractfile(member)
             if file is None or ".." in Path(member.name).parts or Path(member.name).is_absolute():
                 raise ModakError(f"the archive holds {member.name}, which is no plain file below its folder")
             path = folder / member.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.read())
+            make_private(path.parent)
+            with open_private(path) as whole:
+                shutil.copyfileobj(file, whole)
             path.chmod(0o700 if member.mode & 0o100 else 0o600)
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ..errors import ModakError
-from .files import free_bytes
+from .files import free_bytes, make_private
 
 
 class Workspace:
@@ -19,12 +19,17 @@ class Workspace:
     def create(self) -> None:
         """Makes the folders.
 
+        A workspace that was there before keeps its permissions, which may let a group in; what is in it is the user's
+        alone.
+
         Raises:
-            ModakError: a folder cannot be made, or is not the user's to write in.
+            ModakError: a folder cannot be made, is another user's, or is not the user's to write in.
         """
         for folder in (self.path, self.images, self.datasets, self.deployments):
             try:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(folder)
+                if folder != self.path:
+                    _keep_private(folder)
             except OSError as error:
                 raise ModakError(
                     f"the workspace {folder} cannot be made: {error.strerror}", hint=_hint(error)
@@ -59,6 +64,14 @@ class Workspace:
                 f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
                 hint="make room there, or give the target another workspace",
             )
+
+
+def _keep_private(folder: Path) -> None:
+    known = folder.stat()
+    if known.st_uid != os.getuid():
+        raise ModakError(f"{folder} is another user's", hint="give the target a workspace of your own")
+    if known.st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def _megabytes(count: int) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from modak_ansible import connection as connection_module
 from modak_ansible.connection import Connection, connect
-from modak_ansible.errors import TARGET_UNREACHABLE, TargetUnreachable
+from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable, UsageError
 from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.project import control_folder
 
 
 def target(**changes):
@@ -40,7 +44,8 @@ def test_the_configuration_says_what_the_blueprint_says(tmp_path):
     assert "Host 127.0.0.1\n    User alice\n    Port 2222\n" in text
     assert f'IdentityFile "{tmp_path}/keys/id"' in text
     assert "BatchMode yes" in text
-    assert "StrictHostKeyChecking" not in text, "host keys are checked as the user's own configuration says"
+    assert "    StrictHostKeyChecking yes\n" in text, "before what the user's own configuration says"
+    assert text.index("StrictHostKeyChecking") < text.index("Include")
     assert f'Include "{tmp_path}/testbed/ssh_config"' in text
 
 
@@ -94,3 +99,39 @@ def test_without_ssh(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TargetUnreachable, match="ssh is not installed"):
         Connection("front", tmp_path / "ssh_config").check()
+
+
+@needs_ssh
+def test_host_keys_are_checked_even_where_the_users_own_configuration_says_no(tmp_path):
+    own = tmp_path / "home" / ".ssh" / "config"
+    own.parent.mkdir(parents=True)
+    own.write_text("Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n")
+    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    asked = subprocess.run(["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True)
+    assert "stricthostkeychecking true" in asked.stdout
+    assert made.ansible_variables()["ansible_host_key_checking"] is True
+
+
+@pytest.mark.parametrize(
+    "name", ['k"\nProxyCommand touch canary\n#', "k\nProxyCommand touch canary", "${HOME}", "a\\b"]
+)
+def test_a_key_whose_name_holds_options_is_refused(tmp_path, name):
+    with pytest.raises(ModakError, match="cannot stand in a configuration of SSH"):
+        connect(target(identity_file=f"keys/{name}"), tmp_path / "testbed", tmp_path, tmp_path)
+    assert not (tmp_path / "ssh_config").exists()
+
+
+@needs_ssh
+def test_a_key_with_a_percent_sign_is_that_key(tmp_path):
+    made = connect(target(identity_file="keys/%h 1"), tmp_path / "testbed", tmp_path, tmp_path)
+    asked = subprocess.run(["ssh", "-G", "-F", made.config, "127.0.0.1"], capture_output=True, text=True, check=True)
+    assert f"identityfile {tmp_path}/keys/%%h 1" in asked.stdout
+
+
+def test_a_folder_of_sockets_is_no_link(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="m", dir="/tmp") as short:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        (Path(short) / "private").mkdir(mode=0o700)
+        (Path(short) / f"modak-{os.getuid()}").symlink_to(Path(short) / "private")
+        with pytest.raises(UsageError, match="is not private to you"):
+            control_folder()

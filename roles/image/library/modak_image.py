@@ -30,6 +30,10 @@ options:
   again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The last line of the log that the caller knows.}
+  secrets:
+    type: dict
+    default: {}
+    description: To start; logins of registries, and settings of pip whose addresses hold tokens.
 author: modak-ansible
 """
 
@@ -45,10 +49,12 @@ def main():
             "again": {"type": "bool", "default": False},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
     )
-    store = ImageStore(Workspace(module.params["workspace"]), module.params["image"], module.params["site"])
+    params = module.params
+    store = ImageStore(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
     answer(module, lambda: act(store, module))
 
 
@@ -56,7 +62,7 @@ def act(store, module):
     started = False
     if module.params["action"] == "look" and not module.check_mode:
         reserve(module.params)
-        store.check_given()
+        store.check_given(keep=True)
     if module.params["action"] == "start":
         if module.params["again"] and not module.check_mode:
             store.forget_refusals()
@@ -69,6 +75,7 @@ def act(store, module):
         "changed": started,
         "started": started,
         "missing": [layer["name"] for layer in store.missing()],
+        "altered": store.changed(),
         "refusal": store.refusal(),
         "status": store.activity.status(),
         "image": store.describe(),

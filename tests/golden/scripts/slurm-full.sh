@@ -36,11 +36,11 @@ finish() {
     local code=$?
     trap - EXIT
     cd "$deployment" || exit "$code"
-    rm -rf "$local_copy"
+    [ -z "$local_copy" ] || rm -rf "$local_copy"
     echo "$code" > state/finished.part && mv state/finished.part state/finished
     exit "$code"
 }
-local_copy="${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id"
+local_copy=
 trap finish EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
@@ -69,11 +69,14 @@ fi
 dataset="$workspace/datasets/mnist-1"
 
 # The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
-if mkdir -p "$local_copy" && cp -R "$dataset/." "$local_copy/"; then
+# Others may write there too, so the folder is a new one that nobody else may enter.
+rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
+if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
+    cp -R "$dataset/." "$local_copy/"; then
     dataset=$local_copy
 else
     echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset" >&2
-    rm -rf "$local_copy"
+    [ -z "$local_copy" ] || rm -rf "$local_copy"
 fi
 
 cd code || exit 1

@@ -129,3 +129,13 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
     )
     with pytest.raises(JobFailed, match=r"job 7 ended as FAILED, exit code 3: no reason given\n  \| oh"):
         report(stage)
+
+
+@pytest.mark.parametrize("path", ["../../above", "/etc/passwd", "a/../../b", ""])
+def test_results_stay_in_their_folder(make_stage, path):
+    def call(name, **arguments):
+        return {"folder": "/w", "files": [{"path": path, "size": 1, "sha256": "0"}], "missing": []}
+
+    stage, _ = make_stage(call)
+    with pytest.raises(ModakError, match="leads out of the folder of results"):
+        fetch_results(stage)

@@ -12,7 +12,8 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.target import image as image_module
 from modak_ansible.target import image_probe
-from modak_ansible.target.image import ImageStore, check_fakeroot, find_runtime
+from modak_ansible.target.files import sha256_of
+from modak_ansible.target.image import ImageStore
 from modak_ansible.target.workspace import Workspace
 
 APPTAINER = """#!/bin/bash
@@ -51,6 +52,7 @@ def runtime(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
     monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
     monkeypatch.setattr(image_module, "require_release", lambda *arguments: None)
+    monkeypatch.setattr(image_module, "require_keyring", lambda mirror: None)
     monkeypatch.setattr(image_probe, "_devices", list)
     return tmp_path
 
@@ -273,14 +275,6 @@ def test_an_environment_that_its_probe_refuses(runtime, monkeypatch):
     assert not (runtime / "w" / "images" / "env.venv").exists()
 
 
-def test_what_is_missing_is_told_before_the_build(runtime, monkeypatch):
-    monkeypatch.setattr(image_module, "find_program", lambda *names: None)
-    with pytest.raises(ModakError, match="neither apptainer nor singularity is on the target"):
-        find_runtime("any")
-    with pytest.raises(ModakError, match="singularity is not on the target"):
-        find_runtime("singularity")
-
-
 def test_without_debootstrap_or_mirror(runtime, monkeypatch):
     store = store_of(runtime, BASE, TOP)
     store._workspace.create()
@@ -292,19 +286,83 @@ def test_without_debootstrap_or_mirror(runtime, monkeypatch):
         store.check()
 
 
-def test_no_subuid(monkeypatch):
-    monkeypatch.setattr(image_module, "_has_range", lambda *arguments: False)
-    monkeypatch.setattr(image_module, "find_program", lambda *names: None)
-    monkeypatch.setattr(os, "getuid", lambda: 1)
-    with pytest.raises(ModakError, match="has no range in /etc/subuid") as caught:
-        check_fakeroot()
-    assert "--add-subuids" in caught.value.hint
+# --- an image is what it was when it was made
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [("alice:100000:65536", True), ("1000:100000:65536", True), ("bob:1:2", False), ("alice", False), ("", False)],
-)
-def test_ranges(tmp_path, line, found):
-    (tmp_path / "subuid").write_text(f"{line}\n")
-    assert image_module._has_range(tmp_path / "subuid", "alice", 1000) is found
+def test_a_changed_image_is_made_anew(runtime):
+    store = store_of(runtime, BASE, TOP)
+    make(store)
+    top = runtime / "w" / "images" / "top.sif"
+    whole = top.read_text()
+    top.write_text(whole.replace("top", "pot"))  # of the same size
+    store = store_of(runtime, BASE, TOP)
+    assert [each["name"] for each in store.missing()] == ["top"]
+    assert store.changed() == [str(top)]
+    assert make(store)["state"] == "done"
+    assert (store_of(runtime, BASE, TOP).missing(), "pot" in top.read_text()) == ([], False)
+
+
+def test_a_changed_base_is_not_built_upon(runtime):
+    make(store_of(runtime, BASE, TOP))
+    (runtime / "w" / "images" / "base.sif").write_text("something else")
+    make(store_of(runtime, BASE, OTHER))
+    assert calls(runtime).count("build OSVersion: bookworm") == 2
+
+
+def test_an_image_of_before_seals_gets_one(runtime):
+    make(store_of(runtime, BASE, TOP))
+    seal = runtime / "w" / "images" / "top.seal"
+    before = seal.read_text()
+    seal.unlink()
+    assert store_of(runtime, BASE, TOP).missing() == []
+    assert seal.read_text() == before
+
+
+def test_a_given_image_is_compared_with_its_checksum_and_kept_in_mind(runtime):
+    image = runtime / "mine.sif"
+    image.write_text("mine")
+    digest = sha256_of(image)
+    given = layer("given", "", kind="file", path=str(image), checksum=digest)
+    store_of(runtime, given).check_given(keep=True)
+    assert (runtime / "w" / "images" / "given.seal").read_text().split()[0] == digest
+    image.write_text("nime")
+    with pytest.raises(ModakError, match=f"not {digest}"):
+        store_of(runtime, given).check_given(keep=True)
+    free = {**given, "checksum": ""}
+    store_of(runtime, free).check_given(keep=True)
+    assert (runtime / "w" / "images" / "given.seal").read_text().split()[0] == sha256_of(image)
+
+
+# --- secrets
+
+SECRETS = {
+    "logins": [{"registry": "docker.io", "username": "alice", "password": "planted-word"}],
+    "pip": {"index-url": "https://bob:planted-token@index.example/simple"},
+}
+
+
+def test_a_pull_is_told_its_login_by_the_environment_alone(runtime, monkeypatch):
+    told = runtime / "bin" / "apptainer"
+    told.write_text(told.read_text().replace("pull) ", 'pull) env > "$CALLS.env"; env; echo "$*" >> "$CALLS.words"; '))
+    hub = layer("hub", "", kind="pull", source="docker://acme/torch:1")
+    store = store_of(runtime, hub)
+    store._secrets = SECRETS
+    assert make(store)["state"] == "done"
+    environment = (runtime / "calls.env").read_text()
+    assert "APPTAINER_DOCKER_PASSWORD=planted-word" in environment
+    assert "planted" not in (runtime / "calls.words").read_text()
+    log = store.activity.log.read_text()
+    assert "APPTAINER_DOCKER_PASSWORD=********" in log
+    for path in (runtime / "w").rglob("*"):
+        assert not path.is_file() or b"planted" not in path.read_bytes(), path
+
+
+def test_a_token_of_an_index_reaches_the_build_and_is_gone_after(runtime):
+    seen = runtime / "bin" / "apptainer"
+    seen.write_text(seen.read_text().replace("sleep", 'cat "$MODAK_SITE/environment" >> "$CALLS.site"; sleep'))
+    store = store_of(runtime, BASE, TOP)
+    store._secrets = SECRETS
+    assert make(store)["state"] == "done"
+    assert "export PIP_INDEX_URL=https://bob:planted-token@index.example/simple" in (runtime / "calls.site").read_text()
+    for path in (runtime / "w").rglob("*"):
+        assert not path.is_file() or b"planted" not in path.read_bytes(), path

@@ -1,0 +1,172 @@
+"""What is made here and on targets is private to the user, whatever the umask; and nothing follows a hostile path."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from modak_ansible.blueprint.files import code_files
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.deployment import run_playbook
+from modak_ansible.errors import ModakError
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.target.files import make_private, write_whole
+from modak_ansible.target.workspace import Workspace
+
+
+@pytest.fixture
+def open_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def open_to_others(folder):
+    """Every path below a folder that others can reach: all above it may be entered, and it gives them a right."""
+    found = []
+    for path, folders, files in os.walk(folder):
+        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            found += [path, *(os.path.join(path, each) for each in files)]
+        else:
+            folders.clear()  # nobody else comes through
+    return found
+
+
+def test_files_and_folders(tmp_path, open_umask):
+    make_private(tmp_path / "a" / "b")
+    write_whole(tmp_path / "a" / "b" / "file", "text")
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in sorted((tmp_path / "a").rglob("*"))]
+    assert (stat.S_IMODE((tmp_path / "a").stat().st_mode), modes) == (0o700, [0o700, 0o600])
+
+
+def test_a_workspace(tmp_path, open_umask):
+    workspace = Workspace(str(tmp_path / "far" / "below"))
+    workspace.create()
+    assert open_to_others(tmp_path / "far") == []
+
+
+def test_a_workspace_that_was_open_before(tmp_path, open_umask):
+    (tmp_path / "shared" / "images").mkdir(parents=True)
+    workspace = Workspace(str(tmp_path / "shared"))
+    workspace.create()
+    assert stat.S_IMODE(workspace.path.stat().st_mode) == 0o777, "a folder of the user's own, which stays as it is"
+    assert stat.S_IMODE(workspace.images.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_workspace_in_which_another_user_has_begun(tmp_path):
+    (tmp_path / "images").mkdir()
+    os.chown(tmp_path / "images", 12345, -1)
+    with pytest.raises(ModakError, match="images is another user's"):
+        Workspace(str(tmp_path)).create()
+
+
+def test_a_deployment_on_this_machine(tmp_path, blueprint, open_umask):
+    (blueprint.path / ".git").mkdir()
+    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert open_to_others(blueprint.path / ".modak") == []
+
+
+# --- paths that lead elsewhere
+
+
+def test_a_link_out_of_the_project_does_not_travel(tmp_path):
+    secret = tmp_path / "elsewhere" / "key"
+    secret.parent.mkdir()
+    secret.write_text("private")
+    code = tmp_path / "project" / "train"
+    code.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
+    (tmp_path / "project" / "shared.py").write_text("shared")
+    (code / "shared.py").symlink_to(tmp_path / "project" / "shared.py")
+    assert [each.path for each in code_files(code, None, is_blueprint=False)] == ["shared.py"]
+    (code / "data").symlink_to(secret)
+    with pytest.raises(ValueError, match="data is a link to .*elsewhere/key, outside of the project"):
+        code_files(code, None, is_blueprint=False)
+
+
+def test_a_link_to_what_is_hidden_does_not_travel(tmp_path):
+    hidden = tmp_path / ".ssh"
+    hidden.mkdir()
+    (hidden / "id").write_text("private")
+    (tmp_path / "code").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "code" / "data").symlink_to(hidden / "id")
+    with pytest.raises(ValueError, match="is a link to the hidden"):
+        code_files(tmp_path / "code", None, is_blueprint=False)
+    (tmp_path / "linked").symlink_to(hidden)
+    with pytest.raises(ValueError, match=r"linked is a link into the hidden \.ssh"):
+        code_files(tmp_path / "linked", None, is_blueprint=False)
+
+
+# --- what Ansible is given
+
+
+def test_ansible_replaces_nothing_in_what_it_is_given(tmp_path, monkeypatch):
+    """A plan in a folder whose name is a template that would run a program."""
+    monkeypatch.setenv("CANARY", str(tmp_path / "canary"))
+    folder = tmp_path / "{{ lookup('pipe', 'touch $CANARY') }}"
+    folder.mkdir()
+    (folder / "plan.json").write_text(json.dumps({"not": "a plan"}))
+    with pytest.raises(ModakError, match=r"\{\{ lookup.*\}\}/plan.json is not a plan"):
+        run_playbook("probe", {"modak_plan": str(folder / "plan.json")})
+    assert not (tmp_path / "canary").exists()
+
+
+def test_ansible_checks_host_keys_and_is_given_no_secret(tmp_path, monkeypatch):
+    """Its own environment, as a program in place of ansible-playbook finds it."""
+    seen = tmp_path / "seen"
+    (tmp_path / "ansible-playbook").write_text(
+        f"#!/bin/bash\nenv > {seen}\ncat artifacts/*/command >> {seen}\nexit 1\n"
+    )
+    (tmp_path / "ansible-playbook").chmod(0o755)
+    for name in ("MODAK_REGISTRY", "MODAK_REGISTRY_USERNAME", "MODAK_REGISTRY_PASSWORD"):
+        monkeypatch.setenv(name, "planted-word")
+    monkeypatch.setattr("modak_ansible.deployment.sys.executable", str(tmp_path / "python"))
+    with pytest.raises(ModakError):
+        run_playbook("deploy", {})
+    text = seen.read_text()
+    assert "ANSIBLE_HOST_KEY_CHECKING=True" in text
+    assert "planted-word" not in text
+    assert f"MODAK_SECRETS=/proc/{os.getpid()}/fd/" in text
+
+
+# --- nothing is read as code
+
+
+def test_no_code_comes_out_of_a_data_file(root):
+    """Safe loaders alone, weights alone, and no pickles, in all that this project ships and runs."""
+    forbidden = (
+        "yaml.load(", "yaml.unsafe_load", "yaml.full_load", "UnsafeLoader", "FullLoader", "import pickle", "pickle.load",
+        "joblib.load", "allow_pickle=True", "shelve.open", "marshal.load", "import dill", "shell=True", "os.system(",
+        "os.popen(", "torch.load(",
+    )  # fmt: skip
+    allowed = {
+        ("modak_ansible/catalogue/reader.py", "yaml.load("): "Loader=_Loader",
+    }
+    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=root, capture_output=True, text=True, check=True)
+    for name in tracked.stdout.split():
+        if name.startswith("tests/"):
+            continue
+        for line in (root / name).read_text().splitlines():
+            for word in forbidden:
+                if word in line:
+                    safe = allowed.get((name, word)) or ("weights_only=True" if word == "torch.load(" else None)
+                    assert safe and safe in line, f"{name}: {line.strip()}"
+
+
+def test_eval_and_exec_are_ruffs_to_find(root):
+    config = (root / "pyproject.toml").read_text()
+    assert '"S"' in config.split("select = ")[1].split("]")[0]
+    ruff = os.path.join(os.path.dirname(sys.executable), "ruff")
+    found = subprocess.run(
+        [ruff, "check", "--select", "S102,S301,S302,S307,S506,S602,S604,S605", "--quiet", "modak_ansible", "roles",
+         "playbooks", "benchmarks"], cwd=root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout
