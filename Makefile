@@ -1,6 +1,7 @@
 # make demo   sets up what is missing and runs a real training on a real cluster in a box
 # make test   sets up what is missing and passes all tests
 # make setup  only sets up
+# make audit  checks what it is installed with: the pins, and known vulnerabilities where they can be asked for
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach each,python3.13 python3.12 python3.11 python3,$(shell $(each) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' 2> /dev/null && echo $(each))))
@@ -14,7 +15,7 @@ BLUEPRINT ?= mnist-pytorch-slurm
 export MNIST EPOCHS
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test unit integration lint clean
+.PHONY: setup demo test unit integration lint audit clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -73,6 +74,14 @@ unit: $(READY)
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v --durations=15 tests/integration
 
+# The first part needs no network, and is among the unit tests; the second asks the package index for advisories.
+audit: $(READY)
+	@.venv/bin/pytest -q tests/unit/test_dependencies.py
+	@.venv/bin/python -c 'import urllib.request as r; r.urlopen("https://pypi.org/pypi/pip/json", timeout=20)' 2> /dev/null || \
+		{ echo "The pins are checked. Known vulnerabilities are not: pypi.org, which lists them, cannot be reached." >&2; exit 3; }
+	@[ -x .venv-audit/bin/pip-audit ] || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install -q pip-audit; }
+	.venv-audit/bin/pip-audit --no-deps --disable-pip -r constraints.txt
+
 clean:
 	-.venv/bin/modak testbed down --purge
-	rm -rf .venv .venv-opera .modak
+	rm -rf .venv .venv-audit .venv-opera .modak

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from .commands import TimedRun, find_program, full_environment
 from .container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
 from .files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
 from .hiding import run_hiding, secret_words
+from .image_build import build_error, filled, pip_environment
 from .image_probe import (
     PROBE_FAILED,
     ProbeFailed,
@@ -178,7 +178,7 @@ class ImageStore:
                 "the target's apt names no Debian mirror", hint="give the target's site capability an apt_mirror"
             )
         require_keyring(site.apt_mirror)
-        require_release(_fill(layer["definition"], apt_mirror=site.apt_mirror), layer["name"], site)
+        require_release(filled(layer["definition"], apt_mirror=site.apt_mirror), layer["name"], site)
 
     # --- in the background
 
@@ -220,8 +220,7 @@ class ImageStore:
             made = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                login = login_environment(layer, self._secrets)
-                self._run([runtime, "pull", str(made), layer["source"]], activity, login)
+                self._pull(runtime, layer, made, activity)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
@@ -242,12 +241,22 @@ class ImageStore:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
+    def _pull(self, runtime: str, layer: dict[str, Any], made: Path, activity: Activity) -> None:
+        bundle = self._settings().bundle
+        environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
+        self._run([runtime, "pull", str(made), layer["source"]], activity, environment)
+        if layer["checksum"] and sha256_of(made) != layer["checksum"]:
+            raise ModakError(
+                f"{layer['source']} has the SHA-256 {sha256_of(made)}, not {layer['checksum']}",
+                hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
+            )
+
     def _build(
         self, runtime: str, layer: dict[str, Any], below: Path | None, scratch: Path, activity: Activity
     ) -> None:
         settings = self._settings()
         binds = write_site_folder(settings, scratch / "site")
-        definition = _fill(
+        definition = filled(
             layer["definition"],
             base=str(below or ""),
             apt_mirror=settings.apt_mirror or "",
@@ -279,7 +288,7 @@ class ImageStore:
         script = path.with_suffix(".sh")
         write_whole(script, layer["definition"])
         try:
-            self._run(["sh", str(script), str(path)], activity, _pip_environment(self._settings()))
+            self._run(["sh", str(script), str(path)], activity, pip_environment(self._settings()))
             write_whole(path / COMPLETE, _now())
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -304,13 +313,7 @@ class ImageStore:
         if code == PROBE_FAILED and command[0] == "sh":
             raise_verdict(code, tail(activity.log, 60))
         if code != 0:
-            raise _build_error(activity, code)
-
-
-def _fill(definition: str, **values: str) -> str:
-    for name, value in values.items():
-        definition = definition.replace(f"{{{{ {name} }}}}", value)
-    return definition
+            raise build_error(activity, code)
 
 
 def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:
@@ -323,24 +326,6 @@ def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:
         roomy = temporary if free_bytes(temporary) >= NEEDED_BYTES else scratch
         environment["APPTAINER_TMPDIR"] = environment["SINGULARITY_TMPDIR"] = str(roomy)
     return environment
-
-
-def _pip_environment(settings: Site) -> dict[str, str]:
-    environment = {"PIP_" + name.upper().replace("-", "_"): value for name, value in settings.pip.items()}
-    return {**environment, **({"PIP_CERT": settings.bundle} if settings.bundle else {})}
-
-
-def _build_error(activity: Activity, code: int) -> ModakError:
-    """What a failed build says, from the end of its log."""
-    lines = tail(activity.log, 60)
-    text = "\n".join(lines)
-    if re.search(r"no space left on device|disk quota exceeded", text, re.IGNORECASE):
-        return ModakError("the disk is full", hint=f"make room in the workspace and in /tmp; see {activity.log}")
-    telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
-    said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
-    return ModakError(
-        f"the build ended with code {code}: {said}", hint=f"the whole log is {activity.log} on the target"
-    )
 
 
 def _now() -> str:

@@ -91,6 +91,7 @@ class Project:
             "capabilities": {"scratch": {"properties": {"path": "/scratch"}}},
         }
         self.dataset: dict | None = None
+        self.image: dict | None = None
         self.training = {"framework": "pytorch", "script": "train/train.py", "walltime": "00:05:00"}
         self.script("print('hello')\n")
 
@@ -105,11 +106,17 @@ class Project:
             "training": {
                 "type": "modak.nodes.Training",
                 "properties": self.training,
-                "requirements": [{"host": "cluster"}, *([{"dataset": "data"}] if self.dataset else [])],
+                "requirements": [
+                    {"host": "cluster"},
+                    *([{"dataset": "data"}] if self.dataset else []),
+                    *([{"image": "image"}] if self.image else []),
+                ],
             },
         }
+        host = [{"host": "cluster"}]
+        if self.image:
+            nodes["image"] = {"type": "modak.nodes.Image", "properties": self.image, "requirements": host}
         if self.dataset:
-            host = [{"host": "cluster"}]
             nodes["data"] = {"type": "modak.nodes.Dataset", "properties": self.dataset, "requirements": host}
         outputs = {
             name: {"value": {"get_attribute": ["training", name]}}

@@ -318,6 +318,12 @@ def test_an_image_of_before_seals_gets_one(runtime):
     assert seal.read_text() == before
 
 
+def test_a_pulled_image_is_compared_with_its_checksum(runtime):
+    hub = layer("hub", "", kind="pull", source="oras://registry.example/a:1", checksum="0" * 64)
+    assert "oras://registry.example/a:1 has the SHA-256 " in make(store_of(runtime, hub))["message"]
+    assert not (runtime / "w" / "images" / "hub.sif").exists()
+
+
 def test_a_given_image_is_compared_with_its_checksum_and_kept_in_mind(runtime):
     image = runtime / "mine.sif"
     image.write_text("mine")
