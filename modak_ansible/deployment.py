@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
 from modak_ansible.project import shipped
 from modak_ansible.secrets import handed_on
 from modak_ansible.stages.lifeline import OWNER
@@ -204,7 +204,7 @@ class _Watcher:
 
     def _line(self, text: str) -> None:
         for raw in text.splitlines():
-            line = _COLOURS.sub("", raw).rstrip()
+            line = harmless(_COLOURS.sub("", raw).rstrip())
             found = _PROGRESS.fullmatch(line)
             if found and self._listener:
                 self._listener.progress(found.group(1), found.group(2))

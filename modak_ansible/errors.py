@@ -101,6 +101,13 @@ class TimeIsOver(ModakError):
     exit_code = TIME_OVER
 
 
+def harmless(text: str) -> str:
+    """A text for a terminal: what a terminal would obey, such as an escape sequence, stands there as it is written."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid name, or with all of them when none is near and they are few."""
     names = sorted(set(valid))

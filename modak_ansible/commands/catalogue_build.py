@@ -77,7 +77,7 @@ class Builder:
         """
         try:
             for entry in entries:
-                self._console.print(f"{entry.name} on {self._request.target.name}")
+                self._console.print(f"{entry.name} on {self._request.target.name}", markup=False)
                 began = time.monotonic()
                 result, code = self._result(entry, began)
                 self.results.append(result)

@@ -114,7 +114,7 @@ def _deploy(
     folder = planned.save()
     ending.deployments.append((planned.plan, folder))
     console = Console(stderr=as_json, highlight=False)
-    console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}")
+    console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}", markup=False)
     variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
     again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
     try:

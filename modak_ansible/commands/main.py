@@ -32,7 +32,7 @@ from modak_ansible.commands import (
     undeploy,
     validate,
 )
-from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError
+from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError, harmless
 
 # typer carries click in itself and gives only some of its names
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -104,7 +104,7 @@ def _run() -> int:
 
 
 def _show(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)  # noqa: T201
+    print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201
 
 
 def _keep_traceback() -> str:

@@ -70,7 +70,7 @@ def _deploy(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.deployment import run_playbook
 
     console = Console(stderr=as_json, highlight=False)
-    console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}")
+    console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", markup=False)
     with StageDisplay(console) as display:
         run_playbook("deploy", {"modak_plan": str(folder / "plan.json")}, display)
 

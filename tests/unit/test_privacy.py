@@ -170,3 +170,40 @@ def test_eval_and_exec_are_ruffs_to_find(root):
          "playbooks", "benchmarks"], cwd=root, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout
+
+
+# --- what reaches a terminal
+
+
+@pytest.mark.parametrize("text", ["\x1b]52;c;cm0gLXJm\x07", "\x1b[2J", "\x9b31m", "\u202egnp.exe", "a\rb", "\0"])
+def test_a_message_gives_a_terminal_no_orders(text, capsys):
+    from modak_ansible.commands.main import _show
+
+    _show(f"about {text}\nand more")
+    said = capsys.readouterr().err
+    assert said.endswith("\nand more\n")
+    assert said.replace("\n", "").isprintable()
+
+
+def test_what_a_job_writes_gives_a_terminal_no_orders():
+    from modak_ansible.deployment import _Watcher
+
+    class Listener:
+        said = []
+
+        def progress(self, stage, text):
+            self.said.append((stage, text))
+
+    _Watcher(Listener())._line("modak job | \x1b[31mred\x1b[0m \x1b]0;title\x07 epoch 1")
+    assert Listener.said == [("job", "red \\x1b]0;title\\x07 epoch 1")]
+
+
+def test_a_name_is_no_markup(blueprint):
+    blueprint.replace("    cluster:\n", '    "[/red]":\n')
+    blueprint.service.write_text(blueprint.service.read_text().replace("host: cluster", 'host: "[/red]"'))
+    modak = os.path.join(os.path.dirname(sys.executable), "modak")
+    done = subprocess.run(
+        [modak, "plan", str(blueprint.path)], capture_output=True, text=True, check=False, cwd=blueprint.path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[/red]" in done.stdout
