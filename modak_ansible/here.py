@@ -12,7 +12,7 @@ from modak_ansible.model.target import Target
 from modak_ansible.target.probe import cpu_flags, processor_name
 
 # Units that kernel and archspec call by the same names, and that decide which number formats are fast.
-_TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")
+TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")
 
 
 def as_known_here(target: Target, testbed: Path) -> Target:
@@ -35,4 +35,4 @@ def as_known_here(target: Target, testbed: Path) -> Target:
 
 @cache
 def _processor() -> tuple[str, archspec.cpu.Microarchitecture, tuple[str, ...]]:
-    return processor_name(), archspec.cpu.host(), tuple(sorted(set(_TELLING) & cpu_flags()))
+    return processor_name(), archspec.cpu.host(), tuple(sorted(set(TELLING) & cpu_flags()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -84,3 +85,14 @@ def print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
         line.append(text, style="not bold")
         console.print(line, soft_wrap=True)
         previous = title
+
+
+@contextmanager
+def look(words: str, *, quiet: bool = False) -> Iterator[None]:
+    """Shows on a terminal that something is being waited for; elsewhere nothing."""
+    console = Console(stderr=True, highlight=False)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    with console.status(Text(words)):
+        yield

@@ -17,8 +17,10 @@ import typer
 from modak_ansible.commands import (
     bench,
     catalogue,
+    check,
     deploy,
     diff,
+    discover,
     gc,
     image,
     logs,
@@ -46,7 +48,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (validate, plan, diff, deploy, tune, status, logs, undeploy, gc, package, image, schema):
+for _command in (
+    discover, check, validate, plan, diff, deploy, tune, status, logs, undeploy, gc, package, image, schema,
+):  # fmt: skip
     app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
 app.add_typer(catalogue.app)
 app.add_typer(bench.app)

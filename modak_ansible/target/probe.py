@@ -42,7 +42,18 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         )
     names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
     runtime = None if container_runtime == "none" else find_program(*names)
-    cpuinfo = _cpuinfo()
+    return {
+        **machine_facts(),
+        "workspace": str(workspace.path),
+        "free_bytes": free,
+        "container_runtime": version_of(runtime) if runtime else None,
+        "scheduler": _scheduler_version(scheduler),
+        "rsync": find_program("rsync") is not None,
+    }
+
+
+def machine_facts() -> dict[str, Any]:
+    """What the machine is: names, versions, processor, cores, memory in bytes."""
     return {
         "hostname": socket.gethostname(),
         "user": pwd.getpwuid(os.getuid()).pw_name,
@@ -50,14 +61,9 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
         "machine": platform.machine(),
         "system": _system(),
         "processor": processor_name(),
-        "cpuinfo": cpuinfo,
+        "cpuinfo": _cpuinfo(),
         "cores": os.cpu_count(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "workspace": str(workspace.path),
-        "free_bytes": free,
-        "container_runtime": _version([runtime, "--version"]) if runtime else None,
-        "scheduler": _scheduler_version(scheduler),
-        "rsync": find_program("rsync") is not None,
     }
 
 
@@ -74,11 +80,12 @@ def cpu_flags() -> Set[str]:
 
 def _scheduler_version(scheduler: str) -> str:
     # Torque's commands print the version of whatever takes their place
-    return _version(["sbatch", "--version"]) if scheduler == "slurm" else SCHEDULERS[scheduler].title
+    return version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title
 
 
-def _version(command: list[str]) -> str:
-    result = TimedRun(timeout=20)(command)
+def version_of(program: str) -> str:
+    """The first line of what a program prints for --version; empty where it says nothing."""
+    result = TimedRun(timeout=20)([program, "--version"])
     return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
 
 

@@ -27,13 +27,27 @@ def modak(*arguments, cwd=None, **environment):
 def test_help_lists_the_commands():
     shown = modak("--help")
     assert shown.returncode == 0
-    for name in ("validate", "plan", "deploy", "status", "logs", "undeploy", "image", "catalogue", "testbed"):
+    for name in (
+        "discover",
+        "check",
+        "validate",
+        "plan",
+        "deploy",
+        "status",
+        "logs",
+        "undeploy",
+        "image",
+        "catalogue",
+        "testbed",
+    ):
         assert name in shown.stdout
 
 
 @pytest.mark.parametrize(
     "name",
     [
+        "discover",
+        "check",
         "validate",
         "plan",
         "deploy",

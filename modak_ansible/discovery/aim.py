@@ -1,0 +1,95 @@
+"""Which target a user means: that of a blueprint, a host as ssh knows it, this machine, or the project's testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from modak_ansible.blueprint import rules
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.connection import TESTBED, Connection, connect
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.planning import request_of
+from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
+
+LOCAL = "local"
+_FILES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A target, and what is known of it before it is looked at.
+
+    Attributes:
+        target: where; of a bare host only how it is entered.
+        request: what a blueprint's training asks of it; None for a bare host.
+        folder: where a relative identity file is looked for.
+        testbed: the testbed that may be meant.
+    """
+
+    target: Target
+    request: Request | None
+    folder: Path
+    testbed: Path
+
+    @property
+    def is_described(self) -> bool:
+        return self.request is not None
+
+    @contextmanager
+    def entered(self) -> Iterator[Connection]:
+        """The way to the target, as long as it is needed."""
+        with TemporaryDirectory(prefix="modak-survey-") as folder:
+            yield connect(self.target, self.testbed, self.folder, Path(folder))
+
+
+def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim:
+    """The target that a user means.
+
+    Args:
+        text: a blueprint or a request, ``local``, or a host as ssh is given it; None for the testbed.
+        inputs: of the blueprint.
+        training: of the blueprint, where it has several.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: it is none of these.
+    """
+    if text and _is_blueprint(text):
+        path = find_blueprint(text)
+        request = request_of(path, inputs, training)
+        return Aim(request.target, request, path.resolve().parent, known_testbed(blueprint_state(path)))
+    if inputs.file or inputs.values or training:
+        raise UsageError("inputs and trainings are a blueprint's", hint="name the blueprint: -i goes with it")
+    here = Path.cwd()
+    return Aim(_host(text or TESTBED), None, here, known_testbed(state_folder(here)))
+
+
+def likely_blueprint(text: str) -> str:
+    """The shipped blueprint that a name may be a slip of; empty where none is near."""
+    return nearest(text, [each.parent.name for each in _shipped()]) if "-" in text else ""
+
+
+def _shipped() -> list[Path]:
+    return sorted((shipped("tosca") / "blueprints").glob("*/service.yaml"))
+
+
+def _is_blueprint(text: str) -> bool:
+    path = Path(text).expanduser()
+    is_file = path.is_file() or (path / "service.yaml").is_file()
+    return is_file or "/" in text or text.endswith(_FILES) or text in {each.parent.name for each in _shipped()}
+
+
+def _host(text: str) -> Target:
+    if text == LOCAL:
+        return Target(name=LOCAL, scheduler=Scheduler.NONE, local=True)
+    user, at, address = text.rpartition("@")
+    problem = rules.address_problem(address) or (rules.user_problem(user) if at else "")
+    if problem:
+        raise UsageError(f"{rules.shown(text)} is no target: {problem}", hint="give a blueprint, or a host as to ssh")
+    return Target(name=address, scheduler=Scheduler.NONE, address=address, username=user or None)

@@ -1,0 +1,74 @@
+"""Findings about images: whether they can be built and run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.finding import Finding, missing, ok, warning
+
+_BUILD_TOOLS = ("mksquashfs", "newuidmap", "newgidmap")
+_PACKAGES = {"mksquashfs": "squashfs-tools", "newuidmap": "uidmap (shadow-utils)", "newgidmap": "uidmap (shadow-utils)"}
+
+
+def container_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    """What stands in the way of building and running images on the target."""
+    found = facts["containers"]
+    if aim.target.container_runtime == "none":
+        yield ok("containers", "not used: the target runs in a virtual environment")
+        return
+    if not found["runtime"]:
+        yield _no_runtime(aim, facts)
+        return
+    suid = " (with setuid)" if found["suid"] else ""
+    yield ok("containers", f"{found['version'] or 'version not told'}{suid} ({found['runtime']})")
+    yield from _build_findings(aim, facts)
+
+
+def _no_runtime(aim: Aim, facts: dict[str, Any]) -> Finding:
+    wanted = aim.target.container_runtime
+    name = "neither apptainer nor singularity" if wanted == "any" else f"no {wanted}"
+    offers = facts["shell"]["offers"]
+    todo = "have Apptainer installed, or set container_runtime to none"
+    if offers:
+        todo = f"module load {offers[0]} in the user's profile: builds on the front end need it, too"
+    seen = f"{name} is in PATH on {facts['machine']['hostname']}"
+    if not aim.is_described and facts["scheduler"] == "none" and not offers:
+        return warning("containers", seen, "jobs can run in a virtual environment: container_runtime: none")
+    return missing("containers", seen, todo)
+
+
+def _build_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    found = facts["containers"]
+    has_image = aim.request is not None and aim.request.image is not None
+    stops_builds = warning if has_image else missing
+    if found["namespaces"]:
+        seen = f"user namespaces cannot be used: {found['namespaces']}"
+        todo = "ask the administrators to allow them (sysctl user.max_user_namespaces), or build images elsewhere"
+        yield (stops_builds if found["suid"] else missing)("namespaces", seen, todo)
+    else:
+        yield ok("namespaces", "a user may make them")
+    if found["range"]:
+        yield stops_builds("fakeroot", found["range"], found["range_hint"])
+    else:
+        yield ok("fakeroot", "the user has a range in /etc/subuid and /etc/subgid")
+    absent = [name for name in _BUILD_TOOLS if name in found["missing"]]
+    if absent:
+        packages = ", ".join(dict.fromkeys(_PACKAGES[name] for name in absent))
+        yield warning("build tools", f"{', '.join(absent)} not found", f"builds may need them: install {packages}")
+    yield from _base(aim, facts)
+
+
+def _base(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    if aim.target.image_base != "debootstrap":
+        yield ok("base image", "from a hub; whether the target reaches one is not tried")
+        return
+    if "debootstrap" in facts["containers"]["missing"]:
+        seen, todo = "debootstrap is not on the target", "set image_base to docker, or have debootstrap installed"
+        yield (missing if aim.is_described else warning)("base image", seen, todo)
+    elif not facts["apt_mirror"]:
+        seen = "debootstrap; apt on the target names no Debian mirror, so that this machine's serves"
+        yield warning("base image", seen, "give the target's site an apt_mirror where that one cannot be reached")
+    else:
+        yield ok("base image", f"debootstrap, from {facts['apt_mirror']}")

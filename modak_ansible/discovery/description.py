@@ -1,0 +1,296 @@
+"""From a survey to a target that can be written down: every value with where it comes from. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modak_ansible.blueprint import rules
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.limits import partition_from
+from modak_ansible.discovery.node import place_words
+from modak_ansible.discovery.surveying import Survey
+from modak_ansible.errors import ModakError
+from modak_ansible.here import TELLING
+from modak_ansible.measuring.processor import architecture_of
+from modak_ansible.model.quantities import format_size
+from modak_ansible.model.target import Partition
+from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
+
+# A training's data is copied there; less room than this is of no use.
+_ROOMY = 5 * 10**9
+_SCRATCH_ORDER = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
+_EVERYBODYS = ("/tmp", "/var/tmp")  # noqa: S108
+_VENDORS = {
+    "nvidia": r"nvidia|tesla|[gr]tx|quadro|titan|\b[akhlpvgbt]\d{1,3}\b|\bgh?200|\bl40s|a6000|_\dg\.",
+    "amd": r"\bamd\b|radeon|\bmi\d{2,3}",
+    "intel": r"\bintel\b|ponte|\bpvc\b|\bmax_?1\d{3}|flex",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """Something that is written down, or None where it is not known; and where it comes from."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A target, as it is written.
+
+    Attributes:
+        scheduler: slurm, torque or none.
+        title: what was looked at, in a line.
+        address, username: how it is entered; empty where that goes without saying.
+        local: whether it is this machine.
+        partitions: each with what people should know of it.
+        closed: partitions that the user's jobs cannot go to, and why.
+        values: by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores,
+            memory; vendor, accelerator, accelerators, accelerator_memory; and peak_gflops, memory_bandwidth.
+        unknown: what could not be found out, and how it may be.
+    """
+
+    scheduler: str
+    title: str
+    address: str
+    username: str
+    local: bool
+    partitions: tuple[tuple[Partition, str], ...]
+    closed: tuple[str, ...]
+    values: dict[str, Value]
+    unknown: tuple[str, ...]
+
+    def value(self, name: str) -> Any:
+        return self.values[name].value if name in self.values else None
+
+
+def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) -> Description:
+    """What a survey says of a target.
+
+    Args:
+        aim: how it is entered.
+        survey: what was found.
+        peaks: what was measured: peak_gflops and memory_bandwidth.
+
+    Raises:
+        ModakError: there is no Python on the target that could look.
+    """
+    facts, cluster = survey.facts, survey.cluster
+    if facts is None:
+        raise ModakError(
+            f"{aim.target.address} has no Python that is new enough to look",
+            hint=f"modak check {aim.target.address} tells what is there",
+        )
+    partitions = cluster.partitions if cluster else ()
+    named = [each for each in partitions if not rules.name_problem(each.name)]
+    is_open = sorted((each for each in named if not each.closed), key=lambda each: not each.default)
+    node = facts["node"] if facts["node"] and not facts["node"]["problem"] else None
+    values = {
+        "account": _account(aim, cluster),
+        "scratch": _scratch(node, cluster),
+        "image_base": _image_base(facts),
+        **_runtime(facts),
+        **_processor(facts, node, is_open),
+        **_accelerators(node, is_open),
+        **(peaks or {}),
+    }
+    return Description(
+        scheduler=facts["scheduler"],
+        title=_title(facts, cluster),
+        address=aim.target.address,
+        username=aim.target.username or "",
+        local=aim.target.local,
+        partitions=tuple(_with_words(is_open)),
+        closed=tuple(_closed(partitions)),
+        values=values,
+        unknown=tuple(_unknown(facts, cluster, values)),
+    )
+
+
+def _title(facts: dict[str, Any], cluster: ClusterFacts | None) -> str:
+    machine = facts["machine"]
+    runs = f"{machine['hostname']}, {machine['system']}"
+    if cluster is None:
+        return f"{runs}, no scheduler"
+    words = [cluster.scheduler.capitalize(), cluster.version, f"cluster {cluster.name}" if cluster.name else ""]
+    return f"{runs}, {' '.join(word for word in words if word)}"
+
+
+def _closed(partitions: Sequence[PartitionFacts]) -> Iterator[str]:
+    for each in partitions:
+        problem = each.closed or rules.name_problem(each.name)
+        if problem:
+            yield f"{each.name}: {problem}"
+
+
+# --- partitions, in words
+
+
+def _with_words(partitions: Sequence[PartitionFacts]) -> Iterator[tuple[Partition, str]]:
+    """Accelerators are of interest only where some partition has any."""
+    found = [(partition_from(each), partition_words(each)) for each in partitions]
+    has_any = any(partition.accelerators for partition, _ in found)
+    for partition, words in found:
+        yield partition if has_any else partition.model_copy(update={"accelerators": None}), words
+
+
+def partition_words(found: PartitionFacts) -> str:
+    """The kinds of node of a partition, and its limits where they are not in its line."""
+    parts = [kind_words(kind) for kind in found.kinds[:4]]
+    if len(found.kinds) > 4:
+        parts.append(f"and {len(found.kinds) - 4} more kinds of node")
+    if len(found.kinds) > 1:
+        parts.append("cores and memory are those that every one has")
+    if not found.kinds:
+        parts.append("its nodes are not told")
+    if found.walltime is None:
+        said = found.walltime_said
+        parts.append(f"wall time {said}" if said else "no limit of the wall time is told")
+    return "; ".join(part for part in (*parts, found.note) if part)
+
+
+def kind_words(kind: NodeKind) -> str:
+    """Nodes that are alike, in a few words."""
+    cores = f"{kind.cores} core{'s' if kind.cores > 1 else ''}" if kind.cores else "cores not told"
+    if kind.layout:
+        cores += " = {} x {} x {}".format(*kind.layout)
+    if kind.processors and kind.cores and kind.processors != kind.cores:
+        cores += f" on {kind.processors} processors"
+    memory = format_size(kind.memory) if kind.memory else "memory not told"
+    gpus = ", ".join(f"{count} GPU{'s' if count > 1 else ''} {name}".rstrip() for name, count in kind.accelerators)
+    down = f"{kind.unusable} of them down or drained" if kind.unusable else ""
+    count = f"{kind.count} node{'s' if kind.count > 1 else ''}"
+    return ", ".join(part for part in (f"{count}: {cores}", memory, gpus, down) if part)
+
+
+# --- the other values
+
+
+def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
+    wanted = aim.target.site.account
+    if cluster is None or cluster.accounts is None:
+        return Value(wanted, "as the blueprint has it" if wanted else "nobody tells accounts here")
+    names = ", ".join(cluster.accounts) or "none"
+    if wanted:
+        return Value(wanted, f"as the blueprint has it; the user's accounts: {names}")
+    if not cluster.accounts:
+        return Value(None, "the user has none, as far as the scheduler tells")
+    if cluster.default_account:
+        return Value(None, f"{cluster.default_account} is taken where none is named; the user's accounts: {names}")
+    good = [name for name in cluster.accounts if not rules.name_problem(name)]
+    return Value(good[0] if good else None, f"the first of the user's accounts: {names}")
+
+
+def _scratch(node: dict[str, Any] | None, cluster: ClusterFacts | None) -> Value:
+    if cluster is None:
+        return Value(None, "the machine's own disk needs none")
+    if node is None:
+        said = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
+        return Value(None, f"not known: no node was asked, which --job does{said}")
+    order = [*_SCRATCH_ORDER, cluster.temporary]
+    found = [each for each in node["places"] if each["name"] in order and is_disk(each)]
+    if not found:
+        seen = ", ".join(f"{each['name']} ({place_words(each)})" for each in node["places"]) or "no known folder"
+        return Value(None, f"no disk of its own with room: {node['host']} has {seen}")
+    # a $TMPDIR that is everybody's /tmp is no folder of the job's own
+    best = min(found, key=lambda each: (each["path"].rstrip("/") in _EVERYBODYS, order.index(each["name"])))
+    return Value(best["name"], f"{best['path']} on {node['host']}: {place_words(best)}")
+
+
+def is_disk(place: dict[str, Any]) -> bool:
+    """Whether a folder that a node saw is on a disk of its own, with room, and the user's to write in."""
+    in_memory = place["type"] in ("tmpfs", "ramfs")
+    roomy = place["free_bytes"] is not None and place["free_bytes"] >= _ROOMY
+    return bool(place["writable"] and place["network"] is False and roomy and not in_memory)
+
+
+def _image_base(facts: dict[str, Any]) -> Value:
+    if "debootstrap" in facts["containers"]["missing"]:
+        return Value("docker", "there is no debootstrap on the front end; whether it reaches a hub was not tried")
+    return Value("debootstrap", "it is on the front end; docker where a hub is reached")
+
+
+def _runtime(facts: dict[str, Any]) -> dict[str, Value]:
+    if facts["containers"]["runtime"] or facts["scheduler"] != "none":
+        return {}
+    return {"container_runtime": Value("none", "neither apptainer nor singularity is in PATH")}
+
+
+def _processor(
+    facts: dict[str, Any], node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]
+) -> dict[str, Value]:
+    machine = facts["machine"]
+    kinds = {(kind.cores, kind.memory, kind.layout, kind.machine) for each in partitions for kind in each.kinds}
+    front_end = architecture_of(machine["machine"], machine["cpuinfo"])
+    if facts["scheduler"] == "none":
+        found = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
+        return {
+            **found,
+            "cores": Value(machine["cores"], "as the kernel counts them"),
+            "memory": Value(machine["memory"], "as the kernel counts it"),
+        }
+    if node is None:
+        source = f"not known: no node was asked, which --job does; the front end is {front_end}"
+        return {"architecture": Value(None, source)}
+    found = _known_processor(node["machine"], node["cpuinfo"], f"/proc/cpuinfo of {node['host']}")
+    if len(kinds) > 1:
+        seen = found["architecture"].value
+        source = f"{node['host']} is {seen}, and there are {len(kinds)} kinds of node, which may differ"
+        return {"architecture": Value(None, source)}
+    return found
+
+
+def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict[str, Value]:
+    flags = set((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split())
+    model = cpuinfo.get("model name", "")
+    features = sorted(set(TELLING) & flags)
+    return {
+        "architecture": Value(architecture_of(machine, cpuinfo), source),
+        "processor": Value(model or None, source),
+        "features": Value(features or None, source),
+    }
+
+
+def _accelerators(node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
+    kinds = [kind for each in partitions for kind in each.kinds if kind.accelerators]
+    seen = [_gpu(text) for text in node["gpus"]] if node else []
+    if not kinds and not seen:
+        return {}
+    named = sorted({name for kind in kinds for name, _ in kind.accelerators if name})
+    model, memory = seen[0] if seen else (named[0] if len(named) == 1 else None, None)
+    source = f"nvidia-smi on {node['host']}" if seen and node else "the scheduler's own names for them"
+    if len(named) > 1:
+        source += f"; there are several: {', '.join(named)}"
+    found = {
+        "accelerators": Value(max((kind.accelerator_count for kind in kinds), default=len(seen)), "the most of a node"),
+        "accelerator": Value(model, source),
+        "vendor": Value("nvidia" if seen else vendor_of(" ".join(named)), source),
+    }
+    return {**found, **({"accelerator_memory": Value(memory, source)} if memory else {})}
+
+
+def _gpu(text: str) -> tuple[str, int | None]:
+    """Model and bytes of a line of nvidia-smi, such as ``NVIDIA H200, 143771 MiB``."""
+    model, _, memory = text.partition(",")
+    number = re.match(r"\s*(\d{1,9}) MiB", memory, re.ASCII)
+    return model.strip(), int(number.group(1)) * 2**20 if number else None
+
+
+def vendor_of(text: str) -> str | None:
+    """Who makes an accelerator, by the name that a site has for it; None where the name does not say."""
+    found = [vendor for vendor, pattern in _VENDORS.items() if re.search(pattern, text, re.IGNORECASE)]
+    return found[0] if len(found) == 1 else None
+
+
+def _unknown(facts: dict[str, Any], cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:
+    yield from cluster.unknown if cluster else ()
+    if facts["node"] and facts["node"]["problem"]:
+        yield f"no node answered: {facts['node']['problem']}"
+    for name in ("architecture", "scratch"):
+        value = values.get(name)
+        if value is not None and value.value is None and facts["scheduler"] != "none":
+            yield f"{name}: {value.source}"

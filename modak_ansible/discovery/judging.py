@@ -1,0 +1,130 @@
+"""From a survey to findings: what is fine, what is missing, and how to mend it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.containers import container_findings
+from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.discovery.limits import limit_findings
+from modak_ansible.discovery.node import node_findings
+from modak_ansible.discovery.storage import storage_findings
+from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey
+from modak_ansible.model.quantities import format_seconds
+from modak_ansible.schedulers import SCHEDULERS
+from modak_ansible.schedulers.cluster import ClusterFacts
+
+_SLOW_SECONDS = 5
+_CLOCK_SECONDS = 60
+
+
+def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
+    """Everything that was looked at, in the order in which a deployment needs it."""
+    found = [*_entrance_findings(aim, survey.entrance)]
+    facts = survey.facts
+    if facts is None:
+        return found
+    found += [_rsync(aim, facts), *_scheduler_findings(aim, facts, survey.cluster)]
+    found += limit_findings(aim, survey.cluster) if survey.cluster and survey.cluster.partitions else []
+    found += container_findings(aim, facts)
+    found += storage_findings(aim, facts)
+    found += _module_findings(aim, facts)
+    if facts["node"] is not None:
+        found += node_findings(aim, facts)
+    return found
+
+
+def _entrance_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
+    if entrance.seconds is None:
+        yield ok("ssh", "this machine needs none")
+    elif entrance.seconds > _SLOW_SECONDS:
+        todo = "look at the target's name service (UseDNS of sshd) and at what the login shell does"
+        yield warning("ssh", f"the login takes {format_seconds(entrance.seconds)}; host key and key are right", todo)
+    else:
+        yield ok("ssh", f"host key known, key accepted, logged in within {format_seconds(entrance.seconds)}")
+    yield from _clock(entrance)
+    python = entrance.python
+    if python:
+        yield ok("python", f"{python[1]} ({python[0]})")
+        return
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    there = ", ".join(f"{version} ({path})" for path, version in entrance.pythons) or "none"
+    todo = f"have Python {oldest} or later on {aim.target.address}, in PATH"
+    yield missing("python", f"{there}; {oldest} or later is needed", todo)
+
+
+def _clock(entrance: Entrance) -> Iterator[Finding]:
+    if entrance.ahead is None:
+        return
+    distance = abs(entrance.ahead)
+    where = "ahead of" if entrance.ahead > 0 else "behind"
+    if distance > _CLOCK_SECONDS:
+        seen = f"the target's clock is {format_seconds(distance)} {where} this machine's"
+        yield warning("clock", seen, "set both by NTP: ages and times of files mislead otherwise")
+    else:
+        yield ok("clock", f"within {max(1, round(distance + 0.5))} s of this machine's")
+
+
+def _rsync(aim: Aim, facts: dict[str, Any]) -> Finding:
+    if facts["rsync"] or aim.target.local:
+        return ok("rsync", "there" if facts["rsync"] else "not needed on this machine")
+    return missing("rsync", "not on the target: files cannot be brought there", "have rsync installed")
+
+
+def _scheduler_findings(aim: Aim, facts: dict[str, Any], cluster: ClusterFacts | None) -> Iterator[Finding]:
+    name, host = facts["scheduler"], facts["machine"]["hostname"]
+    title = SCHEDULERS[name].title
+    if facts["missing"]:
+        seen = f"{title} is not on {host}: {', '.join(facts['missing'])} not found"
+        todo = "check the type of the target, or load the scheduler's module in the user's profile"
+        yield missing("scheduler", seen, todo)
+        return
+    if cluster is None:
+        seen = "none: jobs run directly, as on a modak.nodes.Host" if not aim.is_described else "none is needed"
+        yield ok("scheduler", seen)
+        return
+    if cluster.partitions:
+        yield ok(
+            "scheduler", " ".join(part for part in (title, cluster.version, f"({cluster.name})") if part.strip("()"))
+        )
+    else:
+        said = "; ".join(cluster.unknown) or "it names no partition"
+        yield missing("scheduler", f"{title} does not tell its partitions: {said}", "is it up? ask the administrators")
+        return
+    for each in cluster.unknown:
+        yield warning("scheduler", f"not told: {each}", "what this would say is not checked")
+    yield from _accounts(aim, cluster)
+
+
+def _accounts(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
+    wanted, known = aim.target.site.account, cluster.accounts
+    if known is None:
+        return
+    names = ", ".join(known) or "none"
+    if wanted and wanted not in known:
+        seen = f"{wanted} is not one of the user's accounts: {names}"
+        finding = missing if cluster.needs_account else warning
+        yield finding("account", seen, "give the target's site one of them as its account")
+    elif cluster.needs_account and not known:
+        yield missing("account", "the user has no account, and Slurm wants one", "ask the administrators for one")
+    elif known:
+        default = f" ({cluster.default_account} is the default)" if cluster.default_account else ""
+        yield ok("account", f"{wanted or names}{'' if wanted else default}")
+
+
+def _module_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    shell, wanted = facts["shell"], aim.target.site.modules
+    if shell["problem"]:
+        todo = "look at what the login shell's profile does"
+        yield warning("login shell", f"it does not come to its end: {shell['problem']}", todo)
+        return
+    absent = [name for name in wanted if name not in shell["loads"]]
+    if absent:
+        seen = f"{', '.join(absent)} cannot be loaded" if shell["modules"] else "there are no environment modules"
+        yield missing("modules", seen, "module avail lists those that are there; the site's modules must be among them")
+    elif shell["modules"]:
+        yield ok("modules", f"{shell['modules']}{': ' + ', '.join(wanted) + ' can be loaded' if wanted else ''}")
+    else:
+        yield ok("modules", "no environment modules, and none are asked for")

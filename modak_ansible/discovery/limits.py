@@ -1,0 +1,131 @@
+"""Findings about partitions: does what a blueprint says of them fit what the scheduler has? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.errors import nearest
+from modak_ansible.model.quantities import format_size, format_walltime
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Partition
+from modak_ansible.resources import resource_problems
+from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
+
+
+def limit_findings(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
+    """What is said of each partition against what it is, and whether the training fits where it will go."""
+    known = {each.name: each for each in cluster.partitions}
+    if not aim.target.partitions:
+        yield from _listed(cluster)
+    request = aim.request
+    if request is None:
+        return
+    chosen = _chosen(request, cluster)
+    for said in aim.target.partitions:
+        if said.name in known:
+            yield from _compared(said, known[said.name], is_chosen=said.name == chosen)
+        elif said.name != chosen:
+            yield warning("partition", f"there is no {said.name}", _hint(said.name, known))
+    if chosen and chosen not in known:
+        yield missing("partition", f"there is no {chosen}, where the job would go", _hint(chosen, known))
+    elif chosen:
+        yield from _fitting(request, known[chosen])
+
+
+def partition_from(found: PartitionFacts) -> Partition:
+    """What a job may be planned with: what every node of the partition has, within its limits.
+
+    Of accelerators, which some of the nodes have only, it is the most that one has.
+    """
+    cores = [kind.cores for kind in found.kinds if kind.cores]
+    memories = [kind.memory for kind in found.kinds if kind.memory]
+    counts = [kind.accelerator_count for kind in found.kinds]
+    return Partition(
+        name=found.name,
+        nodes=_least(found.nodes, found.most_nodes),
+        cores=_least(found.cores, *cores),
+        memory=_least(found.memory, *memories),
+        accelerators=max(counts, default=None),
+        walltime=found.walltime,
+        default=found.default,
+    )
+
+
+def largest_from(found: PartitionFacts) -> Partition:
+    """The largest job that the partition takes on any of its nodes."""
+    largest = {
+        "cores": _least(found.cores, max((kind.cores or 0 for kind in found.kinds), default=0) or None),
+        "memory": _least(found.memory, max((kind.memory or 0 for kind in found.kinds), default=0) or None),
+    }
+    return partition_from(found).model_copy(update=largest)
+
+
+def _least(*values: int | None) -> int | None:
+    return min((each for each in values if each), default=None)
+
+
+def _listed(cluster: ClusterFacts) -> Iterator[Finding]:
+    is_open = [each for each in cluster.partitions if not each.closed]
+    names = ", ".join(f"{each.name}{' (default)' if each.default else ''}" for each in is_open)
+    if is_open:
+        yield ok("partitions", names)
+    else:
+        closed = "; ".join(f"{each.name}: {each.closed}" for each in cluster.partitions)
+        yield missing("partitions", f"none takes the user's jobs: {closed}", "ask the administrators for access")
+
+
+def _chosen(request: Request, cluster: ClusterFacts) -> str:
+    """Where the job will go, by the blueprint or else by the scheduler's own default."""
+    wanted = request.resources.partition or request.target.site.partition
+    if wanted:
+        return wanted
+    described = request.target.partition(None)
+    default = next((each.name for each in cluster.partitions if each.default), "")
+    return described.name if described else default
+
+
+def _compared(said: Partition, found: PartitionFacts, *, is_chosen: bool) -> Iterator[Finding]:
+    if found.closed:
+        finding = missing if is_chosen else warning
+        yield finding("partition", f"{said.name} is closed: {found.closed}", "take another, or ask the administrators")
+        return
+    real = largest_from(found)
+    too_much = [
+        f"{shown(mine)} {name}, and it has {shown(there)}"
+        for name, mine, there, shown in (
+            ("nodes", said.nodes, real.nodes, str),
+            ("cores a node", said.cores, real.cores, str),
+            ("memory a node", said.memory, real.memory, format_size),
+            ("accelerators a node", said.accelerators, real.accelerators, str),
+            ("wall time", said.walltime, real.walltime, format_walltime),
+        )
+        if mine is not None and there is not None and mine > there
+    ]
+    if too_much:
+        seen = f"{said.name} is described with {'; '.join(too_much)}"
+        yield warning("partition", seen, "modak discover writes what is there")
+        return
+    down = sum(kind.unusable for kind in found.kinds)
+    if found.nodes and down >= found.nodes:
+        yield warning("partition", f"all {found.nodes} nodes of {said.name} are down or drained", "jobs will wait")
+    else:
+        yield ok("partition", f"{said.name} fits{f'; {down} of its nodes are down or drained' if down else ''}")
+
+
+def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:
+    real = largest_from(found).model_copy(update={"default": True})
+    target = request.target.model_copy(update={"partitions": (real,)})
+    resources = request.resources.model_copy(update={"partition": real.name})
+    problems = list(resource_problems(request.model_copy(update={"target": target, "resources": resources})))
+    for each in problems:
+        yield missing("limits", f"{request.training}: {each.message}", each.hint)
+    if not problems:
+        asked = request.resources
+        words = f"{asked.nodes} node{'s' if asked.nodes > 1 else ''}, {format_walltime(asked.walltime)}"
+        yield ok("limits", f"what {request.training} asks for ({words}) fits {real.name}")
+
+
+def _hint(name: str, known: dict[str, PartitionFacts]) -> str:
+    return nearest(name, known) or "modak discover lists those that are there"

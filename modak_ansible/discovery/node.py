@@ -1,0 +1,71 @@
+"""Findings of a compute node's own view. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.model.quantities import format_size
+
+
+def node_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    """What a job on a node saw, or why none did."""
+    node = facts["node"]
+    if node["problem"]:
+        yield _unanswered(node["problem"])
+        return
+    host = node["host"]
+    yield ok("node", f"{host} answered: {node['processors'] or 'an unknown number of'} processors, {_memory(node)}")
+    if node["same_home"]:
+        yield ok("node's home", "the same files as on the front end")
+    else:
+        yield missing("node's home", "other files than on the front end", "give the target a shared workspace")
+    if aim.target.container_runtime != "none":
+        yield from _runtime(aim, node)
+    if aim.target.scratch:
+        yield from _scratch(aim.target.scratch.path, node)
+    front_end = facts["machine"]["machine"]
+    if node["machine"] and node["machine"] != front_end:
+        seen = f"{node['machine']}, and the front end is {front_end}: images built there do not run"
+        yield missing("node's processor", seen, "build images on such a node, and name them")
+
+
+def _unanswered(problem: str) -> Finding:
+    if "was not done within" in problem:
+        return warning("node", problem, "the cluster is busy: try again later, or with more --patience")
+    return missing("node", problem, "look at the job's folder and at the scheduler's log on the target")
+
+
+def _memory(node: dict[str, Any]) -> str:
+    return f"{format_size(node['memory'])} memory" if node["memory"] else "memory not told"
+
+
+def _runtime(aim: Aim, node: dict[str, Any]) -> Iterator[Finding]:
+    wanted = aim.target.container_runtime
+    fitting = [each for each in node["runtimes"] if wanted == "any" or f"/{wanted} " in each]
+    if fitting:
+        yield ok("node's containers", fitting[0])
+    else:
+        name = "apptainer" if wanted == "any" else wanted
+        todo = f"have {name} installed on the nodes, or name its module in the site's modules"
+        yield missing("node's containers", f"no {name} is in PATH on {node['host']}", todo)
+
+
+def _scratch(path: str, node: dict[str, Any]) -> Iterator[Finding]:
+    found = next((each for each in node["places"] if path in (each["name"], each["path"])), None)
+    if found and found["writable"]:
+        yield ok("node's scratch", f"{found['path']} ({place_words(found)})")
+    elif found:
+        yield missing("node's scratch", f"{found['path']} cannot be written", "give the target another scratch")
+    else:
+        others = ", ".join(each["name"] for each in node["places"] if each["writable"]) or "none"
+        todo = f"those that can be written there: {others}"
+        yield warning("node's scratch", f"whether {path} is on {node['host']} was not seen", todo)
+
+
+def place_words(place: dict[str, Any]) -> str:
+    """What kind of file system a place of a node is on, and what is free there."""
+    free = place["free_bytes"]
+    return f"{place['type']}, {format_size(free) if free is not None else 'an unknown size'} free"

@@ -1,0 +1,93 @@
+"""Findings about folders: room, inodes, quotas, and whether a build may run in them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.model.quantities import format_size
+from modak_ansible.target.image import NEEDED_BYTES
+
+_FEW_INODES = 20_000  # a framework in a virtual environment, or unpacked while it is built
+_FULL_SHARE = 0.95
+
+
+def storage_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+    """What stands in the way of keeping images, data and results on the target."""
+    folders = facts["folders"]
+    yield from _workspace(aim, folders["workspace"])
+    yield from _quota(facts["quotas"])
+    if aim.target.container_runtime != "none":
+        yield from _build(folders["build"], folders["workspace"])
+    if aim.target.scratch:
+        yield from _scratch(aim.target.scratch.path, folders)
+
+
+def _workspace(aim: Aim, found: dict[str, Any]) -> Iterator[Finding]:
+    where, free = found["path"], found["free_bytes"]
+    elsewhere = "make room there, or give the target another workspace"
+    if found["problem"] or not found["writable"]:
+        yield missing("workspace", f"{where}: {found['problem'] or 'not writable'}", elsewhere)
+        return
+    kind = f"{found['type']}, {format_size(free)} free"
+    if free < NEEDED_BYTES:
+        seen = f"{where} ({kind}): building an image needs {format_size(NEEDED_BYTES)}"
+        yield missing("workspace", seen, elsewhere)
+    else:
+        yield ok("workspace", f"{where} ({kind})")
+    if found["inodes"] is None:
+        yield ok("inodes", f"{where}: the file system does not count them")
+    elif found["free_inodes"] < _FEW_INODES:
+        yield warning("inodes", f"{found['free_inodes']} are left in {where}", "remove files there; a build makes many")
+    else:
+        yield ok("inodes", f"{found['free_inodes']} free")
+    if found["noexec"] and aim.target.container_runtime == "none":
+        seen = f"{where} is mounted noexec: the environment there cannot run"
+        yield missing("workspace", seen, "give the target another workspace")
+
+
+def _quota(found: dict[str, Any]) -> Iterator[Finding]:
+    limited = [each for each in found["limits"] if each["limit"] or each["most_files"]]
+    if not limited:
+        seen = f"{found['asked']} tells of none" if found["asked"] else "not known: no quota command is there"
+        yield ok("quota", seen)
+    for each in limited:
+        shares, words = [], []
+        if each["limit"]:
+            shares.append(each["used"] / each["limit"])
+            words.append(f"{format_size(each['used'])} of {format_size(each['limit'])}")
+        if each["most_files"]:
+            shares.append(each["files"] / each["most_files"])
+            words.append(f"{each['files']} of {each['most_files']} files")
+        seen, share = f"{each['place']}: {', '.join(words)}", max(shares)
+        if share >= 1:
+            yield missing("quota", seen, "make room: nothing more can be written")
+        elif share >= _FULL_SHARE or (each["limit"] and each["limit"] - each["used"] < NEEDED_BYTES):
+            yield warning("quota", seen, f"building an image needs {format_size(NEEDED_BYTES)}")
+        else:
+            yield ok("quota", seen)
+
+
+def _build(found: dict[str, Any], workspace: dict[str, Any]) -> Iterator[Finding]:
+    """Builds unpack in the system's folder for temporary files, or in the workspace where that is small."""
+    chosen = found if found["free_bytes"] >= NEEDED_BYTES else workspace
+    seen = f"{chosen['path']} ({chosen['type']}, {format_size(chosen['free_bytes'])} free)"
+    todo = "set APPTAINER_TMPDIR in the user's environment there to a folder on a local disk"
+    if chosen["noexec"]:
+        yield missing("build folder", f"{seen} is mounted noexec", todo)
+    elif chosen["network"]:
+        yield warning("build folder", f"{seen} is a network file system, where --fakeroot may fail", todo)
+    else:
+        yield ok("build folder", seen)
+
+
+def _scratch(path: str, folders: dict[str, Any]) -> Iterator[Finding]:
+    found = folders.get(path)
+    if found is None:
+        yield ok("scratch", f"{path} is known in jobs only; --job asks a node")
+    elif found["there"]:
+        yield ok("scratch", f"{found['path']} ({found['type']}, {format_size(found['free_bytes'])} free here)")
+    else:
+        yield warning("scratch", f"{path} is not on the front end; the nodes may have it", "--job asks a node")

@@ -1,0 +1,170 @@
+"""A description in YAML, with a comment on where each value comes from: inputs of a blueprint, or a node of TOSCA."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from modak_ansible.discovery.description import Description
+from modak_ansible.model.quantities import format_walltime
+from modak_ansible.model.target import Partition
+
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
+_NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
+_WIDTH = 44
+_COMMENT = 150
+_LONGEST = 9999 * 86400
+_TYPES = {"slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host"}
+BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", "torque": "mnist-pytorch-torque"}
+
+
+def inputs_text(found: Description, date: str) -> str:
+    """An inputs file for the shipped blueprints.
+
+    Args:
+        found: of a cluster; a host without a scheduler has no such blueprint.
+        date: when it was looked at.
+    """
+    blueprint = BLUEPRINTS[found.scheduler]
+    lines = [*_head(found, date), f"# modak deploy {blueprint} -i THIS FILE"]
+    lines.append(_entry("frontend", found.address, "as it was given"))
+    if found.username:
+        lines.append(_entry("username", found.username, "as it was given"))
+    lines.append(_known(found, "account"))
+    lines += _partitions(found, "")
+    lines.append(_known(found, "scratch", none='""'))
+    lines.append(_known(found, "image_base"))
+    lines += [_known(found, name) for name in ("architecture", "processor") if name in found.values]
+    return "\n".join([*lines, *_unknown(found)]) + "\n"
+
+
+def template_text(found: Description, date: str) -> str:
+    """A service template with the target alone, for a request's --target or to be copied into a blueprint."""
+    kind = "modak.nodes.Local" if found.local else _TYPES[found.scheduler]
+    lines = [
+        *_head(found, date),
+        "tosca_definitions_version: tosca_simple_yaml_1_3",
+        "",
+        "imports:",
+        "  - types/modak.yaml",
+        "",
+        "topology_template:",
+        "  node_templates:",
+        "    cluster:",
+        f"      type: {kind}",
+    ]
+    if not found.local:
+        lines += ["      attributes:", f"        {_entry('public_address', found.address, 'as it was given')}"]
+    properties = [_entry("username", found.username, "as it was given")] if found.username else []
+    properties += _properties(found)
+    lines += ["      properties:", *(f"        {line}" for line in properties)] if properties else []
+    capabilities = _capabilities(found)
+    lines += ["      capabilities:", *(f"        {line}" for line in capabilities)] if capabilities else []
+    return "\n".join([*lines, *_unknown(found)]) + "\n"
+
+
+def _properties(found: Description) -> list[str]:
+    lines = [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
+    return lines + _partitions(found, "") if found.partitions else lines
+
+
+def _capabilities(found: Description) -> list[str]:
+    groups = {
+        "processor": [
+            ("architecture", "architecture"), ("processor", "model"), ("features", "features"), ("cores", "cores"),
+            ("memory", "memory"), ("peak_gflops", "peak_gflops"), ("memory_bandwidth", "memory_bandwidth"),
+        ],
+        "accelerator": [
+            ("vendor", "vendor"), ("accelerator", "model"), ("accelerators", "count"), ("accelerator_memory", "memory"),
+        ],
+        "scratch": [("scratch", "path")],
+        "site": [("account", "account")],
+    }  # fmt: skip
+    lines: list[str] = []
+    for capability, names in groups.items():
+        inner = [_known(found, name, title) for name, title in names if name in found.values]
+        if any(not line.startswith("#") for line in inner):
+            lines += [f"{capability}:", "  properties:", *(f"    {line}" for line in inner)]
+        else:
+            lines += [_known(found, name, capability) for name, _ in names if name in found.values]
+    return lines
+
+
+def _head(found: Description, date: str) -> list[str]:
+    return [f"# Written by modak discover on {date}: {_one_line(found.title)}."]
+
+
+def _partitions(found: Description, indent: str) -> list[str]:
+    lines = [f"{indent}partitions:"] if found.partitions else [f"{indent}# partitions: none is known that is open"]
+    for partition, words in found.partitions:
+        lines += [f"{indent}  # {_one_line(words)}", f"{indent}  - {partition_line(partition)}"]
+    for words in found.closed:
+        lines.append(f"{indent}  # left out: {_one_line(words)}")
+    return lines
+
+
+def partition_line(partition: Partition) -> str:
+    """A partition as a flow mapping, without what is not known."""
+    walltime = partition.walltime
+    values = {
+        "name": partition.name,
+        "nodes": partition.nodes,
+        "cores": partition.cores,
+        "memory": _mebibytes(partition.memory),
+        "accelerators": partition.accelerators,
+        "walltime": format_walltime(walltime) if walltime and walltime < _LONGEST else None,
+        "default": partition.default or None,
+    }
+    return "{ " + ", ".join(f"{key}: {_scalar(value)}" for key, value in values.items() if value is not None) + " }"
+
+
+def _mebibytes(count: int | None) -> str | None:
+    return f"{count // 2**20} MiB" if count and count >= 2**20 else None
+
+
+def _known(found: Description, name: str, title: str = "", none: str = "") -> str:
+    """A line for a value, or for that it is not known."""
+    known, title = found.values[name], title or name
+    value = _mebibytes(known.value) if title == "memory" else known.value
+    if value is None and none:
+        return _commented(f"{title}: {none}", known.source)
+    return f"# {title}: {_one_line(known.source)}" if value is None else _entry(title, value, known.source)
+
+
+def _entry(name: str, value: Any, source: str) -> str:
+    return _commented(f"{name}: {_scalar(value)}", source)
+
+
+def _commented(text: str, source: str) -> str:
+    return f"{text:<{_WIDTH}}# {_one_line(source)}"
+
+
+def _unknown(found: Description) -> Iterable[str]:
+    return (f"# not known: {_one_line(each)}" for each in found.unknown)
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML has it in a flow, quoted wherever it could be read as something else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list):
+        return f"[ {', '.join(map(_scalar, value))} ]"
+    text = str(value)
+    is_size = re.fullmatch(r"\d+ MiB", text) is not None
+    if is_size or (_PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT):
+        return text
+    return '"' + "".join(map(_quoted, text)) + '"'
+
+
+def _quoted(letter: str) -> str:
+    """A letter between double quotes: everything but plain ASCII as its number."""
+    return letter if " " <= letter <= "~" and letter not in '"\\' else f"\\U{ord(letter):08x}"
+
+
+def _one_line(text: str) -> str:
+    """A comment's text: printable, on one line, of a sensible length."""
+    words = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return words if len(words) <= _COMMENT else words[: _COMMENT - 3] + "..."

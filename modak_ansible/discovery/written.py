@@ -1,0 +1,94 @@
+"""Where a description goes: one file, or a folder with all its forms; whole or not at all, and never over another."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.discovery.description import Description
+from modak_ansible.discovery.writing import BLUEPRINTS, inputs_text, template_text
+from modak_ansible.errors import UsageError
+from modak_ansible.project import shipped
+from modak_ansible.target.files import write_whole
+
+INPUTS = "site.yaml"
+TEMPLATE = "target.yaml"
+_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files that a user asks for.
+
+    Args:
+        output: a .yaml file, or a folder; None to write nothing.
+        force: whether files that are there are written over.
+    """
+
+    output: str | None
+    force: bool = False
+
+    @property
+    def path(self) -> Path:
+        return Path(self.output or "").expanduser()
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.is_dir() or (self.output or "").endswith("/") or self.path.suffix not in _SUFFIXES
+
+    def check(self) -> None:
+        """Tells before anything is looked at what would make the writing fail.
+
+        Raises:
+            UsageError: a file is there, or its folder is not.
+        """
+        if self.output is None:
+            return
+        if self.is_folder and self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is no folder", hint="a file for inputs ends in .yaml")
+        if not self.is_folder and not self.path.parent.is_dir():
+            raise UsageError(f"there is no folder {self.path.parent}", hint="make it first")
+        paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
+        there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+        if there and not self.force:
+            raise UsageError(f"{', '.join(there)} is there already", hint="--force writes over it")
+
+    def text(self, found: Description) -> str:
+        """The form that a single file has: inputs for a cluster, a node of TOSCA for a host without a scheduler."""
+        date = time.strftime("%Y-%m-%d %H:%M")
+        return inputs_text(found, date) if found.scheduler in BLUEPRINTS else template_text(found, date)
+
+    def write(self, found: Description) -> list[Path]:
+        """Writes what is asked for; the paths of what was written."""
+        if self.output is None:
+            return []
+        if not self.is_folder:
+            write_whole(self.path, self.text(found))
+            return [self.path]
+        self.path.mkdir(parents=True, exist_ok=True)
+        texts = {TEMPLATE: template_text(found, time.strftime("%Y-%m-%d %H:%M"))}
+        if found.scheduler in BLUEPRINTS:
+            texts[INPUTS] = self.text(found)
+        for name, text in texts.items():
+            write_whole(self.path / name, text)
+        link_types(self.path)
+        return [self.path / name for name in sorted(texts)]
+
+    def next_steps(self, found: Description) -> list[str]:
+        """What may be done with what was written."""
+        if self.is_folder:
+            lines = [f"a request takes it: modak plan REQUEST --target {self.path / TEMPLATE}"]
+            inputs = self.path / INPUTS
+        else:
+            lines, inputs = [], self.path
+        if found.scheduler in BLUEPRINTS:
+            return [f"next: modak check {BLUEPRINTS[found.scheduler]} -i {inputs}", *lines]
+        return [*lines, "a blueprint takes the node that is described there"]
+
+
+def link_types(folder: Path) -> None:
+    """Has the types beside a service template, where it imports them from."""
+    link = folder / "types"
+    if not link.exists() and not link.is_symlink():
+        link.symlink_to(shipped("tosca") / "types")

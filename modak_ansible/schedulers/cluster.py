@@ -1,0 +1,222 @@
+"""What a cluster has, as its scheduler tells it: partitions, their limits, and the kinds of nodes in them.
+
+The same words for every scheduler; what is None or empty was not told. The survey on the target makes it, and it
+travels to the controller as JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+_MEMORY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+# A list of node names that is longer belongs to no cluster that there is.
+_MOST_NODES = 200_000
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """Nodes that are alike.
+
+    Attributes:
+        count: how many there are.
+        unusable: how many of them are down or drained.
+        example: the name of one.
+        cores: what the scheduler hands out of one of them; hardware threads where it counts those.
+        layout: sockets, cores of a socket, threads of a core.
+        processors: what the node itself counts, where that is another number.
+        memory: bytes of one.
+        machine: the family of its processor as the kernel names it.
+        accelerators: their type, as the site calls it, and number.
+        features: what the site says of them besides.
+    """
+
+    count: int = 1
+    unusable: int = 0
+    example: str = ""
+    cores: Optional[int] = None
+    layout: Optional[Tuple[int, int, int]] = None
+    processors: Optional[int] = None
+    memory: Optional[int] = None
+    machine: str = ""
+    accelerators: Tuple[Tuple[str, int], ...] = ()
+    features: Tuple[str, ...] = ()
+
+    @property
+    def accelerator_count(self) -> int:
+        return sum(count for _, count in self.accelerators)
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """A Slurm partition or a Torque queue.
+
+    Attributes:
+        name: the scheduler's.
+        default: whether a job that names none goes there.
+        closed: why the user's jobs cannot go there; empty where nothing is known against it.
+        nodes: in it, down or not.
+        most_nodes: of one job.
+        cores, memory: the most that a job may have of a node; bytes.
+        walltime: seconds, the longest job.
+        walltime_said: the limit in the scheduler's own words, such as UNLIMITED; empty where it says nothing.
+        kinds: its nodes, the most frequent first.
+        note: what else people should know.
+    """
+
+    name: str
+    default: bool = False
+    closed: str = ""
+    nodes: Optional[int] = None
+    most_nodes: Optional[int] = None
+    cores: Optional[int] = None
+    memory: Optional[int] = None
+    walltime: Optional[int] = None
+    walltime_said: str = ""
+    kinds: Tuple[NodeKind, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """A cluster.
+
+    Attributes:
+        scheduler: slurm, torque or none.
+        version: of the scheduler.
+        name: the cluster's.
+        partitions: in the scheduler's order.
+        accounts: that the user's jobs may be charged to; None where nobody says.
+        default_account: for jobs that name none.
+        needs_account: whether the scheduler refuses the jobs of a user without an account.
+        temporary: the folder for temporary files of each node.
+        unknown: what could not be read, and why.
+    """
+
+    scheduler: str
+    version: str = ""
+    name: str = ""
+    partitions: Tuple[PartitionFacts, ...] = ()
+    accounts: Optional[Tuple[str, ...]] = None
+    default_account: str = ""
+    needs_account: bool = False
+    temporary: str = ""
+    unknown: Tuple[str, ...] = ()
+
+    def as_json(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+def cluster_from_json(values: Dict[str, Any]) -> ClusterFacts:
+    """What ``as_json`` gave, after its travel."""
+    partitions = tuple(
+        PartitionFacts(**{**each, "kinds": tuple(_kind(kind) for kind in each["kinds"])})
+        for each in values["partitions"]
+    )
+    accounts = values["accounts"]
+    return ClusterFacts(
+        **{
+            **values,
+            "partitions": partitions,
+            "accounts": None if accounts is None else tuple(accounts),
+            "unknown": tuple(values["unknown"]),
+        }
+    )
+
+
+def _kind(values: Dict[str, Any]) -> NodeKind:
+    layout = values["layout"]
+    accelerators = tuple((str(kind), int(count)) for kind, count in values["accelerators"])
+    changed = {"layout": tuple(layout) if layout else None, "accelerators": accelerators}
+    return NodeKind(**{**values, **changed, "features": tuple(values["features"])})
+
+
+def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
+    """Single nodes put together where they are alike, the most frequent first."""
+    found: Dict[Tuple[Any, ...], List[NodeKind]] = {}
+    for node in nodes:
+        # features name racks and switches, too
+        alike = (node.cores, node.layout, node.processors, node.memory, node.machine, node.accelerators)
+        found.setdefault(alike, []).append(node)
+    kinds = []
+    for members in found.values():
+        values = {name: getattr(members[0], name) for name in NodeKind.__dataclass_fields__}
+        shared = set(members[0].features).intersection(*(each.features for each in members))
+        values["features"] = tuple(each for each in members[0].features if each in shared)
+        values["count"] = sum(each.count for each in members)
+        values["unusable"] = sum(each.unusable for each in members)
+        kinds.append(NodeKind(**values))
+    return tuple(sorted(kinds, key=lambda kind: -kind.count))
+
+
+def bytes_of(text: str, unit: str = "m") -> Optional[int]:
+    """Bytes of a scheduler's size, which counts in powers of two: ``4000`` (in ``unit``), ``192000M``, ``24684092kb``.
+
+    None for what is no size, such as UNLIMITED.
+    """
+    found = _MEMORY.fullmatch(text.strip())
+    if not found:
+        return None
+    power = _POWERS[found.group(2).lower()]
+    if not found.group(2) and not text.strip().lower().endswith("b"):
+        power = _POWERS[unit]
+    return int(float(found.group(1)) * 1024**power)
+
+
+def count_of(text: str) -> Optional[int]:
+    """A number; None for what is none, such as UNLIMITED or (null)."""
+    return int(text) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
+
+
+def seconds_of(text: str) -> Optional[int]:
+    """Seconds of a scheduler's time limit: minutes of Slurm's ``60``, ``10:00``, ``1-00:00:00``, ``2-12``.
+
+    None for what is no time, such as UNLIMITED, INFINITE, NONE or Partition_Limit.
+    """
+    found = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?", text.strip(), re.ASCII)
+    if not found:
+        return None
+    days, *rest = found.groups()
+    numbers = [int(each) for each in rest if each is not None]
+    if days is not None or len(numbers) == 3:  # hours first
+        hours, minutes, seconds = [*numbers, 0, 0][:3]
+    else:
+        hours, (minutes, seconds) = 0, [*numbers, 0][:2]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def expand_nodes(text: str) -> List[str]:
+    """The names behind ``node[001-003,7],login1``, in order, each once; nothing where the list has another form."""
+    names: Dict[str, None] = {}
+    for part in _split(text):
+        for name in _expand(part):
+            names[name] = None
+            if len(names) > _MOST_NODES:
+                return []
+    return list(names)
+
+
+def _split(text: str) -> List[str]:
+    """At the commas outside of brackets."""
+    return [part for part in re.findall(r"(?:[^,\[\]\s]|\[[^\[\]]*\])+", text) if part != "(null)"]
+
+
+def _expand(part: str) -> List[str]:
+    head, bracket, rest = part.partition("[")
+    if not bracket:
+        return [head]
+    inside, _, tail = rest.partition("]")
+    tails = _expand(tail) if tail else [""]
+    found = []
+    for each in inside.split(","):
+        numbers = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", each.strip(), re.ASCII)
+        if not numbers:
+            return []
+        first, last = numbers.group(1), numbers.group(2) or numbers.group(1)
+        if (int(last) - int(first) + 1) * len(tails) > _MOST_NODES:
+            return []
+        width = len(first)
+        found += [f"{head}{n:0{width}}{tail}" for n in range(int(first), int(last) + 1) for tail in tails]
+    return found

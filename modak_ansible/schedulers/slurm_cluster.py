@@ -1,0 +1,225 @@
+"""What a Slurm cluster has: scontrol and sacctmgr, read as far as the user may ask them.
+
+Sources: the manual pages of scontrol, slurm.conf, gres.conf and sacctmgr, Slurm 20.11 to 24.11; what the testbed's
+Slurm printed is in tests/unit/schedulers/recorded. Whatever else a site's version prints is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from .base import CommandResult, Run
+from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, seconds_of
+
+# Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.
+_PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")
+_NOTHING = ("", "(null)", "N/A", "None", "n/a")
+_OUT = re.compile(r"DOWN|DRAIN|FAIL|ERROR|UNKNOWN|NO_RESPOND|NOT_RESPONDING|MAINT|INVAL", re.IGNORECASE)
+_ASLEEP = re.compile(r"POWER(?:ED|ING)?_?DOWN")
+_GRES = re.compile(r"(?:^|,)([\w.-]+)((?::[^,:()\[\]]+)*)(?:[(\[][^)\]]*[)\]])*")
+_COUNT = re.compile(r"(\d{1,9})([kKmMgG]?)", re.ASCII)
+_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+    """What the scheduler tells a user.
+
+    Args:
+        run: runs its commands.
+        user: whose accounts are asked for.
+        groups: the user's, which partitions may be for.
+    """
+    unknown: List[str] = []
+    config = _config(_asked(run, ["scontrol", "show", "config"], unknown))
+    nodes = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown))
+    partitions = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "partition"], unknown))
+    accounts, default = _accounts(run, user)
+    longest = _qualities(run)
+    enforced = config.get("AccountingStorageEnforce", "").lower()
+    facts = [partition_of(each, nodes, set(groups), accounts, longest) for each in partitions if _name(each)]
+    return ClusterFacts(
+        scheduler="slurm",
+        version=config.get("SLURM_VERSION", "") or _version(run),
+        name=_value(config.get("ClusterName", "")),
+        partitions=tuple(facts),
+        accounts=accounts,
+        default_account=default,
+        needs_account="associations" in enforced or "limits" in enforced or "safe" in enforced,
+        temporary=_value(config.get("TmpFS", "")),
+        unknown=tuple(unknown),
+    )
+
+
+def records(text: str) -> List[Dict[str, str]]:
+    """The records of ``scontrol --oneliner``: a line each, of the first value that every key has."""
+    found = []
+    for line in text.splitlines():
+        values: Dict[str, str] = {}
+        for key, value in _PAIR.findall(line):
+            values.setdefault(key, value.strip())
+        if values:
+            found.append(values)
+    return found
+
+
+def node_of(values: Dict[str, str]) -> NodeKind:
+    """One node of ``scontrol show node``."""
+    numbers = [count_of(values.get(key, "")) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
+    layout = (numbers[0], numbers[1], numbers[2]) if None not in numbers else None
+    state = _ASLEEP.sub("", values.get("State", ""))  # a node that sleeps to save energy wakes for a job
+    return NodeKind(
+        unusable=1 if _OUT.search(state) or state.endswith("*") else 0,
+        example=values.get("NodeName", ""),
+        cores=count_of(values.get("CPUEfctv", "")) or count_of(values.get("CPUTot", "")),
+        layout=layout,  # type: ignore[arg-type] # none of them is None
+        memory=bytes_of(values.get("RealMemory", "")) or None,
+        machine=_value(values.get("Arch", "")),
+        accelerators=accelerators_of(values.get("Gres", "")),
+        features=tuple(each for each in _value(values.get("AvailableFeatures", "")).split(",") if each),
+    )
+
+
+def accelerators_of(text: str) -> Tuple[Tuple[str, int], ...]:
+    """Types and numbers of the GPUs in a node's Gres, such as ``gpu:a100:4(S:0-1),mps:400``.
+
+    A type that is not named is empty; ``gpu`` without a number is one.
+    """
+    found: Dict[str, int] = {}
+    for name, rest in _GRES.findall(_value(text)):
+        if name != "gpu":
+            continue
+        parts = [part for part in rest.split(":") if part]
+        number = _COUNT.fullmatch(parts[-1]) if parts else None
+        kind = ":".join(parts[:-1] if number else parts)
+        count = int(number.group(1)) * _FACTORS[number.group(2).lower()] if number else 1
+        found[kind] = found.get(kind, 0) + count
+    return tuple((kind, count) for kind, count in found.items() if count)
+
+
+def partition_of(
+    values: Dict[str, str],
+    nodes: List[Dict[str, str]],
+    groups: Iterable[str],
+    accounts: Optional[Tuple[str, ...]],
+    longest: Dict[str, int],
+) -> PartitionFacts:
+    """One partition of ``scontrol show partition``.
+
+    Args:
+        values: the partition's.
+        nodes: those of all nodes.
+        groups: of the user.
+        accounts: of the user; None where nobody says.
+        longest: the longest job of each quality of service, in seconds.
+    """
+    name = _name(values)
+    members = _members(values, nodes)
+    kinds = kinds_of(members)
+    walltime = seconds_of(values.get("MaxTime", ""))
+    of_quality = longest.get(_value(values.get("QoS", "")))
+    notes = ["hidden"] if values.get("Hidden") == "YES" else []
+    if of_quality and (walltime is None or of_quality < walltime):
+        walltime = of_quality
+        notes.append(f"its quality of service {values['QoS']} limits the wall time")
+    return PartitionFacts(
+        name=name,
+        default=values.get("Default") == "YES",
+        closed=_why_closed(values, set(groups), accounts),
+        nodes=len(members) or count_of(values.get("TotalNodes", "")),
+        most_nodes=count_of(values.get("MaxNodes", "")),
+        cores=count_of(values.get("MaxCPUsPerNode", "")),
+        memory=bytes_of(values.get("MaxMemPerNode", "")),
+        walltime=walltime or None,
+        walltime_said=values.get("MaxTime", ""),
+        kinds=kinds or _average(values),
+        note="; ".join(notes),
+    )
+
+
+def _name(values: Dict[str, str]) -> str:
+    return values.get("PartitionName", "")
+
+
+def _members(values: Dict[str, str], nodes: List[Dict[str, str]]) -> List[NodeKind]:
+    """The nodes of a partition: those that name it, or those that it lists."""
+    name = _name(values)
+    real = [node for node in nodes if not node.get("State", "").startswith("FUTURE")]
+    if any("Partitions" in node for node in real):
+        return [node_of(node) for node in real if name in node.get("Partitions", "").split(",")]
+    listed = set(expand_nodes(values.get("Nodes", "")))
+    return [node_of(node) for node in real if node.get("NodeName") in listed]
+
+
+def _average(values: Dict[str, str]) -> Tuple[NodeKind, ...]:
+    """What the partition's sums say of a node, where nodes are not shown and may be alike."""
+    count, cores = count_of(values.get("TotalNodes", "")), count_of(values.get("TotalCPUs", ""))
+    if not count or not cores or cores % count:
+        return ()
+    memory = re.search(r"(?:^|,)mem=([\d.]+[KMGTP]?)", values.get("TRES", ""))
+    whole = bytes_of(memory.group(1)) if memory else None
+    return (NodeKind(count=count, cores=cores // count, memory=whole // count if whole else None),)
+
+
+def _why_closed(values: Dict[str, str], groups: Iterable[str], accounts: Optional[Tuple[str, ...]]) -> str:
+    state = values.get("State", "UP")
+    if state != "UP":
+        return f"its state is {state}"
+    if values.get("RootOnly") == "YES":
+        return "only root may submit to it"
+    allowed = values.get("AllowGroups", "ALL")
+    if allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(groups):
+        return f"it is for the groups {allowed}"
+    allowed = values.get("AllowAccounts", "ALL")
+    if accounts is not None and allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(accounts):
+        return f"it is for the accounts {allowed}"
+    denied = values.get("DenyAccounts", "")
+    if accounts and denied not in _NOTHING and set(accounts) <= set(denied.split(",")):
+        return f"it is not for the accounts {denied}"
+    return ""
+
+
+# --- the commands
+
+
+def _asked(run: Run, command: List[str], unknown: List[str]) -> str:
+    """What a command prints; that it does not is noted."""
+    result = run(command)
+    if result.code != 0:
+        unknown.append(f"{' '.join(command)}: {result.message}")
+        return ""
+    return result.out
+
+
+def _config(text: str) -> Dict[str, str]:
+    return {key: value.strip() for key, value in re.findall(r"(?m)^(\w+)\s*=[ \t]*(.*)$", text)}
+
+
+def _version(run: Run) -> str:
+    result = run(["sinfo", "--version"])
+    return result.out.replace("slurm", "").strip() if result.code == 0 else ""
+
+
+def _accounts(run: Run, user: str) -> Tuple[Optional[Tuple[str, ...]], str]:
+    """The user's accounts and the default one; None where there is no accounting, or it is not for users to ask."""
+    listed = _accounting(run, ["associations", f"user={user}", "format=Account"])
+    if listed is None:
+        return None, ""
+    accounts = tuple(dict.fromkeys(row[0] for row in listed if row[0]))
+    default = _accounting(run, ["user", f"name={user}", "format=DefaultAccount"]) or []
+    return accounts, next((row[0] for row in default if row[0]), "")
+
+
+def _qualities(run: Run) -> Dict[str, int]:
+    rows = _accounting(run, ["qos", "format=Name,MaxWall"]) or []
+    pairs = ((row[0], seconds_of(row[1])) for row in rows if len(row) == 2)
+    return {name: seconds for name, seconds in pairs if name and seconds}
+
+
+def _accounting(run: Run, words: List[str]) -> Optional[List[List[str]]]:
+    result: CommandResult = run(["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", *words])
+    return [line.split("|") for line in result.out.splitlines()] if result.code == 0 else None
+
+
+def _value(text: str) -> str:
+    return "" if text.strip() in _NOTHING else text.strip()

@@ -1,0 +1,194 @@
+"""What a Torque cluster has: pbsnodes and qstat, or what qmgr prints of its queues.
+
+Sources: recordings of a real Torque 6.1.3, and the manual pages pbs_queue_attributes and pbs_node_attributes. Whatever
+else a server prints is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterable, List, Tuple
+from xml.etree import ElementTree
+
+from .base import Run
+from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
+
+Attributes = Dict[str, str]
+
+_YES = ("True", "yes")  # the latter is Slurm's own qstat
+_OUT = re.compile(r"\b(down|offline|unknown|state-unknown|stale)\b")
+
+
+def read_torque(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+    """What the server tells a user.
+
+    Args:
+        run: runs its commands.
+        user: who is asking; queues may be for others.
+        groups: the user's.
+    """
+    unknown: List[str] = []
+    servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unknown)
+    name, server = next(iter(servers.items()), ("", {}))
+    queues = _blocks(run, ["qstat", "-Q", "-f"], "Queue", unknown)
+    if not queues:
+        queues, printed = printed_queues(_out(run, ["qmgr", "-c", "print server"]))
+        server = {**printed, **server}
+    nodes = _nodes(run, unknown)
+    default = server.get("default_queue", "")
+    facts = [_queue(each, values, server, nodes, default, user, set(groups)) for each, values in queues.items()]
+    return ClusterFacts(
+        scheduler="torque",
+        version=server.get("pbs_version", ""),
+        name=name,
+        partitions=tuple(facts),
+        unknown=tuple(unknown),
+    )
+
+
+def attribute_blocks(text: str, kind: str) -> Dict[str, Attributes]:
+    """The attributes in what ``qstat -f`` prints, by the names of the blocks that begin with ``kind: ``.
+
+    A long value goes on after a line break and a tab; Slurm's own qstat has the tab before each attribute.
+    """
+    unfolded = re.sub(r"\n\t(?![\w.]+ = )", "", text)
+    found = {}
+    for block in re.split(rf"(?m)^(?={kind}:\s)", unfolded):
+        first, _, rest = block.partition("\n")
+        if first.startswith(f"{kind}:"):
+            found[first.partition(":")[2].strip()] = _pairs(rest)
+    return {name: values for name, values in found.items() if name}
+
+
+def printed_queues(text: str) -> Tuple[Dict[str, Attributes], Attributes]:
+    """The queues and the server's own attributes in what ``qmgr -c 'print server'`` prints."""
+    queues: Dict[str, Attributes] = {name: {} for name in re.findall(r"(?m)^create queue (\S+)\s*$", text)}
+    for name, key, value in re.findall(r"(?m)^set queue (\S+) (\S+) \+?= ?(.*)$", text):
+        values = queues.setdefault(name, {})
+        values[key] = f"{values[key]},{value.strip()}" if key in values else value.strip()
+    return queues, dict(re.findall(r"(?m)^set server (\S+) = (.*)$", text))
+
+
+def read_nodes(text: str) -> List[NodeKind]:
+    """The nodes in what ``pbsnodes -x`` or ``pbsnodes`` prints; none where it is neither."""
+    if text.lstrip().startswith("<"):
+        try:
+            root = ElementTree.fromstring(text)  # noqa: S314 - printed by the site's own server
+        except ElementTree.ParseError:
+            return []
+        return [_node({child.tag: child.text or "" for child in node}) for node in root.iter("Node")]
+    found = []
+    for block in re.split(r"\n\s*\n", text):
+        lines = block.strip("\n").split("\n")
+        name = lines[0].strip()
+        if name and not lines[0][:1].isspace() and len(lines) > 1:
+            found.append(_node({"name": name, **_pairs("\n".join(lines[1:]))}))
+    return found
+
+
+def _pairs(text: str) -> Attributes:
+    return {key: value.strip() for key, value in re.findall(r"(?m)^\s+([\w.]+) = ?(.*)$", text)}
+
+
+def _node(values: Attributes) -> NodeKind:
+    status = dict(part.partition("=")[::2] for part in values.get("status", "").split(","))
+    kernel = (status.get("uname") or status.get("arch", "")).split()
+    count = count_of(values.get("gpus", ""))
+    return NodeKind(
+        unusable=1 if _OUT.search(values.get("state", "")) else 0,
+        example=values.get("name", ""),
+        cores=count_of(values.get("np", "")),
+        processors=count_of(status.get("ncpus", "")),
+        memory=bytes_of(status.get("physmem") or status.get("availmem", ""), "k") or None,  # Slurm's tells the latter
+        machine=kernel[-1] if kernel else "",
+        accelerators=(("", count),) if count else (),
+        features=tuple(each for each in values.get("properties", "").split(",") if each),
+    )
+
+
+def _queue(
+    name: str, values: Attributes, server: Attributes, nodes: List[NodeKind], default: str, user: str, groups: set[str]
+) -> PartitionFacts:
+    limits = {**_limits(server), **_limits(values)}
+    if values.get("queue_type", "Execution")[:1].upper() == "R":
+        note = f"a routing queue: jobs go on to {values.get('route_destinations', 'other queues')}"
+        return PartitionFacts(name, name == default, _why_closed(values, user, groups), note=note)
+    wanted = _wanted_features(values)
+    members = [node for node in nodes if wanted <= set(node.features)]
+    said = limits.get("walltime", "")
+    return PartitionFacts(
+        name=name,
+        default=name == default,
+        closed=_why_closed(values, user, groups),
+        nodes=len(members) or None,
+        most_nodes=count_of(limits.get("nodect", "")),
+        cores=count_of(limits.get("ppn", "")),
+        memory=bytes_of(limits.get("mem", ""), "") if limits.get("nodect") == "1" else None,
+        walltime=duration_of(said),
+        walltime_said=said,
+        kinds=kinds_of(members),
+        note=f"its nodes have {', '.join(sorted(wanted))}" if wanted else "",
+    )
+
+
+def _limits(values: Attributes) -> Attributes:
+    start = "resources_max."
+    return {key[len(start) :]: value for key, value in values.items() if key.startswith(start)}
+
+
+def _wanted_features(values: Attributes) -> set[str]:
+    """What nodes must have for a queue: its own neednodes, as far as that names properties."""
+    words = values.get("resources_default.neednodes", "") or values.get("features_required", "")
+    return {word for word in re.split(r"[:,+]", words) if re.match(r"[A-Za-z]", word) and "=" not in word}
+
+
+def duration_of(text: str) -> int | None:
+    """Seconds of Torque's ``3600``, ``10:00``, ``36:00:00`` or ``7:00:00:00``; None for anything else."""
+    parts = text.strip().split(":")
+    if len(parts) > 4 or not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) for part in parts):
+        return None
+    days, hours, minutes, seconds = map(int, ["0"] * (4 - len(parts)) + parts)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds or None
+
+
+def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:
+    if values.get("enabled", "True") not in _YES:
+        return "it takes no jobs (enabled = False)"
+    if values.get("started", "True") not in _YES:
+        return "it starts no jobs (started = False)"
+    if values.get("from_route_only") == "True":
+        return "jobs reach it through a routing queue only"
+    for kind, mine in (("users", {user}), ("groups", groups)):
+        allowed = {each.split("@")[0].strip() for each in values.get(f"acl_{kind}", "").split(",")}
+        if values.get(f"acl_{kind[:-1]}_enable") == "True" and not allowed & mine:
+            return f"it is for certain {kind}"
+    return ""
+
+
+# --- the commands
+
+
+def _out(run: Run, command: List[str]) -> str:
+    result = run(command)
+    return result.out if result.code == 0 else ""
+
+
+def _blocks(run: Run, command: List[str], kind: str, unknown: List[str]) -> Dict[str, Attributes]:
+    result = run(command)
+    found = attribute_blocks(result.out, kind) if result.code == 0 else {}
+    if not found:
+        unknown.append(f"{' '.join(command)}: {result.message if result.code else 'nothing of the known form'}")
+    return found
+
+
+def _nodes(run: Run, unknown: List[str]) -> List[NodeKind]:
+    """From XML or, where pbsnodes gives none, from its text: Slurm's own pbsnodes knows no -x."""
+    for command in (["pbsnodes", "-x"], ["pbsnodes"], ["pbsnodes", "-a"]):
+        result = run(command)
+        nodes = read_nodes(result.out) if result.code == 0 else []
+        if nodes:
+            return nodes
+        if result.missing or result.timed_out:
+            break
+    unknown.append(f"pbsnodes: {result.message if result.code else 'nothing of the known form'}")
+    return []

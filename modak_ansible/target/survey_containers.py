@@ -1,0 +1,75 @@
+"""Whether images can be built and run on the target: the runtime, user namespaces, and the user's range of ids."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any, Dict
+
+from ..errors import ModakError
+from .commands import TimedRun, find_program
+from .files import read_text
+from .image import check_fakeroot
+from .probe import version_of
+
+RUNTIMES = ("apptainer", "singularity")
+_SWITCHES = {
+    "/proc/sys/user/max_user_namespaces": "0",
+    "/proc/sys/kernel/unprivileged_userns_clone": "0",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+_BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
+
+
+def container_facts(preference: str) -> Dict[str, Any]:
+    """What there is to build and run images with.
+
+    Args:
+        preference: any, apptainer, singularity, or none.
+
+    Returns:
+        ``runtime`` (its path, or None), ``version``, ``suid`` (whether it may do without namespaces), ``namespaces``
+        (what stands in their way; empty when nothing does), ``range`` (likewise, for --fakeroot) with ``range_hint``,
+        ``missing`` (programs of a build).
+    """
+    names = RUNTIMES if preference in ("any", "none") else (preference,)
+    runtime = find_program(*names)
+    problem, hint = _range()
+    return {
+        "runtime": runtime,
+        "version": version_of(runtime) if runtime else "",
+        "suid": runtime is not None and _is_suid(runtime),
+        "namespaces": _namespace_problem(),
+        "range": problem,
+        "range_hint": hint,
+        "missing": [name for name in _BUILDERS if find_program(name) is None],
+    }
+
+
+def _is_suid(runtime: str) -> bool:
+    """Whether the runtime was installed with a starter that runs as root."""
+    folder = TimedRun(timeout=20)([runtime, "buildcfg", "LIBEXECDIR"])
+    if folder.code != 0:
+        return False
+    starter = Path(folder.out.strip()) / Path(runtime).name / "bin" / "starter-suid"
+    try:
+        return bool(starter.stat().st_mode & stat.S_ISUID)
+    except OSError:
+        return False
+
+
+def _range() -> tuple[str, str]:
+    try:
+        check_fakeroot()
+    except ModakError as error:
+        return error.message, error.hint
+    return "", ""
+
+
+def _namespace_problem() -> str:
+    """Tried, and where that fails the switch of the kernel that is to blame."""
+    blamed = next((f"{path} is {value}" for path, value in _SWITCHES.items() if read_text(Path(path)) == value), "")
+    if find_program("unshare") is None:
+        return blamed
+    result = TimedRun(timeout=20)(["unshare", "--user", "--map-root-user", "true"])
+    return "" if result.code == 0 else blamed or result.message

@@ -1,0 +1,98 @@
+"""modak discover: what it writes of the testbed is what the testbed has, and plans are made with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from cluster import ROOT, modak
+
+pytestmark = pytest.mark.testbed
+
+
+def discovered(project, *arguments):
+    done = modak("discover", *arguments, "--patience", "300", cwd=project.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "blueprint"), [("slurm", "mnist-pytorch-slurm"), ("torque", "mnist-pytorch-torque")]
+)
+def test_what_is_written_validates_and_plans(project, scheduler, blueprint):
+    said = discovered(project, "--scheduler", scheduler, "--job", "-o", "site.yaml")
+    assert "written: site.yaml" in said
+    found = yaml.safe_load((project.path / "site.yaml").read_text())
+    names = project.testbed.ssh("sinfo --noheader --format=%R").split()
+    assert [each["name"] for each in found["partitions"]] == names
+    size = project.testbed.state
+    for each in found["partitions"]:
+        assert each["nodes"] == len(size["nodes"])
+        assert each["cores"] == size["cores"]
+        assert each["memory"] == f"{size['memory_mb']} MiB"
+    assert found["frontend"] == "testbed"
+    assert found["scratch"] == "/scratch"
+    assert found["processor"]
+    validated = modak("validate", blueprint, "-i", "site.yaml", cwd=project.path)
+    assert validated.returncode == 0, validated.stdout
+    planned = modak("plan", blueprint, "-i", "site.yaml", "--json", cwd=project.path)
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads(planned.stdout)
+    assert plan["job"]["partition"] == "debug"
+    assert plan["target"]["processor"]["architecture"] == found["architecture"]
+    checked = modak("check", blueprint, "-i", "site.yaml", cwd=project.path)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_folder_for_a_request(project):
+    discovered(project, "--job", "-o", "out")
+    request = ROOT / "docs" / "example" / "request.json"
+    planned = modak("plan", request, "--target", "out/target.yaml", "--json", cwd=project.path)
+    if planned.returncode:
+        assert "testbed" in planned.stderr, planned.stderr  # the request names a target of its own
+    template = yaml.safe_load((project.path / "out" / "target.yaml").read_text())
+    node = template["topology_template"]["node_templates"]["cluster"]
+    assert node["type"] == "modak.nodes.Slurm"
+    assert node["capabilities"]["scratch"]["properties"]["path"] == "/scratch"
+    again = modak("discover", "-o", "out", cwd=project.path)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+def test_the_node_that_is_written_deploys(project):
+    """Its target, word for word, in a blueprint of one's own."""
+    discovered(project, "--job", "-o", "out")
+    template = yaml.safe_load((project.path / "out" / "target.yaml").read_text())
+    project.target = template["topology_template"]["node_templates"]["cluster"]
+    validated = modak("validate", project.write(), cwd=project.path)
+    assert validated.returncode == 0, validated.stdout
+    assert project.plan()["job"]["partition"] == "debug"
+
+
+def test_a_host_without_a_scheduler(project):
+    shown = discovered(project, "testbed", "--scheduler", "none")
+    node = yaml.safe_load(shown)["topology_template"]["node_templates"]["cluster"]
+    assert node["type"] == "modak.nodes.Host"
+    assert node["capabilities"]["processor"]["properties"]["cores"] >= 1
+    assert not list(project.path.glob("*.yaml")), "nothing is written without -o"
+
+
+def test_this_machine(project):
+    node = yaml.safe_load(discovered(project, "local", "--scheduler", "none"))["topology_template"]["node_templates"][
+        "cluster"
+    ]
+    assert node["type"] == "modak.nodes.Local"
+
+
+def test_a_host_that_is_not_there(project):
+    done = modak("discover", "no-such-host.invalid", "--json", cwd=project.path)
+    assert done.returncode == 4
+    assert "is not the name of a host" in json.loads(done.stdout)["error"]
+
+
+def test_no_scheduler_is_none(project):
+    done = modak("discover", "testbed", "--scheduler", "pbs", cwd=project.path)
+    assert done.returncode == 2
+    assert "there is no such scheduler" in done.stderr

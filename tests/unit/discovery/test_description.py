@@ -1,0 +1,131 @@
+"""What a survey says of a target, and what it leaves open."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from surveyed import BATCH, CLUSTER, CPUINFO, GPU, NODE, bare, surveyed
+
+from modak_ansible.discovery.description import Value, describe, is_disk, kind_words, vendor_of
+from modak_ansible.discovery.limits import largest_from, partition_from
+from modak_ansible.schedulers.cluster import NodeKind
+
+
+def of(node=None, cluster=CLUSTER, **changes):
+    return describe(bare(), surveyed(cluster, node=node, **changes))
+
+
+ALIKE = dataclasses.replace(CLUSTER, partitions=(BATCH,))
+
+
+def test_the_default_partition_comes_first():
+    cluster = dataclasses.replace(CLUSTER, partitions=(GPU, BATCH))
+    assert [partition.name for partition, _ in of(cluster=cluster).partitions] == ["batch", "gpu"]
+
+
+def test_a_job_may_count_on_what_every_node_has():
+    mixed, largest = partition_from(GPU), largest_from(GPU)
+    assert (mixed.nodes, mixed.cores, mixed.memory, mixed.accelerators) == (64, 40, 191000 * 2**20, 4)
+    assert (largest.cores, largest.memory) == (64, 500000 * 2**20)
+    assert (partition_from(BATCH).nodes, partition_from(BATCH).walltime) == (32, 86400), "at most 32 nodes a job"
+
+
+def test_several_kinds_of_node_are_told():
+    _, words = of().partitions[1]
+    assert words == (
+        "60 nodes: 40 cores = 2 x 20 x 1, 200 GB; 4 nodes: 64 cores, 524 GB, 4 GPUs a100; "
+        "cores and memory are those that every one has; wall time UNLIMITED"
+    )
+
+
+def test_slots_that_are_no_processors():
+    assert kind_words(NodeKind(cores=24, processors=2)) == "1 node: 24 cores on 2 processors, memory not told"
+
+
+def test_what_is_closed_or_has_a_name_that_nobody_can_use_is_left_out():
+    closed = dataclasses.replace(BATCH, closed="its state is DOWN")
+    odd = dataclasses.replace(BATCH, name="a b")
+    found = of(cluster=dataclasses.replace(CLUSTER, partitions=(closed, GPU, odd)))
+    assert [partition.name for partition, _ in found.partitions] == ["gpu"]
+    assert found.closed[0] == "batch: its state is DOWN"
+    assert found.closed[1].startswith("a b: ")
+
+
+def test_what_only_a_node_knows_is_not_guessed():
+    found = of(cluster=ALIKE)
+    assert (found.value("architecture"), found.value("scratch")) == (None, None)
+    assert "no node was asked" in found.values["architecture"].source
+    assert "the front end is" in found.values["architecture"].source
+    assert [text.split(":")[0] for text in found.unknown] == ["architecture", "scratch"]
+
+
+def test_what_a_node_says():
+    found = of(NODE, ALIKE)
+    assert found.value("architecture") == "skylake_avx512"
+    assert found.value("processor") == CPUINFO["model name"]
+    assert found.value("scratch") == "$TMPDIR"
+    assert found.values["scratch"].source == "/local/123 on n001: xfs, 100 GB free"
+    assert found.unknown == ()
+
+
+def test_one_node_does_not_speak_for_other_kinds():
+    found = of(NODE)
+    assert found.value("architecture") is None
+    assert "2 kinds of node" in found.values["architecture"].source
+
+
+def test_a_folder_for_everybody_is_the_last_choice():
+    def place(name, path):
+        return {**NODE["places"][0], "name": name, "path": path}
+
+    found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/scratch", "/scratch")]}, ALIKE)
+    assert found.value("scratch") == "/scratch"
+    found = of({**NODE, "places": [place("$TMPDIR", "/tmp"), place("/tmp", "/tmp")]}, ALIKE)
+    assert found.value("scratch") == "$TMPDIR"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"network": True}, {"network": None}, {"writable": False}, {"type": "tmpfs"}, {"free_bytes": 10**9}, {"free_bytes": None}]
+)  # fmt: skip
+def test_what_is_no_disk_of_a_node(changes):
+    assert is_disk(NODE["places"][0])
+    assert not is_disk({**NODE["places"][0], **changes})
+
+
+@pytest.mark.parametrize(
+    ("accounts", "default", "value"),
+    [(("a", "b"), "a", None), (("a", "b"), "", "a"), ((), "", None), (None, "", None), (("; rm",), "", None)],
+)
+def test_an_account_is_written_where_the_scheduler_has_no_default(accounts, default, value):
+    assert of(cluster=dataclasses.replace(ALIKE, accounts=accounts, default_account=default)).value("account") == value
+
+
+def test_accelerators():
+    found = of()
+    assert (found.value("accelerators"), found.value("accelerator"), found.value("vendor")) == (4, "a100", "nvidia")
+    seen = of({**NODE, "gpus": ["NVIDIA H200, 143771 MiB"]})
+    assert (seen.value("accelerator"), seen.value("accelerator_memory")) == ("NVIDIA H200", 143771 * 2**20)
+    assert "accelerators" not in of(cluster=ALIKE).values
+
+
+@pytest.mark.parametrize(
+    ("text", "vendor"),
+    [("a100", "nvidia"), ("nvidia_h100_80gb", "nvidia"), ("v100", "nvidia"), ("rtx6000", "nvidia"), ("mi250x", "amd"), ("pvc", "intel"),
+     ("", None), ("gpu", None), ("fast", None), ("a100 mi250", None)],
+)  # fmt: skip
+def test_who_made_it_is_said_only_where_the_name_says_it(text, vendor):
+    assert vendor_of(text) == vendor
+
+
+def test_a_plain_host():
+    found = describe(bare("host"), surveyed(cluster=None, containers__runtime=None))
+    assert (found.scheduler, found.partitions, found.value("container_runtime")) == ("none", (), "none")
+    assert (found.value("cores"), found.value("memory")) == (8, 64 * 2**30)
+    assert found.value("architecture") == "skylake_avx512"
+    assert found.unknown == ()
+
+
+def test_peaks_are_kept():
+    found = describe(bare(), surveyed(), {"peak_gflops": Value(123.4, "measured")})
+    assert found.value("peak_gflops") == 123.4

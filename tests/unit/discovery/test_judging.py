@@ -1,0 +1,238 @@
+"""What is fine, what is missing, and how to mend it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from surveyed import BATCH, CLUSTER, FOLDER, GPU, NODE, bare, surveyed
+
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.discovery.aim import aim_at
+from modak_ansible.discovery.judging import findings_of
+from modak_ansible.discovery.surveying import Entrance
+
+
+def found(aim, survey):
+    return {each.about: each for each in findings_of(aim, survey)}
+
+
+def states(aim, survey):
+    return {each.state.value for each in findings_of(aim, survey)}
+
+
+@pytest.fixture
+def described(blueprint):
+    """The example's cluster: batch and long, of 8 cores and 16 GB, Slurm."""
+    blueprint.replace("username: alice\n", "username: alice\n        image_base: docker\n")
+
+    def aim(*changes):
+        for old, new in changes:
+            blueprint.replace(old, new)
+        return aim_at(str(blueprint.path), Inputs())
+
+    return aim
+
+
+def test_a_good_cluster():
+    assert states(bare(), surveyed(containers__missing=[], apt_mirror="http://deb.example")) == {"ok"}
+
+
+def test_what_is_missing_says_how_to_mend_it():
+    survey = surveyed(
+        cluster=None, rsync=False, containers__runtime=None, scheduler="slurm", missing=["sbatch"],
+        folders__workspace={**FOLDER, "free_bytes": 10**8}, folders__build={**FOLDER, "path": "/tmp", "type": "xfs", "noexec": True},
+    )  # fmt: skip
+    known = found(bare(), survey)
+    missing = {name: each.seen for name, each in known.items() if each.state == "missing"}
+    assert missing == {
+        "rsync": "not on the target: files cannot be brought there",
+        "scheduler": "Slurm is not on login1: sbatch not found",
+        "containers": "neither apptainer nor singularity is in PATH on login1",
+        "workspace": "/home/alice/modak (nfs4, 100 MB free): building an image needs 5.0 GB",
+        "build folder": "/tmp (xfs, 1.0 TB free) is mounted noexec",
+    }
+    assert all(each.todo for each in known.values() if each.state != "ok")
+
+
+def test_no_python_that_is_new_enough():
+    entrance = Entrance(0.3, 0.0, (("/usr/bin/python3", "3.6.8"),))
+    survey = dataclasses.replace(surveyed(entrance=entrance), facts=None)
+    python = found(bare(), survey)["python"]
+    assert (python.state, python.seen) == ("missing", "3.6.8 (/usr/bin/python3); 3.8 or later is needed")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state", "words"),
+    [(0.2, "ok", "within 1 s"), (-4000.0, "warning", "1 h 6 min behind"), (120.0, "warning", "2 min ahead of")],
+)  # fmt: skip
+def test_the_clock(ahead, state, words):
+    clock = found(bare(), surveyed(entrance=Entrance(0.3, ahead, (("/p", "3.9.1"),))))["clock"]
+    assert clock.state == state
+    assert words in clock.seen
+
+
+def test_a_slow_login():
+    assert found(bare(), surveyed(entrance=Entrance(9.0, 0.0, (("/p", "3.9.1"),))))["ssh"].state == "warning"
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "state"),
+    [
+        ({"containers__namespaces": "/proc/sys/user/max_user_namespaces is 0"}, "namespaces", "missing"),
+        ({"containers__range": "alice has no range in /etc/subuid", "containers__range_hint": "usermod"}, "fakeroot", "missing"),
+        ({"containers__missing": ["mksquashfs"]}, "build tools", "warning"),
+        ({"folders__workspace": {**FOLDER, "problem": "Disk quota exceeded"}}, "workspace", "missing"),
+        ({"folders__workspace": {**FOLDER, "free_inodes": 12}}, "inodes", "warning"),
+        ({"folders__workspace": {**FOLDER, "inodes": None, "free_inodes": None}}, "inodes", "ok"),
+        ({"folders__build": FOLDER}, "build folder", "warning"),
+        ({"shell__problem": "bash did not answer within 40 s"}, "login shell", "warning"),
+        ({"shell__modules": ""}, "modules", "ok"),
+        ({"containers__runtime": None, "shell__offers": ["apptainer/1.3"]}, "containers", "missing"),
+    ],
+)  # fmt: skip
+def test_one_thing_that_is_not_as_it_should_be(changes, about, state):
+    assert found(bare(), surveyed(**changes))[about].state == state
+
+
+def test_setuid_does_without_namespaces_but_for_builds(described):
+    survey = surveyed(containers__namespaces="off", containers__suid=True)
+    assert found(described(), survey)["namespaces"].state == "missing"
+
+
+def test_a_module_with_the_runtime_is_named():
+    survey = surveyed(containers__runtime=None, shell__offers=["apptainer/1.3"])
+    assert found(bare(), survey)["containers"].todo.startswith("module load apptainer/1.3")
+
+
+@pytest.mark.parametrize(
+    ("used", "files", "state"), [(10**9, 5, "ok"), (99 * 10**9, 5, "warning"), (100 * 10**9, 5, "missing"), (10**9, 1000, "missing")]
+)  # fmt: skip
+def test_quotas(used, files, state):
+    limit = {"place": "/home", "used": used, "limit": 100 * 10**9, "files": files, "most_files": 1000}
+    assert found(bare(), surveyed(quotas={"asked": "quota", "limits": [limit]}))["quota"].state == state
+
+
+def test_a_host_without_scheduler_and_container():
+    known = found(bare(), surveyed(cluster=None, containers__runtime=None))
+    assert known["scheduler"].seen == "none: jobs run directly, as on a modak.nodes.Host"
+    assert known["containers"].state == "warning"
+
+
+def test_a_silent_scheduler():
+    cluster = dataclasses.replace(CLUSTER, partitions=(), unknown=("scontrol show node: timed out",))
+    assert found(bare(), surveyed(cluster))["scheduler"].state == "missing"
+
+
+@pytest.mark.parametrize(
+    ("accounts", "needs", "state"), [((), True, "missing"), (("a",), True, "ok"), (None, True, None), ((), False, None)]
+)
+def test_accounts(accounts, needs, state):
+    cluster = dataclasses.replace(CLUSTER, accounts=accounts, needs_account=needs)
+    account = found(bare(), surveyed(cluster)).get("account")
+    assert (account.state if account else None) == state
+
+
+def test_an_account_that_is_not_the_users(described):
+    aim = described(("scratch: {", "site: { properties: { account: biology } }\n        scratch: {"))
+    account = found(aim, surveyed())["account"]
+    assert (account.state, account.seen) == ("missing", "biology is not one of the user's accounts: physics, chemistry")
+
+
+# --- what is said of partitions, and what they are
+
+
+def test_a_description_that_fits(described):
+    aim = described(("name: long", "name: gpu"), ("7-00:00:00", "0-12:00:00"))
+    known = found(aim, surveyed())
+    assert "partition" in known
+    assert known["limits"].seen == "what training asks for (1 node, 00:30:00) fits batch"
+    assert {each.state for name, each in known.items() if name in ("partition", "limits")} == {"ok"}
+
+
+def test_a_partition_that_is_not_there(described):
+    aim = described(("name: batch", "name: bach"))
+    known = [each for each in findings_of(aim, surveyed()) if each.about == "partition"]
+    assert [(each.state.value, each.todo) for each in known] == [
+        ("warning", "valid: batch, gpu"), ("missing", "did you mean batch?"),
+    ]  # fmt: skip
+
+
+def test_more_is_said_than_is_there(described):
+    aim = described(("nodes: 4, cores: 8, memory: 16 GB", "nodes: 99, cores: 80, memory: 900 GB"))
+    first = next(each for each in findings_of(aim, surveyed()) if each.about == "partition")
+    assert first.state == "warning"
+    assert first.seen == (
+        "batch is described with 99 nodes, and it has 32; 80 cores a node, and it has 40; "
+        "900 GB memory a node, and it has 200 GB"
+    )
+
+
+def test_a_training_that_does_not_fit(described):
+    aim = described(("nodes: 4, cores: 8", "nodes: 99, cores: 80"), ("cores_per_process: 4", "cores_per_process: 64"))
+    limits = found(aim, surveyed())["limits"]
+    assert (limits.state, limits.todo) == ("missing", "ask for at most 40")
+    assert limits.seen == "training: 64 cores a node are asked for, and the partition batch has 40"
+
+
+def test_the_largest_kind_of_node_counts_for_a_wish(described):
+    aim = described(
+        ("name: batch, nodes: 4, cores: 8", "name: gpu, nodes: 4, cores: 64"),
+        ("cores_per_process: 4", "cores_per_process: 64"),
+    )
+    assert found(aim, surveyed())["limits"].state == "ok"
+
+
+def test_a_partition_that_is_closed(described):
+    cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, closed="its state is DOWN"), GPU))
+    partition = next(each for each in findings_of(described(), surveyed(cluster)) if each.about == "partition")
+    assert (partition.state, partition.seen) == ("missing", "batch is closed: its state is DOWN")
+
+
+def test_nodes_that_are_all_down(described):
+    kind = dataclasses.replace(BATCH.kinds[0], unusable=60)
+    cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=(kind,)), GPU))
+    partition = next(each for each in findings_of(described(), surveyed(cluster)) if each.about == "partition")
+    assert (partition.state, partition.todo) == ("warning", "jobs will wait")
+
+
+# --- a node's own view
+
+
+def test_a_node_that_is_as_it_should_be(described):
+    aim = described(("path: /scratch", "path: $TMPDIR"))
+    known = found(aim, surveyed(node=NODE))
+    assert {name: each.state.value for name, each in known.items() if name.startswith("node")} == {
+        "node": "ok", "node's home": "ok", "node's containers": "ok", "node's scratch": "ok",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "state"),
+    [
+        ({"same_home": False}, "node's home", "missing"),
+        ({"runtimes": []}, "node's containers", "missing"),
+        ({"places": []}, "node's scratch", "warning"),
+        ({"machine": "aarch64"}, "node's processor", "missing"),
+        ({"problem": "the job 7 was not done within 60 s"}, "node", "warning"),
+        ({"problem": "Slurm did not take the job: no"}, "node", "missing"),
+    ],
+)  # fmt: skip
+def test_a_node_that_is_not(described, changes, about, state):
+    assert found(described(), surveyed(node={**NODE, **changes}))[about].state == state
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(["rsync", "containers__runtime", "apt_mirror"]), unique=True),
+    st.integers(0, 10**13),
+    st.booleans(),
+)
+def test_every_finding_that_is_not_well_says_what_to_do(gone, free, noexec):
+    changes = dict.fromkeys(gone)
+    changes["folders__workspace"] = {**FOLDER, "free_bytes": free, "noexec": noexec}
+    for each in findings_of(bare(), surveyed(**changes)):
+        assert each.seen
+        assert bool(each.todo) == (each.state != "ok")

@@ -1,0 +1,64 @@
+"""Entering a target, by an ssh that is only a script."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.connection import Connection
+from modak_ansible.discovery.surveying import Entrance, enter, read_pythons, version_numbers
+from modak_ansible.errors import TargetUnreachable
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host that runs what it is told on this machine, or what the script says."""
+
+    def make(script: str = 'shift $(($# - 1)); exec sh -c "$1"') -> Connection:
+        (tmp_path / "ssh").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "ssh").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return Connection("front", tmp_path / "ssh_config")
+
+    return make
+
+
+def test_a_host(host):
+    entrance = enter(host())
+    assert entrance.seconds < 30
+    assert abs(entrance.ahead) < 30
+    assert entrance.python[0].startswith("/")
+
+
+def test_a_host_that_cannot_be_entered(host):
+    with pytest.raises(TargetUnreachable, match="has a host key that is not known"):
+        enter(host("echo Host key verification failed. >&2; exit 255"))
+
+
+def test_this_machine():
+    entrance = enter(Connection(""))
+    assert (entrance.seconds, entrance.ahead) == (None, None)
+    assert entrance.python
+
+
+def test_a_host_that_tells_nothing(host):
+    entrance = enter(host("exit 0"))
+    assert (entrance.ahead, entrance.pythons, entrance.python) == (None, (), None)
+
+
+def test_the_first_python_that_is_new_enough():
+    text = "Welcome!\n/usr/bin/python3 3.6.8\n/opt/bin/python3.11 3.11.4\n/opt/bin/python3.11 3.11.4\n/x oops\n"
+    found = read_pythons(text)
+    assert found == (("/usr/bin/python3", "3.6.8"), ("/opt/bin/python3.11", "3.11.4"))
+    assert Entrance(pythons=found).python == ("/opt/bin/python3.11", "3.11.4")
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("3.11.2", (3, 11)), ("3.8", (3, 8)), ("3.13.0rc1", (3, 13)), ("", ())])
+def test_versions(text, numbers):
+    assert version_numbers(text) == numbers
+
+
+@given(st.text(alphabet="/python3. 1\n", max_size=60))
+def test_whatever_a_login_shell_prints(text):
+    Entrance(pythons=read_pythons(text)).python  # noqa: B018

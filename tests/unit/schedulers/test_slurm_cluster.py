@@ -1,0 +1,171 @@
+"""What a Slurm cluster has, by what a real one printed, and by the manual pages where none was at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
+
+from modak_ansible.schedulers.base import CommandResult
+from modak_ansible.schedulers.slurm_cluster import accelerators_of, node_of, partition_of, read_slurm, records
+
+RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "cluster.yaml").read_text())
+REFUSED = CommandResult(1, err="sacctmgr: error: You are not allowed")
+
+
+def answer(case: str) -> CommandResult:
+    found = RECORDED[case]
+    return CommandResult(found["code"], found.get("out", ""), found.get("err", ""))
+
+
+def run_of(**answers: CommandResult):
+    """A run that answers by a command's last telling word."""
+
+    def run(argv):
+        words = [word for word in argv if word in ("config", "node", "partition", "qos", "associations", "user")]
+        return answers.get(words[-1] if words else argv[0], CommandResult(127, err="not found", missing=True))
+
+    return run
+
+
+@pytest.fixture
+def testbed():
+    names = ("config", "nodes", "partitions", "qos", "associations", "user")
+    keys = ("config", "node", "partition", "qos", "associations", "user")
+    return run_of(**{key: answer(f"slurm-{name}") for key, name in zip(keys, names, strict=True)})
+
+
+def test_the_testbed(testbed):
+    cluster = read_slurm(testbed, "modak", ["modak"])
+    assert (cluster.version, cluster.temporary, cluster.needs_account) == ("24.11.5", "/tmp", False)
+    assert cluster.unknown == ()
+    debug, short, preempt = cluster.partitions
+    assert (debug.name, debug.default, debug.closed, debug.nodes, debug.walltime) == ("debug", True, "", 2, 86400)
+    assert (short.default, short.walltime, preempt.name) == (False, 600, "preempt")
+    (kind,) = debug.kinds
+    assert (kind.count, kind.cores, kind.memory, kind.layout) == (2, 1, 4000 * 2**20, (1, 1, 1))
+    assert (kind.machine, kind.accelerators, kind.unusable) == ("x86_64", (), 0)
+
+
+def other(**changes: CommandResult):
+    found = {
+        "node": CommandResult(0, NODES),
+        "partition": CommandResult(0, PARTITIONS),
+        "user": REFUSED,
+        "qos": REFUSED,
+    }
+    config = CommandResult(0, "SLURM_VERSION = 23.02.7\nAccountingStorageEnforce = associations,limits,qos\n")
+    return run_of(**{**found, "config": config, "associations": REFUSED, **changes})
+
+
+def partitions(**changes: CommandResult):
+    return {each.name: each for each in read_slurm(other(**changes), "alice", ["users"]).partitions}
+
+
+def test_several_kinds_of_node_in_a_partition():
+    gpu = partitions()["gpu"]
+    assert [(kind.count, kind.cores, kind.accelerators) for kind in gpu.kinds] == [
+        (3, 96, ()), (1, 64, (("a100", 4),)), (1, 96, (("v100", 2), ("a100_3g.20gb", 1))),
+    ]  # fmt: skip
+    assert (gpu.cores, gpu.note) == (32, "hidden")
+
+
+def test_nodes_that_are_down_asleep_or_not_there_yet():
+    (kind,) = partitions()["batch"].kinds
+    assert (kind.count, kind.unusable) == (5, 1), "n004 is down, n005 only sleeps, n006 is not there"
+
+
+def test_limits():
+    batch, long = (partitions()[name] for name in ("batch", "long"))
+    assert (batch.walltime, batch.most_nodes, batch.memory) == (172800, 4, 180000 * 2**20)
+    assert (long.walltime, long.walltime_said, long.most_nodes) == (None, "UNLIMITED", None)
+
+
+def test_a_quality_of_service_limits_the_wall_time():
+    gpu = partitions(qos=CommandResult(0, "normal|\nshort|02:00:00\n"))["gpu"]
+    assert gpu.walltime == 7200
+    assert "its quality of service short" in gpu.note
+
+
+def test_partitions_that_are_closed():
+    known = CommandResult(0, "science\nteaching\n")
+    found = partitions(associations=known, user=CommandResult(0, "science\n"))
+    assert {name: each.closed for name, each in found.items() if each.closed} == {
+        "long": "it is for the groups physics,chemistry",
+        "old": "its state is DOWN",
+        "admin": "only root may submit to it",
+        "paid": "it is for the accounts money",
+    }
+    assert partitions()["paid"].closed == "", "nobody tells the user's accounts"
+
+
+def test_accounts():
+    known = {"associations": CommandResult(0, "science\nscience\n"), "user": CommandResult(0, "science\n")}
+    cluster = read_slurm(other(**known), "alice", [])
+    assert (cluster.accounts, cluster.default_account, cluster.needs_account) == (("science",), "science", True)
+    assert read_slurm(other(), "alice", []).accounts is None
+
+
+def test_nodes_that_are_not_shown():
+    """PrivateData=nodes; the sums of a partition say what its nodes have if they are alike."""
+    cluster = read_slurm(other(node=CommandResult(1, err="Access/permission denied")), "alice", [])
+    assert cluster.unknown == ("scontrol --all --oneliner show node: Access/permission denied",)
+    found = {each.name: each for each in cluster.partitions}
+    (kind,) = found["summed"].kinds
+    assert (kind.count, kind.cores, kind.memory) == (4, 32, 128 * 2**30)
+    assert found["batch"].nodes == 129
+
+
+def test_nodes_that_do_not_name_their_partitions():
+    nodes = records("\n".join(slurm_node(name, Partitions=None) for name in ("n001", "n129", "n130")))
+    (values,) = records(slurm_partition("batch"))
+    assert partition_of(values, nodes, [], None, {}).nodes == 2
+
+
+def test_a_silent_scheduler():
+    cluster = read_slurm(lambda argv: CommandResult(124, err="did not answer", timed_out=True), "alice", [])
+    assert cluster.partitions == ()
+    assert len(cluster.unknown) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("(null)", ()), ("", ()), ("gpu:4", (("", 4),)), ("gpu", (("", 1),)), ("gpu:a100:4(S:0-1)", (("a100", 4),)),
+     ("gpu:a100:4(S:0,2),craynetwork:4", (("a100", 4),)), ("gpu:tesla", (("tesla", 1),)), ("mps:400,gpu:2", (("", 2),)),
+     ("gpu:a100:2(S:0),gpu:a100:2(S:1)", (("a100", 4),)), ("shard:a:8", ()), ("gpu:nvidia_h100:8(IDX:0-7)", (("nvidia_h100", 8),)),
+     ("gpu:1K", (("", 1024),)), ("gpu:a:0", ())],
+)  # fmt: skip
+def test_accelerators(text, found):
+    assert accelerators_of(text) == found
+
+
+@given(st.text(alphabet="gpu:a1(S0-)[],x \n", max_size=40))
+def test_no_gres_breaks_it(text):
+    assert all(count > 0 for _, count in accelerators_of(text))
+
+
+@settings(max_examples=100)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Z][A-Za-z]{2,9}", fullmatch=True),
+        st.from_regex(r"\S{0,9}( \S{1,5}){0,2}", fullmatch=True),
+        min_size=1,
+    )
+)
+def test_every_key_of_a_line_is_read(values):
+    values = {key: value for key, value in values.items() if "=" not in value}
+    (found,) = records(" ".join(f"{key}={value}" for key, value in values.items())) or ({},)
+    assert set(found) == set(values)
+    assert found == {key: value.strip() for key, value in values.items()}
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(st.sampled_from(["Sockets", "CPUTot", "RealMemory", "State", "Gres", "Partitions", "Nodes", "MaxTime",
+    "PartitionName", "AllowGroups", "MaxNodes", "TRES", "TotalCPUs", "TotalNodes", "QoS", "NodeName"]), st.text(max_size=12)))  # fmt: skip
+def test_unknown_words_never_break_it(values):
+    node_of(values)
+    partition_of(values, [values], [], None, {})

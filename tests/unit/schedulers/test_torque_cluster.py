@@ -1,0 +1,135 @@
+"""What a Torque cluster has, by what a real server and Slurm's wrappers printed, and by the manual pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
+
+from modak_ansible.schedulers.base import CommandResult
+from modak_ansible.schedulers.torque_cluster import (
+    attribute_blocks,
+    duration_of,
+    printed_queues,
+    read_nodes,
+    read_torque,
+)
+
+RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "cluster.yaml").read_text())
+REFUSED = CommandResult(2, err="Unknown option")
+
+
+def answer(case: str) -> CommandResult:
+    found = RECORDED[case]
+    return CommandResult(found["code"], found.get("out", ""), found.get("err", ""))
+
+
+def run_of(**answers: CommandResult):
+    """A run that answers by command and first option: qstat_Q, qstat_B, pbsnodes_x, pbsnodes, qmgr_c."""
+    return lambda argv: answers.get("_".join(word.strip("-") for word in argv[:2]), REFUSED)
+
+
+def test_a_real_server():
+    run = run_of(
+        qstat_B=answer("torque-server"), qstat_Q=answer("torque-queues"), pbsnodes_x=answer("torque-nodes-xml")
+    )
+    cluster = read_torque(run, "alice", ["alice"])
+    assert (cluster.version, cluster.name, cluster.unknown) == ("6.1.3", "frontend", ())
+    small, closed, batch = cluster.partitions
+    assert (small.name, small.walltime, small.most_nodes, small.default) == ("small", 600, 1, False)
+    assert closed.closed == "it takes no jobs (enabled = False)"
+    assert (batch.default, batch.walltime, batch.walltime_said, batch.nodes) == (True, None, "", 2)
+    with_gpus, without = sorted(batch.kinds, key=lambda kind: -kind.accelerator_count)
+    assert (with_gpus.cores, with_gpus.processors, with_gpus.accelerators) == (24, 2, (("", 4),))
+    assert (without.memory, without.machine) == (24684092 * 1024, "x86_64")
+
+
+@pytest.mark.parametrize("case", ["torque-nodes", "torque-nodes-xml", "torque-nodes-busy", "torque-nodes-xml-busy"])
+def test_nodes_in_text_and_in_xml(case):
+    first, second = read_nodes(RECORDED[case]["out"])
+    assert (first.example, first.cores, first.processors, first.accelerators) == ("node1", 24, 2, (("", 4),))
+    assert (second.example, second.accelerators, second.unusable) == ("node2", (), 0)
+
+
+def test_a_node_that_is_down():
+    assert [node.unusable for node in read_nodes(RECORDED["torque-nodes-down"]["out"])] == [0, 1]
+
+
+def test_slurms_wrappers():
+    run = run_of(
+        qstat_B=answer("wrapper-server"), qstat_Q=answer("wrapper-queues"), pbsnodes=answer("wrapper-nodes"),
+        pbsnodes_x=answer("wrapper-nodes-xml"),
+    )  # fmt: skip
+    cluster = read_torque(run, "modak", ["modak"])
+    assert [each.name for each in cluster.partitions] == ["debug", "short", "preempt"]
+    (kind,) = cluster.partitions[0].kinds
+    assert (kind.count, kind.cores, kind.memory, kind.machine) == (2, 1, 4000 * 2**20, "x86_64")
+    assert cluster.unknown == ("qstat -B -f: nothing of the known form",)
+
+
+def test_where_qstat_tells_no_queues_qmgr_does():
+    cluster = read_torque(run_of(qmgr_c=answer("torque-printed"), pbsnodes=answer("torque-nodes")), "alice", [])
+    assert [(each.name, each.walltime, each.default) for each in cluster.partitions] == [
+        ("small", 600, False), ("closed", None, False), ("batch", None, True),
+    ]  # fmt: skip
+    assert len(cluster.unknown) == 2
+
+
+@pytest.fixture
+def others():
+    run = run_of(
+        qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, TORQUE_QUEUES),
+        pbsnodes=CommandResult(0, TORQUE_NODES),
+    )  # fmt: skip
+    return lambda *groups: {each.name: each for each in read_torque(run, "alice", groups).partitions}
+
+
+def test_queues_of_certain_nodes(others):
+    thin = others()["thin"]
+    assert (thin.nodes, thin.walltime, thin.most_nodes, thin.note) == (2, 7 * 86400, 2, "its nodes have thin")
+    assert sum(kind.unusable for kind in thin.kinds) == 1
+    (fat,) = others()["fat"].kinds
+    assert (fat.cores, fat.memory, fat.accelerators) == (40, 1056760 * 1024, (("", 2),))
+
+
+def test_a_queue_for_certain_groups(others):
+    assert others()["fat"].closed == "it is for certain groups"
+    assert others("physics")["fat"].closed == ""
+
+
+def test_a_routing_queue(others):
+    route = others()["route"]
+    assert (route.default, route.kinds, route.walltime) == (True, (), None)
+    assert route.note == "a routing queue: jobs go on to thin,fat"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600", 3600), ("10:00", 600), ("36:00:00", 129600), ("7:00:00:00", 604800), ("", None), ("x", None), ("1:2:3:4:5", None)],
+)  # fmt: skip
+def test_times(text, seconds):
+    assert duration_of(text) == seconds
+
+
+def test_long_values_are_joined():
+    found = attribute_blocks(RECORDED["torque-queues"]["out"], "Queue")
+    assert found["batch"]["state_count"].endswith("Complete:1")
+
+
+_SNIPPETS = st.sampled_from(
+    ["Queue: ", "Server: ", "\n    ", "\n\t", " = ", "np", "status", "gpus", "<Data>", "<Node>", "</Node>", "\n\n", "create queue q",
+     "\nset queue q ", "resources_max.walltime", "1:00", ",", "physmem=", "\x00"]
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.lists(_SNIPPETS | st.text(max_size=6), max_size=12).map("".join))
+def test_unknown_words_never_break_it(text):
+    read_nodes(text)
+    printed_queues(text)
+    cluster = read_torque(lambda argv: CommandResult(0, text), "alice", [])
+    assert all(each.name for each in cluster.partitions)

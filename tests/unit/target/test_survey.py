@@ -1,0 +1,119 @@
+"""The whole survey, of this machine, and of one with a scheduler that is only a few scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from modak_ansible.target import survey as survey_module
+from modak_ansible.target import survey_containers, survey_shell
+from modak_ansible.target.commands import TimedRun
+from modak_ansible.target.site import Site
+from modak_ansible.target.survey import survey
+from modak_ansible.target.survey_containers import container_facts
+from modak_ansible.target.survey_shell import shell_facts
+
+WANTED = {
+    "workspace": "modak", "scheduler": "", "container_runtime": "any", "modules": [], "folders": [], "site": {}, "node": False,
+    "partition": "", "account": "", "patience": 5,
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(survey_module, "read_site", lambda given: Site())  # apt takes its time
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def programs(folder, monkeypatch, **scripts: str):
+    """Programs on PATH before all others."""
+    folder.mkdir(exist_ok=True)
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_this_machine(home, monkeypatch, tmp_path):
+    found = survey({**WANTED, "scheduler": "none", "folders": ["/tmp", "$NOSUCH/x", "~/y"]})
+    json.dumps(found)
+    assert (found["scheduler"], found["missing"], found["cluster"], found["node"]) == ("none", [], None, None)
+    assert set(found["folders"]) == {"home", "workspace", "build", "/tmp", "~/y"}
+    assert not (home / "modak").exists(), "it is looked at, not made"
+
+
+def test_a_scheduler_that_is_found(home, monkeypatch, tmp_path):
+    scripts = {"sbatch": "exit 1", "squeue": "exit 1", "scancel": "exit 1", "sacctmgr": "exit 1"}
+    scontrol = """case "$*" in
+*partition*) echo PartitionName=batch Default=YES MaxTime=01:00:00 State=UP Nodes=n1;;
+*node*) echo NodeName=n1 CPUTot=8 RealMemory=1000 State=IDLE Partitions=batch;;
+*) echo "SLURM_VERSION = 22.05";;
+esac"""
+    programs(tmp_path / "bin", monkeypatch, scontrol=scontrol, **scripts)
+    found = survey(WANTED)
+    assert (found["schedulers"], found["scheduler"]) == (["slurm"], "slurm")
+    (partition,) = found["cluster"]["partitions"]
+    assert (partition["name"], partition["walltime"], partition["kinds"][0]["cores"]) == ("batch", 3600, 8)
+
+
+def test_a_scheduler_that_is_not_there(home, tmp_path, monkeypatch):
+    programs(tmp_path / "bin", monkeypatch)
+    found = survey({**WANTED, "scheduler": "torque"})
+    assert (found["scheduler"], found["missing"], found["cluster"]) == ("torque", ["qsub", "qstat", "qdel"], None)
+
+
+MODULES = """\
+module() {
+  case "$1" in
+    load) [ "$2" = good/1 ];;
+    *) echo "apptainer/1.3.1(default)" >&2; echo "gcc/12" >&2;;
+  esac
+}
+export LMOD_VERSION=8.7.32 SCRATCH=/scratch/alice
+echo "Welcome, it is a fine day"
+"""
+
+
+def test_environment_modules(home):
+    (home / ".bash_profile").write_text(MODULES)
+    found = shell_facts(["good/1", "bad/2; touch x"])
+    assert found["modules"] == "Lmod 8.7.32"
+    assert found["loads"] == ["good/1"]
+    assert found["offers"] == ["apptainer/1.3.1"]
+    assert found["variables"]["SCRATCH"] == "/scratch/alice"
+    assert found["problem"] == ""
+
+
+def test_a_shell_without_modules(home):
+    found = shell_facts(["good/1"])
+    assert (found["modules"], found["loads"], found["offers"]) == ("", [], [])
+
+
+def test_a_shell_that_never_ends(home, monkeypatch):
+    (home / ".bash_profile").write_text("sleep 60\n")
+    monkeypatch.setattr(survey_shell, "TimedRun", lambda timeout: TimedRun(timeout=0.5))
+    assert "did not answer" in shell_facts([])["problem"]
+
+
+def test_a_runtime_and_its_starter(home, tmp_path, monkeypatch):
+    starter = tmp_path / "libexec" / "apptainer" / "bin" / "starter-suid"
+    starter.parent.mkdir(parents=True)
+    starter.write_text("")
+    script = f'case "$1" in --version) echo apptainer version 1.3.1;; *) echo {tmp_path}/libexec;; esac'
+    programs(tmp_path / "bin", monkeypatch, apptainer=script)
+    found = container_facts("any")
+    assert (found["runtime"], found["version"]) == (str(tmp_path / "bin" / "apptainer"), "apptainer version 1.3.1")
+    assert not found["suid"]
+    starter.chmod(0o4755)
+    assert container_facts("any")["suid"]
+
+
+def test_namespaces_that_the_kernel_refuses(home, tmp_path, monkeypatch):
+    programs(tmp_path / "bin", monkeypatch, unshare="echo unshare: Operation not permitted >&2; exit 1")
+    monkeypatch.setattr(survey_containers, "read_text", lambda path: "0" if "max_user" in str(path) else "")
+    assert container_facts("any")["namespaces"] == "/proc/sys/user/max_user_namespaces is 0"
+    monkeypatch.setattr(survey_containers, "read_text", lambda path: "")
+    assert container_facts("any")["namespaces"] == "unshare: Operation not permitted"

@@ -1,0 +1,107 @@
+"""Folders, file systems and quotas, as the target's kernel and commands tell of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.target import survey_storage
+from modak_ansible.target.survey_storage import build_folder, folder_facts, is_network, mount_of, quotas, read_quotas
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw,relatime 0 0
+proc /proc proc rw,nosuid,nodev,noexec 0 0
+tmpfs /tmp tmpfs rw,nosuid,nodev,noexec 0 0
+nas:/home /home nfs4 rw,vers=4.2 0 0
+/dev/sdb1 /scratch/my\\040disk xfs rw 0 0
+overlay /home/over overlay rw 0 0
+tmpfs /home/over tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "kind"),
+    [("/home/alice", "nas:/home", "nfs4"), ("/home", "nas:/home", "nfs4"), ("/homes", "/dev/sda1", "ext4"), ("/", "/dev/sda1", "ext4"),
+     ("/scratch/my disk/x", "/dev/sdb1", "xfs"), ("/home/over/x", "tmpfs", "tmpfs"), ("/tmp", "tmpfs", "tmpfs")],
+)  # fmt: skip
+def test_the_file_system_of_a_path(path, source, kind):
+    assert mount_of(path, MOUNTS)[:2] == (source, kind)
+
+
+@given(st.text(max_size=60), st.text(max_size=10))
+def test_no_list_of_mounts_breaks_it(mounts, path):
+    mount_of(f"/{path}", mounts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [("nfs4", True), ("nfs", True), ("lustre", True), ("fuse.cephfs", True), ("ext4", False), ("xfs", False), ("ext2/ext3", False),
+     ("overlayfs", False), ("fuse.something", None), ("fuseblk", None), ("UNKNOWN (0x1234)", None), ("", None)],
+)  # fmt: skip
+def test_what_others_may_see(kind, network):
+    assert is_network(kind) is network
+
+
+def test_a_folder_that_is_there(tmp_path):
+    found = folder_facts(tmp_path, trial=True)
+    assert (found["path"], found["there"], found["writable"], found["problem"]) == (str(tmp_path), True, True, "")
+    assert found["free_bytes"] > 0
+    assert found["type"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not(tmp_path):
+    found = folder_facts(tmp_path / "not" / "there")
+    assert (found["there"], found["writable"]) == (False, True)
+
+
+def test_a_quota_that_is_used_up(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(122, "Disk quota exceeded")
+
+    monkeypatch.setattr(survey_storage.os, "fsync", full)
+    assert folder_facts(tmp_path, trial=True)["problem"] == "Disk quota exceeded"
+
+
+def test_where_images_are_built(monkeypatch):
+    for name in ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert build_folder().is_dir()
+    monkeypatch.setenv("APPTAINER_TMPDIR", "/somewhere")
+    assert str(build_folder()) == "/somewhere"
+
+
+# As the manual pages of quota(1) and lfs-quota(1) show them.
+QUOTA = """\
+Disk quotas for user alice (uid 2000):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+      nas:/home  104857*  102400  204800  1700000000   5000       0       0       0
+      /dev/sdb1       0       0       0       0       0       0       0       0
+"""
+LFS = "/lustre 1024 0 2048 - 10 100 200 -\n"
+
+
+def test_quotas():
+    first, second = read_quotas(QUOTA)
+    assert first == {
+        "place": "nas:/home",
+        "used": 104857 * 1024,
+        "limit": 204800 * 1024,
+        "files": 5000,
+        "most_files": None,
+    }
+    assert second["limit"] is None
+    (lustre,) = read_quotas(LFS)
+    assert (lustre["limit"], lustre["files"], lustre["most_files"]) == (2048 * 1024, 10, 200)
+    assert read_quotas("Disk quotas for user alice (uid 2000): none\n") == []
+
+
+@given(st.text(alphabet="/a 019*-\n", max_size=80))
+def test_no_table_of_quotas_breaks_it(text):
+    assert all(each["used"] >= 0 for each in read_quotas(text))
+
+
+def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):
+    monkeypatch.setattr(survey_storage, "find_program", lambda *_: None)
+    assert quotas(tmp_path) == {"asked": "", "limits": []}
