@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
+import subprocess
+import time
 
 import pytest
-from cluster import modak
+from cluster import MODAK, modak
 
 pytestmark = pytest.mark.testbed
 
@@ -136,3 +140,20 @@ def test_a_host_that_refuses_and_one_that_is_not_there(project):
     project.target["properties"]["port"] = port
     assert checked(project, project.write(), code=4)["ssh"]["seen"] == "127.0.0.1 refuses the connection"
     assert checked(project, "no-such-host.invalid", code=4)["ssh"]["seen"].endswith("is not the name of a host")
+
+
+def test_ctrl_c_leaves_no_job_behind(project):
+    left = "squeue --noheader --me --name=modak-survey --states=PENDING,RUNNING; ls -d modak/.survey-* 2> /dev/null || true"
+    asking = subprocess.Popen(
+        [MODAK, "check", "--job"], cwd=project.path, stdout=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not project.testbed.ssh(left) and asking.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(asking.pid, signal.SIGINT)
+    asking.communicate(timeout=60)
+    assert asking.returncode == 130
+    deadline = time.monotonic() + 30
+    while project.testbed.ssh(left) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert project.testbed.ssh(left) == ""
