@@ -67,6 +67,7 @@ def run_playbook(
     *,
     become_password: str | None = None,
     deadline: float | None = None,
+    inventory: dict[str, Any] | None = None,
 ) -> PlaybookRun:
     """Runs one of the project's playbooks to its end.
 
@@ -76,6 +77,7 @@ def run_playbook(
         listener: is told how it gets on.
         become_password: for sudo, where that wants one.
         deadline: of time.monotonic(), when it is ended; None for none.
+        inventory: hosts and groups as Ansible has them; without it the playbook finds its target by the plan.
 
     Raises:
         PlaybookError: a task failed; its message is the task's.
@@ -102,7 +104,7 @@ def run_playbook(
             private_data_dir=private,
             project_dir=str(shipped("playbooks")),
             playbook=f"{playbook}.yml",
-            inventory="localhost,",
+            inventory=_as_they_are(inventory) if inventory else "localhost,",
             extravars=_as_they_are(variables),
             envvars={**_environment(), **handed},
             passwords={r"BECOME password.*:\s*?$": become_password} if become_password else None,

@@ -130,6 +130,7 @@ class Recorder(object):
         if now - self.last_line >= PROGRESS_INTERVAL and self.images_done < self.images:
             self.last_line = now
             self._print_progress(now - self.epoch_started)
+            self._write_progress()
 
     def _read(self, loss, images):
         loss = float(loss)
@@ -165,6 +166,7 @@ class Recorder(object):
                 "foreign_cores": self.foreign_cores,
             }
         )
+        self.metrics.pop("now", None)
         self.metrics["finished"] = len(self.metrics["epochs"]) == self.arguments.epochs
         self._write()
 
@@ -193,6 +195,15 @@ class Recorder(object):
         loss, rate = self.loss_sum / self.images_done, self.images_done / seconds
         epochs = "%s/%s" % (self._epoch(), self.arguments.epochs)
         say("epoch %s%s  loss %.4f%s  %.1f s  %.0f images/s" % (epochs, part, loss, accuracy, seconds, rate))
+
+    def _write_progress(self):
+        """Lets others see how far a long epoch is; where that cannot be written, the training goes on."""
+        share, loss = self.images_done / self.images, self.loss_sum / self.images_done
+        self.metrics["now"] = {"epoch": self._epoch(), "share": share, "loss": loss}
+        try:
+            self._write()
+        except (IOError, OSError):  # the disk is full, say; the end of the epoch says so where it still is
+            self.metrics.pop("now")
 
     def _write(self):
         usage = resource.getrusage(resource.RUSAGE_SELF)

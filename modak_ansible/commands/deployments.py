@@ -21,17 +21,29 @@ class Known:
 
     @property
     def updated(self) -> float:
-        return float(self.record.get("updated", 0))
+        value = self.record.get("updated", 0)
+        return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def known_deployments(state: Path) -> list[Known]:
     """The deployments of a project, the newest last; damaged ones are left out."""
-    found = []
-    for path in (state / "deployments").glob("*/plan.json"):
-        plan = read_json(path)
-        if plan and plan.get("digest"):
-            found.append(Known(path.parent, plan, read_json(path.parent / "state.json") or {}))
-    return sorted(found, key=lambda each: each.updated)
+    return survey(state)[0]
+
+
+def survey(state: Path) -> tuple[list[Known], list[Path]]:
+    """The deployments of a project, the newest last, and the folders of those whose plan cannot be read."""
+    found, damaged = [], []
+    for path in sorted((state / "deployments").glob("*/*.json")):
+        folder = path.parent
+        if path.name == "plan.json":
+            plan = read_json(path)
+            if plan and plan.get("digest"):
+                found.append(Known(folder, plan, read_json(folder / "state.json") or {}))
+            else:
+                damaged.append(folder)
+        elif path.name == "state.json" and not (folder / "plan.json").exists():
+            damaged.append(folder)
+    return sorted(found, key=lambda each: each.updated), damaged
 
 
 def find_deployment(text: str) -> Path:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_ansible.commands import completing
-from modak_ansible.commands.options import Json
+from modak_ansible.commands.options import Json, without_collecting
 
-EXAMPLES = "Example: modak status mnist-pytorch-slurm --json"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modak_ansible.commands.status_rows import Entry
+
+EXAMPLES = "Examples: modak status mnist-pytorch-slurm --json; modak status --watch"
 
 
 def command(
@@ -24,15 +29,78 @@ def command(
     ] = None,
     as_json: Json = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until all jobs have ended.")] = False,
+    every: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="With --watch: how soon to look again; 2 without it.")
+    ] = None,
 ) -> None:
-    """Show the deployments of this project; jobs that may still run are asked for on their targets."""
+    """Show the deployments of this project; jobs that may still run are asked for on their targets.
+
+    Every target is asked once for all of its jobs. With --watch it is asked again, less and less often (up to 30 s)
+    while nothing changes: on a terminal the table is drawn anew, elsewhere every change is a line; with --json it is an
+    object on a line of its own.
+    """
+    if watch:
+        _watch(*_found(deployment), _pause(every), as_json=as_json, offline=offline)
+        return
+    _refuse(every is not None, "--every goes with --watch")
+    without_collecting()
+    entries, damaged = _found(deployment)
+    _show(_asked(entries, damaged, offline=offline), as_json=as_json)
+
+
+def _found(deployment: str | None) -> tuple[list[Entry], list[Path]]:
     from pathlib import Path
 
-    from modak_ansible.commands.deployments import find_deployments, known_deployments
+    from modak_ansible.commands.deployments import find_deployments, survey
+    from modak_ansible.commands.status_rows import Entry
     from modak_ansible.project import state_folder
 
-    known = find_deployments(deployment) if deployment else known_deployments(state_folder(Path.cwd()))
-    rows = [_row(each, offline) for each in known]
+    known, damaged = (find_deployments(deployment), []) if deployment else survey(state_folder(Path.cwd()))
+    return [Entry(each) for each in known], damaged
+
+
+def _asked(entries: list[Entry], damaged: list[Path], *, offline: bool) -> list[dict[str, Any]]:
+    from modak_ansible.commands.status_rows import may_live, rows_of
+
+    if not offline and any(may_live(entry.known) for entry in entries):
+        from modak_ansible.commands.status_asking import ask_targets
+
+        ask_targets(entries)
+    return rows_of(entries, damaged)
+
+
+def _pause(every: float | None) -> float:
+    """
+    Raises:
+        UsageError: it is too short for a machine that others use, too.
+    """
+    _refuse(every is not None and every < 1, f"--every {every} is too often", "ask at most once a second")
+    return 2.0 if every is None else every
+
+
+def _refuse(condition: bool, message: str, hint: str = "") -> None:
+    from modak_ansible.errors import UsageError
+
+    if condition:
+        raise UsageError(message, hint=hint)
+
+
+def _watch(entries: list[Entry], damaged: list[Path], every: float, *, as_json: bool, offline: bool) -> None:
+    from modak_ansible.commands.status_asking import ask_targets
+    from modak_ansible.commands.status_rows import rows_of
+    from modak_ansible.commands.status_watch import watch_for
+
+    _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
+    if not entries and not damaged:
+        _show([], as_json=False)
+        return
+    with watch_for(lambda: rows_of(entries, damaged), as_json=as_json) as shown:
+        ask_targets(entries, every, shown.update)
+        shown.update()
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -42,73 +110,14 @@ def command(
         _print_table(rows)
 
 
-def _row(known: Any, offline: bool) -> dict[str, Any]:
-    from modak_ansible.target.files import read_json
-
-    problem = "" if offline or not _may_live(known.record) else _ask(known.folder)
-    record = read_json(known.folder / "state.json") or {}
-    job, metrics = record.get("job", {}), record.get("metrics") or {}
-    return {
-        "deployment": known.folder.name,
-        "training": known.plan["training"],
-        "target": known.plan["target"]["name"],
-        "stage": "undeployed" if _is_undeployed(record) else record.get("stage", "planned"),
-        "job_id": job.get("job_id", ""),
-        "state": "UNDEPLOYED" if _is_undeployed(record) else job.get("state", "NONE"),
-        "explanation": problem or job.get("explanation", ""),
-        "nodes": job.get("nodes", ""),
-        "exit_code": job.get("exit_code"),
-        "epochs": metrics.get("epochs"),
-        "accuracy": metrics.get("accuracy"),
-        "results": record.get("results", ""),
-        "digest": known.plan["digest"],
-    }
-
-
-def _is_undeployed(record: dict[str, Any]) -> bool:
-    return bool(record.get("undeployed"))
-
-
-def _may_live(record: dict[str, Any]) -> bool:
-    from modak_ansible.stages.job import LIVING
-
-    return record.get("job", {}).get("state") in LIVING and not _is_undeployed(record)
-
-
-def _ask(folder: Any) -> str:
-    """Brings a deployment's record up to date; gives what stands in the way."""
-    from modak_ansible.deployment import run_playbook
-    from modak_ansible.errors import ModakError
-
-    try:
-        run_playbook("status", {"modak_plan": str(folder / "plan.json")})
-    except ModakError as error:
-        return error.message.splitlines()[0]
-    return ""
-
-
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("deployment", "training", "target", "job", "state", "epochs", "accuracy", ""):
-        table.add_column(title, no_wrap=bool(title))
-    for row in rows:
-        accuracy = f"{row['accuracy']:.2%}" if isinstance(row["accuracy"], float) else ""
-        epochs = str(row["epochs"] or "")
-        cells = (
-            row["deployment"],
-            row["training"],
-            row["target"],
-            row["job_id"],
-            row["state"],
-            epochs,
-            accuracy,
-            row["explanation"],
-        )
-        table.add_row(*cells)
+    from modak_ansible.commands.status_table import lines_of
+    from modak_ansible.commands.status_watch import styled
+
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 1000  # for other programs, a deployment a line
-    console.print(table)
+    if console.is_terminal:
+        console.print(styled(lines_of(rows, console.width)), soft_wrap=True)
+    else:
+        typer.echo("\n".join(lines_of(rows)))

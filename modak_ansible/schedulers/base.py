@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -54,7 +55,13 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What a scheduler says about a job."""
+    """What a scheduler says about a job.
+
+    Attributes:
+        queue: in which it waits for its turn, where the scheduler tells; else empty.
+        position: in the queue, from 1; None for a job that does not wait, and where the scheduler does not tell.
+        starts: when it expects a waiting job to begin, in the target's local time; empty where it does not say.
+    """
 
     job_id: str
     state: JobState
@@ -64,6 +71,9 @@ class JobRecord:
     nodes: str = ""
     name: str = ""
     folder: str = ""
+    queue: str = ""
+    position: int | None = None
+    starts: str = ""
 
 
 class SchedulerSilent(Exception):
@@ -114,6 +124,16 @@ class Scheduler:
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         """What the scheduler knows of a job; None when it does not know the job (any more).
+
+        Raises:
+            SchedulerSilent: it does not answer.
+        """
+        raise NotImplementedError
+
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        """What the scheduler knows of many of the user's jobs, by their ids; those that it does not know are left out.
+
+        It is asked a fixed number of times, however many jobs there are.
 
         Raises:
             SchedulerSilent: it does not answer.

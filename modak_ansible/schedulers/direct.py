@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .base import JobRecord, JobState, Run, Scheduler, SubmissionRefused, SubmissionUncertain
 
 # A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
@@ -31,17 +33,32 @@ class Direct(Scheduler):
         return []  # a process that lives has left its claim in the deployment's folder
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
-        pid, _, started = job_id.partition(".")
-        result = run(["cat", f"/proc/{pid}/stat"])
-        if result.code != 0:
-            return None
-        fields = result.out.rpartition(")")[2].split()  # the name in brackets may hold spaces
-        begun = fields[_STARTED - _FIELDS_BEFORE_STATE] if len(fields) > _STARTED - _FIELDS_BEFORE_STATE else ""
-        if fields[:1] == ["Z"] or (started and begun != started):
-            return None
-        return JobRecord(job_id, JobState.RUNNING)
+        return self.statuses(run, [job_id]).get(job_id)
+
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        if not job_ids:
+            return {}
+        # some may be gone, and cat then says so and shows the others
+        shown = run(["cat", *(f"/proc/{job_id.partition('.')[0]}/stat" for job_id in job_ids)])
+        began = dict(filter(None, map(_beginning, shown.out.splitlines())))
+        found = {}
+        for job_id in job_ids:
+            pid, _, started = job_id.partition(".")
+            if pid in began and started in ("", began[pid]):
+                found[job_id] = JobRecord(job_id, JobState.RUNNING)
+        return found
 
     def cancel(self, run: Run, job_id: str) -> None:
         if self.status(run, job_id):
             pid = job_id.partition(".")[0]
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
+
+
+def _beginning(line: str) -> tuple[str, str] | None:
+    """The number of a process and when it began, by its line in /proc; None for one that has ended."""
+    pid = line.partition(" ")[0]
+    fields = line.rpartition(")")[2].split()  # the name in brackets may hold spaces
+    if not pid.isdigit() or not fields or fields[0] == "Z":
+        return None
+    place = _STARTED - _FIELDS_BEFORE_STATE
+    return pid, fields[place] if len(fields) > place else ""

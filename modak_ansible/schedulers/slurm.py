@@ -6,6 +6,9 @@ Sources: the manual pages of Slurm 24.11; the outputs in tests/unit/schedulers/r
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from .base import (
     CommandResult,
@@ -49,6 +52,9 @@ _STATES = {
 }
 _QUEUE_FORMAT = "--format=%i|%T|%r|%N|%j|%Z"
 _ACCOUNT_FORMAT = "--format=JobIDRaw,State,ExitCode,NodeList,JobName,WorkDir"
+# All jobs that wait, in the order of their priorities.
+_QUEUE = ["squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
+_NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _NO_ACCOUNTING = ("accounting storage is disabled", "No such file or directory", "command not found")
@@ -99,6 +105,34 @@ class Slurm(Scheduler):
             return queued if queued and not record.state.is_final else record
         return self._shown(run, job_id) or queued
 
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        if not job_ids:
+            return {}
+        # with --me the controller itself picks the user's jobs; with a list of them it would send everybody's
+        result = run(["squeue", "--noheader", "--me", "--states=all", _QUEUE_FORMAT])
+        if result.code != 0:
+            raise SchedulerSilent(f"squeue: {result.message}")
+        queued = _by_id(map(_queue_record, _lines(result.out)), job_ids)
+        ended = [each for each in job_ids if each not in queued or queued[each].state.is_final]
+        found = {**queued, **self._ended(run, ended, queued)}
+        waiting = [each for each, record in found.items() if record.state is JobState.QUEUED]
+        places = _places(run(_QUEUE).out) if waiting else {}
+        return {**found, **{each: replace(found[each], **places.get(each, {})) for each in waiting}}
+
+    def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> dict[str, JobRecord]:
+        """How jobs have ended, by the accounting, and by the controller's memory where that says nothing."""
+        if not job_ids:
+            return {}
+        accounted = _by_id(self._accounted(run, [f"--jobs={','.join(job_ids)}"]) or [], job_ids)
+        # the accounting runs a little behind the controller
+        found = {each: record for each, record in accounted.items() if record.state.is_final or each not in queued}
+        missing = [each for each in job_ids if each not in accounted]
+        if missing:
+            shown = run(["scontrol", "--oneliner", "show", "job"])
+            lines = _lines(shown.out) if shown.code == 0 else []
+            found.update(_by_id(map(_shown_record, lines), missing))
+        return found
+
     def cancel(self, run: Run, job_id: str) -> None:
         result = run(["scancel", job_id])
         gone = any(words in result.err for words in (*_UNKNOWN_JOB, "already completing", "already completed"))
@@ -122,15 +156,7 @@ class Slurm(Scheduler):
         result = run(["scontrol", "show", "job", job_id])
         if result.code != 0:
             return None
-        values = dict(re.findall(r"(\w+)=(\S*)", result.out))
-        state = _state(values.get("JobState", ""))
-        if state is None:
-            return None
-        code, signal = _exit(values.get("ExitCode", ""))
-        reason = values.get("Reason", "")
-        return JobRecord(
-            job_id, state, code, signal, "" if reason == "None" else reason, _nodes(values.get("NodeList", ""))
-        )
+        return _shown_record(result.out)
 
 
 def _lines(text: str) -> list[str]:
@@ -182,6 +208,48 @@ def _accounting_record(line: str) -> JobRecord | None:
         return None
     code, signal = _exit(parts[2])
     return JobRecord(parts[0], state, code, signal, "", _nodes(parts[3]), parts[4], parts[5])
+
+
+def _shown_record(text: str) -> JobRecord | None:
+    """A job as scontrol shows it."""
+    values = dict(re.findall(r"(\w+)=(\S*)", text))
+    state = _state(values.get("JobState", ""))
+    if state is None:
+        return None
+    code, signal = _exit(values.get("ExitCode", ""))
+    reason = values.get("Reason", "")
+    nodes = _nodes(values.get("NodeList", ""))
+    return JobRecord(values.get("JobId", ""), state, code, signal, "" if reason == "None" else reason, nodes)
+
+
+def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[str, JobRecord]:
+    """Records by the ids that are wanted; of an array's tasks one that lives, of a requeued job's lives the last."""
+    wanted = set(job_ids)
+    found: dict[str, JobRecord] = {}
+    for record in records:
+        number = re.match(r"\d*", record.job_id) if record else None
+        key = number.group() if number else ""
+        if record and key in wanted and (key not in found or found[key].state.is_final):
+            found[key] = record
+    return found
+
+
+def _places(text: str) -> dict[str, dict[str, Any]]:
+    """The position of each waiting job in the queue of its partition, and when it is expected to start."""
+    counts: dict[str, int] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for line in _lines(text):
+        job_id, _, rest = line.partition("|")
+        partition, _, rest = rest.partition("|")
+        reason, _, starts = rest.rpartition("|")
+        if not rest or reason.startswith(_NOT_IN_TURN):
+            continue
+        counts[partition] = counts.get(partition, 0) + 1
+        number = re.match(r"\d+", job_id)
+        if number:
+            starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
+            found.setdefault(number.group(), {"position": counts[partition], "starts": starts})
+    return found
 
 
 def _refusal(result: CommandResult) -> str:

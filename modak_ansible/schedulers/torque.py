@@ -7,6 +7,8 @@ once (keep_completed), and a job whose node died can end as C with exit_status 0
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from .base import (
@@ -78,6 +80,14 @@ class Torque(Scheduler):
         number = job_id.split(".", maxsplit=1)[0]
         return next((job for job in self._full(run, [job_id]) if job.job_id.split(".")[0] == number), None)
 
+    def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
+        if not job_ids:
+            return {}
+        # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
+        jobs = {job.job_id.split(".")[0]: job for job in with_positions(self._full(run, []))}
+        found = {each: jobs.get(each.split(".")[0]) for each in job_ids}
+        return {each: job for each, job in found.items() if job}
+
     def cancel(self, run: Run, job_id: str) -> None:
         result = run(["qdel", job_id])
         if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
@@ -120,11 +130,26 @@ def read_jobs(text: str) -> list[JobRecord]:
 
 def read_table(text: str) -> list[JobRecord]:
     """The jobs in qstat's table, which says neither how a job ended nor where it was submitted."""
-    rows = re.findall(r"(?m)^(\d\S*) +(\S+) +\S+ +\S+ ([A-Z]) \S+ *$", text)
+    rows = re.findall(r"(?m)^(\d\S*) +(\S+) +\S+ +\S+ ([A-Z]) (\S+) *$", text)
     return [
-        JobRecord(job_id, JobState.COMPLETED if letter == "C" else _STATES.get(letter, JobState.QUEUED), name=name)
-        for job_id, name, letter in rows
+        JobRecord(
+            job_id,
+            JobState.COMPLETED if letter == "C" else _STATES.get(letter, JobState.QUEUED),
+            name=name,
+            queue=queue if letter == "Q" else "",
+        )
+        for job_id, name, letter, queue in rows
     ]
+
+
+def with_positions(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """Jobs in the order in which qstat lists them, with their positions among those that wait in the same queue."""
+    counts: dict[str, int] = {}
+    placed = []
+    for job in jobs:
+        counts[job.queue] = counts.get(job.queue, 0) + 1
+        placed.append(replace(job, position=counts[job.queue]) if job.queue else job)
+    return placed
 
 
 def _attributes(block: str) -> dict[str, str]:
@@ -153,6 +178,7 @@ def _record(values: dict[str, str]) -> JobRecord:
         _hosts(values.get("exec_host", "")),
         values.get("Job_Name", ""),
         values.get("init_work_dir", "") or _variable(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
+        queue=values.get("queue", "") if values.get("job_state") == "Q" else "",
     )
 
 

@@ -31,6 +31,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted: ClassVar[bool] = True  # False for what concerns the target, and no deployment
+    pauses: ClassVar[tuple[int, ...]] = _PAUSES
 
     def perform(self, stage: Stage) -> Outcome:
         """Does the stage's work."""
@@ -87,7 +88,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         return call
 
     def _patiently(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        for pause in _PAUSES:
+        for pause in self.pauses:
             try:
                 return attempt()
             except AnsibleConnectionFailure as error:

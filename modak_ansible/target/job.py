@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Callable
 
 from ..errors import ModakError
 from ..schedulers import SCHEDULERS
@@ -147,14 +147,18 @@ class Deployment:
 
     # --- watching
 
-    def situation(self) -> Situation:
-        """What has become of the job, by its own marker and by the scheduler's word."""
-        job_id = self.job_id() or self._claimed()
+    def known_job(self) -> str:
+        """The id of the job, as its submitter or the job itself has noted it; empty before that."""
+        return self.job_id() or self._claimed()
+
+    def situation(self, ask: Callable[[str], JobRecord | None] | None = None) -> Situation:
+        """What has become of the job, by its own marker and by the scheduler's word, which ``ask`` may have already."""
+        job_id = self.known_job()
         if not job_id:
             return Situation()
         finished = self._finished()
         try:
-            record = self._scheduler.status(self._run, job_id)
+            record = ask(job_id) if ask else self._scheduler.status(self._run, job_id)
         except SchedulerSilent as error:
             if finished != 0:
                 return self._situation(job_id, "UNKNOWN", None, explanation=f"the scheduler does not answer: {error}")
@@ -198,9 +202,7 @@ class Deployment:
         if time.time() - since < GRACE:
             return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
         if read_text(self._state / "started"):
-            explanation = (
-                "the job began and is gone without a word of its own: its node may have died, or it was killed"
-            )
+            explanation = "the job began and is gone without a word: its node may have died, or it was killed"
         else:
             explanation = "the scheduler no longer knows the job, and it never began: it may have been deleted"
         return self._situation(job_id, JobState.LOST, record, explanation=explanation)
@@ -289,8 +291,7 @@ class Deployment:
             output, new_offset = read_on(self.path / log, offset, to_end=is_over)
             waited = time.monotonic() - began
             if changed or is_over or waited >= seconds or (output and waited >= min(seconds, _GATHER)):
-                known = situation.as_dict() if situation else None
-                return {"situation": known, "output": output, "offset": new_offset}
+                return {"situation": situation and situation.as_dict(), "output": output, "offset": new_offset}
             time.sleep(0.25)
 
     def await_end(self, seconds: float) -> Situation:

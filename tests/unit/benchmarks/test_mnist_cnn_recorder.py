@@ -139,6 +139,24 @@ def test_long_epochs_show_progress(
     assert within.startswith("epoch 1/2  64 %  loss 2.0000  ")
 
 
+def test_a_long_epoch_can_be_watched_in_the_metrics(
+    training: recorder.Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common.begin(training, DATA, common.PARAMETERS)
+    monkeypatch.setattr(recorder, "PROGRESS_INTERVAL", 0)
+    training.epoch_begins()
+    training.step_ends(2.0, 128)
+    assert read(training)["now"] == {"epoch": 1, "share": 0.64, "loss": 2.0}
+    written = training.arguments.metrics
+    training.arguments.metrics = written.parent / "nowhere" / "metrics.json"
+    training.step_ends(2.0, 32)  # cannot be written, and goes on
+    training.arguments.metrics = written
+    training.step_ends(2.0, 40)
+    training.evaluation_begins()
+    training.epoch_ends(test_loss=0.5, test_accuracy=0.875)
+    assert "now" not in read(training)
+
+
 def test_another_network_is_refused(training: recorder.Recorder, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         common.begin(training, DATA, 1_200_000)

@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 
-from modak_runtime import keras_input
+from modak_runtime import keras_epochs, keras_input
 
 _COMPILERS = {"tensorflow": "xla", "jax": "xla", "torch": "inductor"}
 
@@ -37,6 +37,7 @@ def imported(keras, report, steps):
     if report.planned.get("pipeline_tuning") == "off":
         keras_input.leave_untuned(backend_of(keras), report)
     _Hooks(keras, report, steps).put_in(model)
+    keras_epochs.follow(keras, steps.progress)
 
 
 def _set_policy(keras):
@@ -171,7 +172,8 @@ class _Hooks:
             else:
                 count_weights(model)
                 logs = rescue(model, train, *arguments) if rescue else train(*arguments)
-            steps.step(_at_once(model))
+            if steps.step(_at_once(model)):
+                steps.progress.take_loss(logs[0] if isinstance(logs, tuple) else logs)  # on JAX with the state
             return logs
 
         counted._modak_counted = True

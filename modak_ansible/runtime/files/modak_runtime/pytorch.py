@@ -22,13 +22,12 @@ def imported(torch, report, steps):
 
 
 def loader_imported(module, steps):
-    """Notes when a loop over batches begins."""
+    """Notes when loops over batches begin."""
     original = module.DataLoader.__iter__
 
     @functools.wraps(original)
     def __iter__(self):
-        if not steps.count:
-            steps.loop_begins(self.batch_size, length_of(self.dataset))
+        steps.loop_begins(self.batch_size, length_of(self.dataset), length_of(self))
         return original(self)
 
     module.DataLoader.__iter__ = __iter__

@@ -32,6 +32,7 @@ class Report:
         """Takes the clock of the steps, and writes when the process ends."""
         self._steps = steps
         atexit.register(self.write, finished=True)
+        atexit.register(steps.tell)
 
     def framework(self, name, version, seconds):
         """Notes a framework, and how long its import took."""
@@ -80,9 +81,13 @@ class Report:
             "mistakes": self.mistakes,
         }
 
+    def speaks(self):
+        """Whether this process is the one that reports, and is asked to."""
+        return bool(self.path) and not self._silent and os.getpid() == self._process
+
     def write(self, finished=False):
         """Writes the file as a whole; a helper process without steps leaves that of the training alone."""
-        if not self.path or self._silent or os.getpid() != self._process:
+        if not self.speaks():
             return
         if not self.prepared and not (self._steps and self._steps.count) and os.path.exists(self.path):
             return

@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+from modak_runtime.progress import Progress
+
 _KEPT = 4096  # intervals; with more, every second one is kept, then every fourth ...
 _FIRST_WRITE, _WRITE = 10.0, 30.0  # seconds between reports of a training that goes on
 
@@ -29,9 +31,10 @@ class Steps:
         self.count, self.batch_size, self.samples, self.parameters = 0, None, None, None
         self.synchronise = None  # waits until an accelerator has done all that it was given
         self._report, self._limit = report, limit
+        self.progress = Progress(report)
         self._began = time.perf_counter() - _age()
         self._loop = None  # when the loop of the first steps began
-        self._first = self._last = self._next_write = 0.0
+        self._first = self._last = self._next_look = self._next_write = 0.0
         self._intervals, self._stride = [], 1
         self._neighbours = None
         self._is_trial = bool(limit or seconds)
@@ -42,32 +45,41 @@ class Steps:
             timer.daemon = True
             timer.start()
 
-    def loop_begins(self, batch_size=None, samples=None):
-        """Takes that a loop over batches begins; the last one before the first step is the training's."""
+    def loop_begins(self, batch_size=None, samples=None, batches=None):
+        """Takes that a loop over so many batches begins; the last one before the first step is the training's."""
+        self.progress.loops.begins(self.count, batches)
         if not self.count:
             self._loop = time.perf_counter()
             self.batch_size, self.samples = batch_size, samples
 
     def step(self, steps=1):
-        """Takes that a step has ended, or several at once."""
+        """Takes that a step has ended, or several at once; tells, every few seconds, that it is time to look around."""
         now = time.perf_counter()
         self.count = count = self.count + steps
         if count > steps and not (count // steps) % self._stride:
             self._intervals.append((now - self._last) / steps)
         self._last = now
-        if now >= self._next_write or count >= self._limit > 0:
+        if now >= self._next_look or count >= self._limit > 0:
             self._seldom(now, steps)
+            return True
+        return False
 
     def _seldom(self, now, steps):
         if self.count == steps:
             from modak_runtime.neighbours import Neighbours
 
             self._first, self._neighbours = now, Neighbours()
-        self._next_write = now + (_FIRST_WRITE if self.count == steps else _WRITE)
         if self.count >= self._limit > 0:
             self._end_trial()
-        self._thin_out()
-        self._report.write()
+        self._next_look = now + self.tell()
+        if now >= self._next_write:
+            self._next_write = now + (_FIRST_WRITE if self.count == steps else _WRITE)
+            self._thin_out()
+            self._report.write()
+
+    def tell(self):
+        """Writes how far the training is; gives the seconds until that is to be done again."""
+        return self.progress.write(self.count) if self.count and not self._is_trial else _FIRST_WRITE
 
     def _thin_out(self):
         while len(self._intervals) > _KEPT:

@@ -1,0 +1,124 @@
+"""modak status for people: a line a deployment, as wide as the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+_TITLES = ("deployment", "target", "job", "state", "time", "epoch", "loss", "")
+_GAP = "  "
+# Hexadecimal digits at the end of a deployment's name, and how few of them may be shown.
+_DIGEST, _SHORTEST = 12, 4
+# Columns that a message keeps, and that a name keeps, however narrow the terminal is.
+_MESSAGE, _NAME = 16, 12
+_ENDED_WELL = ("RUNNING", "COMPLETED", "ENDING")
+
+
+def lines_of(rows: Sequence[dict[str, Any]], width: int | None = None) -> list[str]:
+    """The heading and a line for every row; none is wider than the width, where one is given.
+
+    Args:
+        rows: as status_rows has them.
+        width: columns of the terminal; names and messages that have no room there are cut.
+    """
+    cells = [_cells(row) for row in rows]
+    if len({row.get("target", "") for row in rows}) <= 1:  # one that is always the same says nothing
+        for each in cells:
+            each[1] = ""
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    if width is not None and _total(widths) > width:
+        for each, name in zip(cells, shortened([each[0] for each in cells]), strict=True):
+            each[0] = name
+        widths[0] = max(cell_len(each[0]) for each in cells)
+        widths[-1] = min(widths[-1], max(_MESSAGE, width - _total(widths[:-1]) - len(_GAP)))
+        widths[0] = max(_NAME, widths[0] - max(0, _total(widths) - width))
+    widths = [max(size, len(title)) if size else 0 for size, title in zip(widths, _TITLES, strict=True)]
+    lines = [_line(list(_TITLES), widths), *(_line(each, widths) for each in cells)]
+    return lines if width is None else [_cut(line, width) for line in lines]
+
+
+def line_of(row: dict[str, Any], moment: str) -> str:
+    """What has changed of one deployment, for a log: when, its name, and how it is."""
+    return _GAP.join([moment, *(cell for cell in _cells(row) if cell)])
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """Names with so few digits of their digests that they still differ; modak takes the beginning of a name for it."""
+    for kept in range(_SHORTEST, _DIGEST):
+        short = [name[: kept - _DIGEST] if _has_digest(name) else name for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return list(names)
+
+
+def _has_digest(name: str) -> bool:
+    return len(name) > _DIGEST and name[-_DIGEST - 1] == "-"
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    epoch, requested = row.get("epoch"), row.get("epochs_requested")
+    epochs = f"{epoch}/{requested}" if epoch and requested else str(epoch or "")
+    cells = (
+        row["deployment"],
+        row.get("target", ""),
+        row.get("job_id", ""),
+        _state(row),
+        _time(row),
+        epochs,
+        "" if row.get("loss") is None else f"{row['loss']:.4g}",
+        _message(row),
+    )
+    # what a target says may hold anything, and must not move the cursor
+    return ["".join(letter if letter.isprintable() else " " for letter in str(cell)) for cell in cells]
+
+
+def _state(row: dict[str, Any]) -> str:
+    state = str(row["state"])
+    return str(row.get("stage", "")) if state == "NONE" else state
+
+
+def _time(row: dict[str, Any]) -> str:
+    elapsed, predicted = row.get("elapsed_seconds"), row.get("predicted_seconds")
+    if elapsed is None:
+        return ""
+    return f"{clock(elapsed)}/{clock(predicted)}" if predicted else clock(elapsed)
+
+
+def clock(seconds: float) -> str:
+    """A time as 4:10 or 1:04:10."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def _message(row: dict[str, Any]) -> str:
+    parts = []
+    if row["state"] == "QUEUED":
+        parts += [f"position {row['position']}"] if row.get("position") else []
+        parts += [f"from {row['starts'][:16].replace('T', ' ')}"] if row.get("starts") else []
+    if row["state"] in _ENDED_WELL:
+        parts += [row["nodes"]] if row.get("nodes") else []
+    if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float):
+        parts.append(f"accuracy {row['accuracy']:.2%}")
+    parts += [row["explanation"]] if row.get("explanation") else []
+    return ", ".join(parts)
+
+
+def _total(widths: Sequence[int]) -> int:
+    shown = [size for size in widths if size]
+    return sum(shown) + len(_GAP) * (len(shown) - 1)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    parts = [_fitted(cell, size) for cell, size in zip(cells, widths, strict=True) if size]
+    return _GAP.join(parts).rstrip()
+
+
+def _fitted(text: str, size: int) -> str:
+    return set_cell_size(_cut(text, size), size)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if cell_len(text) <= size else set_cell_size(text, max(0, size - 1)).rstrip() + "…"

@@ -1,0 +1,72 @@
+"""How far a training is, in progress.json beside the report, for whoever asks while it runs."""
+
+import os
+import sys
+import time
+
+SCHEMA = "modak.progress/1"
+# Seconds between two writings; they take no more than a thousandth of the time, however slow the file system is.
+_PAUSE, _SHARE = 5.0, 0.001
+
+
+class Progress:
+    """The progress of one process.
+
+    Args:
+        report: says where, and whether this process is the one that speaks.
+    """
+
+    def __init__(self, report):
+        self._report, self._is_broken = report, False
+        self.epoch, self.epochs, self.loss = None, None, None  # as Keras tells them
+        self.loops = Loops()
+
+    def write(self, count):
+        """Writes the file as a whole, after so many steps; gives the seconds until it is to be written again."""
+        if self._is_broken or not self._report.speaks():
+            return _PAUSE
+        import json  # a process that makes no step need not wait for it
+
+        began = time.perf_counter()
+        path = os.path.join(os.path.dirname(self._report.path), "progress.json")
+        part = "%s.%d.part" % (path, os.getpid())
+        epoch = self.loops.epoch(count) if self.epoch is None else self.epoch
+        found = {"schema": SCHEMA, "step": count, "epoch": epoch, "epochs": self.epochs, "loss": self.loss}
+        try:
+            with open(part, "w") as file:
+                json.dump(found, file)
+            os.replace(part, path)
+        except OSError as error:  # a full disk is no reason to end a training
+            sys.stderr.write("modak: %s cannot be written: %s\n" % (path, error.strerror))
+            self._is_broken = True
+        return max(_PAUSE, (time.perf_counter() - began) / _SHARE)
+
+    def take_loss(self, logs):
+        """Takes the loss out of what Keras has for its callbacks; None where it has no number."""
+        try:
+            self.loss = float(logs["loss"])
+        except Exception:  # the border: whatever a backend or a model of the script's own gives
+            self.loss = None
+
+
+class Loops:
+    """Which epoch a training is in, by its loops over batches: an epoch is one in which it steps."""
+
+    def __init__(self):
+        self._ended, self._before, self._batches = 0, 0, None  # epochs; steps before this loop; what the loop has
+        self._is_unsure = False
+
+    def begins(self, count, batches):
+        """Takes that a loop begins, after so many steps."""
+        steps = count - self._before
+        if steps:
+            # many loops with a few steps each are no epochs: such as batches that are drawn one at a time
+            self._is_unsure = self._is_unsure or steps * 10 < (self._batches or 20)
+            self._ended += 1
+        self._before, self._batches = count, batches
+
+    def epoch(self, count):
+        """The epoch, from 1, after so many steps; None where that is not sure."""
+        if self._is_unsure:
+            return None
+        return self._ended + (count > self._before) or None

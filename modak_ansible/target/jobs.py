@@ -1,0 +1,92 @@
+"""The jobs of many deployments at once: the scheduler is asked for all of them together."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Sequence
+
+from ..schedulers import SCHEDULERS
+from ..schedulers.base import JobRecord, SchedulerSilent
+from .commands import TimedRun
+from .files import read_text
+from .job import Deployment
+from .progress import progress_of
+from .staging import STATE
+from .workspace import Workspace
+
+# What damaged files of a deployment make of reading them.
+_DAMAGED = (KeyError, TypeError, ValueError, OSError)
+
+
+def look_at_jobs(workspace: Workspace, scheduler: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What has become of the jobs of some deployments.
+
+    A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
+
+    Args:
+        workspace: where the deployments lie.
+        scheduler: slurm, torque or none; of all of them.
+        names: the deployments'.
+
+    Returns:
+        For each, in that order: ``name``; ``there``, whether its folder is; ``situation``; ``elapsed``, seconds that
+        the job has run, or None; ``position`` and ``starts`` as the scheduler's record has them; ``progress``.
+    """
+    deployments = [Deployment(workspace, name, scheduler, name) for name in names]
+    word = _Word(scheduler, workspace, deployments)
+    return [_look(deployment, word) for deployment in deployments]
+
+
+class _Word:
+    """The scheduler's word of all jobs that may still live."""
+
+    def __init__(self, scheduler: str, workspace: Workspace, deployments: Sequence[Deployment]) -> None:
+        self._silence: SchedulerSilent | None = None
+        self._records: dict[str, JobRecord] = {}
+        open_ones = [each for each in deployments if read_text(each.path / STATE / "finished") != "0"]
+        known = {_known_job(each) for each in open_ones} - {""}
+        try:
+            folder = workspace.path if workspace.path.is_dir() else None
+            self._records = SCHEDULERS[scheduler].statuses(TimedRun(folder), sorted(known))
+        except SchedulerSilent as error:
+            self._silence = error
+
+    def of(self, job_id: str) -> JobRecord | None:
+        """
+        Raises:
+            SchedulerSilent: it did not answer.
+        """
+        if self._silence:
+            raise self._silence
+        return self._records.get(job_id)
+
+    def noted(self, job_id: str) -> JobRecord | None:
+        """What it said, if anything."""
+        return self._records.get(job_id)
+
+
+def _known_job(deployment: Deployment) -> str:
+    try:
+        return deployment.known_job()
+    except _DAMAGED:  # which _look says
+        return ""
+
+
+def _look(deployment: Deployment, word: _Word) -> dict[str, Any]:
+    there = deployment.path.is_dir()
+    try:
+        situation = deployment.situation(word.of).as_dict()
+    except _DAMAGED as error:
+        words = f"its files on the target cannot be read: {type(error).__name__}: {error}"
+        situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
+    started, ended = situation.get("started"), situation.get("ended")
+    record = word.noted(situation["job_id"])
+    return {
+        "name": deployment.path.name,
+        "there": there,
+        "situation": situation,
+        "elapsed": max(0.0, (ended or time.time()) - started) if started else None,
+        "position": record.position if record else None,
+        "starts": record.starts if record else "",
+        "progress": progress_of(deployment.path) if started else {},
+    }

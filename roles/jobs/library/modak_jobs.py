@@ -1,0 +1,43 @@
+#!/usr/bin/python
+"""Tells how the jobs of many deployments on a target are."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.jobs import look_at_jobs
+from ansible.module_utils.modak.target.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_jobs
+short_description: Tells how the jobs of many deployments are
+description: >-
+  Judges each job by the marker that it writes itself and by the scheduler's word; the scheduler is asked once for
+  all of them. Changes nothing.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
+  deployments: {type: list, elements: str, required: true, description: The deployments' names.}
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
+            "deployments": {"type": "list", "elements": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    answer(module, lambda: act(module.params))
+
+
+def act(params):
+    workspace = Workspace(params["workspace"])
+    return {"changed": False, "jobs": look_at_jobs(workspace, params["scheduler"], params["deployments"])}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""modak status: what it says of each deployment, whom it asks, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands import status_asking
+from modak_ansible.commands.deployments import Known, survey
+from modak_ansible.commands.status_asking import ask_targets
+from modak_ansible.commands.status_rows import Entry, may_live, row_of, rows_of
+from modak_ansible.commands.status_table import clock, lines_of, shortened
+from modak_ansible.commands.status_watch import watch_for
+from modak_ansible.deployment import PlaybookRun
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.stages.base import Record
+from modak_ansible.target.files import read_json, write_json
+
+DONE = {"probe": {"state": "done", "message": "x"}}
+
+
+@pytest.fixture
+def deployed(blueprint, monkeypatch):
+    """Three deployments of the example, seen from its folder; their jobs run as far as is known."""
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    folders = []
+    for number in (2, 3, 4):
+        folder = plan_blueprint(blueprint.service, Inputs(None, (("epochs", str(number)),))).save()
+        Record(folder).update(job={"state": "RUNNING", "job_id": str(number), "nodes": "node01"}, stages=DONE)
+        folders.append(folder)
+    return folders
+
+
+def entries_of(blueprint):
+    known, damaged = survey(blueprint.path / ".modak")
+    return [Entry(each) for each in known], damaged
+
+
+def job(state="RUNNING", **more):
+    situation = {"state": state, "job_id": "7", "nodes": "", "explanation": "", "reason": "", "exit_code": None}
+    answer = {"there": True, "elapsed": None, "position": None, "starts": "", "progress": {}}
+    return {**answer, "situation": situation, **more}
+
+
+# --- who is asked
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"job": {"state": "RUNNING"}}, True), ({"job": {"state": "UNKNOWN"}}, True), ({"job": {"state": "FAILED"}}, False),
+        ({"job": {"state": "RUNNING"}, "undeployed": 5.0}, False), ({"stages": DONE}, True), ({}, False),
+        ({"stages": {**DONE, "image": {"state": "failed"}}}, False), ({"job": 5, "stages": [1]}, False),
+    ],
+)  # fmt: skip
+def test_who_may_have_a_job_that_lives(tmp_path, record, expected):
+    assert may_live(Known(tmp_path, {}, record)) is expected
+
+
+def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
+    """Two of three deployments share a target; the third enters it as somebody else."""
+    plan = read_json(deployed[2] / "plan.json")
+    plan["target"]["username"] = "bob"
+    write_json(deployed[2] / "plan.json", plan)
+    asked = []
+
+    def run(playbook, variables, listener, *, inventory):
+        hosts = inventory["all"]["children"]["modak"]["hosts"]
+        asked.extend(sorted(host["jobs_deployments"]) for host in hosts.values())
+        for number, (name, host) in enumerate(hosts.items()):
+            assert (playbook, name, host["jobs_every"]) == ("jobs", f"target{number}", 0.0)
+            silent = len(host["jobs_deployments"]) == 1
+            jobs = {} if silent else {each: job(position=3, elapsed=5.0) for each in host["jobs_deployments"]}
+            write_json(host["jobs_answer"] and _path(host), {"jobs": jobs, "problem": "no route" if silent else ""})
+            listener.progress("jobs", f"{number} answered")
+            listener.progress("jobs", "the connection broke")
+        return PlaybookRun()
+
+    monkeypatch.setattr(status_asking, "run_playbook", run)
+    entries, _ = entries_of(blueprint)
+    heard = []
+    ask_targets(entries, heard=lambda: heard.append(1))
+    assert sorted(map(len, asked)) == [1, 2]
+    assert len(heard) == 2
+    rows = {row["deployment"]: row for row in rows_of(entries, [])}
+    assert [rows[folder.name]["answered"] for folder in deployed] == [True, True, False]
+    assert [rows[folder.name]["explanation"] for folder in deployed] == ["", "", "no route"]
+    assert rows[deployed[2].name]["state"] == "RUNNING"  # what was known last
+
+
+def _path(host):
+    from pathlib import Path
+
+    return Path(host["jobs_answer"])
+
+
+def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
+    for folder in deployed:
+        Record(folder).update(job={"state": "COMPLETED", "job_id": "1"})
+    monkeypatch.setattr(status_asking, "run_playbook", lambda *_, **__: pytest.fail("asked"))
+    ask_targets(entries_of(blueprint)[0])
+
+
+# --- what is said
+
+
+def test_a_row(deployed, blueprint):
+    entry = next(each for each in entries_of(blueprint)[0] if each.known.folder == deployed[0])
+    entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
+    row = row_of(entry)
+    assert (row["state"], row["stage"], row["epoch"], row["epochs_requested"]) == ("RUNNING", "job", 1, 2)
+    assert (row["step"], row["loss"], row["answered"]) == (7, 0.25, True)
+    assert 90 <= row["elapsed_seconds"] < 95
+    entry.asked -= 60
+    assert 150 <= row_of(entry)["elapsed_seconds"] < 155  # it runs on between two answers
+    json.dumps(row, allow_nan=False)
+
+
+def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
+    Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1", "started": 100.0, "ended": 160.0})
+    (row,) = (row for row in rows_of(entries_of(blueprint)[0], []) if row["state"] == "FAILED")
+    assert row["elapsed_seconds"] == 60.0
+
+
+def test_a_deployment_that_is_gone_on_its_target(deployed, blueprint):
+    entries, _ = entries_of(blueprint)
+    entries[0].answer = {**job("NONE"), "there": False}
+    row = row_of(entries[0])
+    assert (row["state"], row["explanation"]) == ("NONE", "its folder on the target is gone")
+
+
+def test_damaged_files_hide_no_others(deployed, blueprint):
+    first, second, third = deployed
+    (first / "plan.json").write_text('{"digest": "abc", "nothing": 1}')
+    (second / "plan.json").write_text("{")
+    (third / "state.json").write_text("\x00\x00")
+    lost = first.parent / "lost-123456789012"
+    lost.mkdir()
+    (lost / "state.json").write_text("{}")
+    rows = {row["deployment"]: row for row in rows_of(*entries_of(blueprint))}
+    assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(
+        (first.name, second.name, third.name, lost.name), "DAMAGED"
+    )
+    assert all(row["explanation"] for row in rows.values())
+    assert lines_of(list(rows.values()), 100)
+
+
+def test_a_damaged_record_is_asked_for_and_written_anew(deployed, blueprint):
+    (deployed[0] / "state.json").write_text("{")
+    entry = next(each for each in entries_of(blueprint)[0] if each.known.folder == deployed[0])
+    assert may_live(entry.known)
+    entry.answer = job("COMPLETED")
+    assert row_of(entry)["state"] == "COMPLETED"
+
+
+def test_what_lives_comes_first(deployed, blueprint):
+    entries, _ = entries_of(blueprint)
+    for entry, (state, position) in zip(entries, [("COMPLETED", None), ("QUEUED", 2), ("QUEUED", 1)], strict=True):
+        entry.answer = job(state, position=position)
+    assert [(row["state"], row["position"]) for row in rows_of(entries, [])] == [
+        ("QUEUED", 1), ("QUEUED", 2), ("COMPLETED", None),
+    ]  # fmt: skip
+
+
+# --- what is shown
+
+ROW = {
+    "deployment": "mnist-pytorch-slurm-0123456789ab", "target": "cluster", "job_id": "4711", "state": "RUNNING", "stage": "job",
+    "elapsed_seconds": 3723.0, "predicted_seconds": 7200.0, "epoch": 3, "epochs_requested": 12, "loss": 0.123456,
+    "nodes": "node01", "explanation": "", "position": None, "starts": "",
+}  # fmt: skip
+
+
+def test_the_table_of_an_ordinary_project_fits_100_columns():
+    queued = {**ROW, "deployment": "mnist-pytorch-slurm-ba9876543210", "state": "QUEUED", "position": 12,
+              "starts": "2026-11-22T01:10:00", "explanation": "Priority", "elapsed_seconds": None, "epoch": None, "loss": None}  # fmt: skip
+    lines = lines_of([ROW, queued], 100)
+    assert max(map(len, lines)) <= 100
+    assert lines[1].split() == [
+        "mnist-pytorch-slurm-0123",
+        "4711",
+        "RUNNING",
+        "1:02:03/2:00:00",
+        "3/12",
+        "0.1235",
+        "node01",
+    ]
+    assert lines[2].startswith("mnist-pytorch-slurm-ba98 ")
+    assert "position 12, from" in lines[2]
+    assert lines_of([ROW])[1].startswith("mnist-pytorch-slurm-0123456789ab ")
+
+
+def test_digests_are_cut_to_what_still_tells_them_apart():
+    names = ["a-0123456789ab", "a-01234f6789ab", "plain"]
+    assert shortened(names) == ["a-012345", "a-01234f", "plain"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (250.4, "4:10"), (3723, "1:02:03"), (200000, "55:33:20")])
+def test_clocks(seconds, text):
+    assert clock(seconds) == text
+
+
+ANY = st.text(max_size=40) | st.none()
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"deployment": st.text(min_size=1, max_size=60), "state": st.sampled_from(["RUNNING", "QUEUED", "FAILED"])},
+            optional={"explanation": st.text(max_size=200), "nodes": ANY, "job_id": st.text(max_size=20),
+                      "loss": st.floats(allow_nan=False), "epoch": st.integers(0, 10**9), "target": st.text(max_size=30),
+                      "position": st.integers(1, 10**6), "elapsed_seconds": st.floats(0, 1e9)},
+        ),
+        min_size=1, max_size=5,
+    ),
+    st.integers(40, 200),
+)  # fmt: skip
+def test_no_line_is_wider_than_the_terminal_or_breaks(rows, width):
+    for lines in (lines_of(rows, width), lines_of(rows)):
+        assert len(lines) == len(rows) + 1
+        assert all(letter.isprintable() for line in lines for letter in line)
+    assert all(cell_len(line) <= width for line in lines_of(rows, width))
+
+
+def test_a_thousand_rows_are_shown_at_once():
+    rows = [{**ROW, "deployment": f"training-{number:012x}"} for number in range(1000)]
+    began = time.process_time()
+    assert len(lines_of(rows, 100)) == 1001
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_on_a_pipe_every_change_is_a_line(capsys, as_json):
+    row = dict(ROW)
+    with watch_for(lambda: [row, {**ROW, "deployment": "other"}], as_json=as_json) as shown:
+        shown.update()
+        row["elapsed_seconds"], row["loss"] = 4000.0, 0.1
+        shown.update()
+        row["epoch"] = 4
+        shown.update()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert ["other" in line for line in lines] == [False, True, False]
+    if as_json:
+        assert [json.loads(line)["epoch"] for line in lines] == [3, 3, 4]
+    else:
+        assert lines[2].split()[1:] == [
+            ROW["deployment"],
+            "cluster",
+            "4711",
+            "RUNNING",
+            "1:06:40/2:00:00",
+            "4/12",
+            "0.1",
+            "node01",
+        ]

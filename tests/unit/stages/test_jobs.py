@@ -1,0 +1,95 @@
+"""Asking for many jobs: news are noted, silence is an answer, and patience grows while nothing happens."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from modak_ansible.errors import TargetUnreachable
+from modak_ansible.stages import jobs
+from modak_ansible.stages.base import Record
+from modak_ansible.stages.jobs import Asking, ask_for_jobs
+
+
+def job(name, state="RUNNING", epoch=None, **more):
+    situation = {"state": state, "job_id": "7", "explanation": ""}
+    progress = {"epoch": epoch} if epoch else {}
+    return {"name": name, "there": True, "situation": situation, "elapsed": 1.0, "position": None, "starts": "",
+            "progress": progress, **more}  # fmt: skip
+
+
+@pytest.fixture
+def asked(make_stage, tmp_path, monkeypatch):
+    """Asks with answers in turn; gives the names that were asked for, the pauses, and the last answer."""
+
+    def ask(answers, every=0.0, names=("one", "two")):
+        wanted, slept = [], []
+
+        def call(name, deployments, **arguments):
+            wanted.append(deployments)
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return {"jobs": [each for each in answer if each["name"] in deployments]}
+
+        stage, said = make_stage(call)
+        for name in names:
+            (stage.folder.parent / name).mkdir(exist_ok=True)
+        monkeypatch.setattr(jobs.time, "sleep", slept.append)
+        message = ask_for_jobs(stage, Asking(list(names), tmp_path / "3.json", every))
+        assert said == ["3 answered"] * len(wanted)
+        return wanted, slept, json.loads((tmp_path / "3.json").read_text()), message
+
+    return ask
+
+
+def test_one_look(asked, tmp_path):
+    wanted, slept, answer, message = asked([[job("one"), job("two", "QUEUED", position=2)]])
+    assert (wanted, slept, message) == ([["one", "two"]], [], "2 jobs")
+    assert answer["problem"] == ""
+    assert answer["jobs"]["two"]["position"] == 2
+    record = Record(tmp_path / "deployments" / "one").read()
+    assert record["job"]["state"] == "RUNNING"
+
+
+def test_only_news_are_written(asked, tmp_path):
+    asked([[job("one"), job("two", "NONE")]])
+    before = (tmp_path / "deployments" / "one" / "state.json").stat().st_mtime_ns
+    asked([[job("one", epoch=5), job("two", "NONE")]])
+    assert (tmp_path / "deployments" / "one" / "state.json").stat().st_mtime_ns == before
+    assert not (tmp_path / "deployments" / "two" / "state.json").exists()
+    asked([[job("one", "COMPLETED", epoch=9), job("two", "DAMAGED")]])
+    assert Record(tmp_path / "deployments" / "one").read()["progress"] == {"epoch": 9}
+    assert not (tmp_path / "deployments" / "two" / "state.json").exists()
+
+
+def test_a_silent_target_is_an_answer(asked):
+    _, _, answer, message = asked([TargetUnreachable("frontend does not answer", hint="look at the network")])
+    assert answer == {"jobs": {}, "problem": "frontend does not answer (look at the network)"}
+    assert message == answer["problem"]
+
+
+def test_patience_grows_while_nothing_changes_and_ends_with_the_jobs(asked):
+    same = [[job("one", elapsed=float(n)), job("two")] for n in range(10)]
+    news = [[job("one", epoch=2), job("two", "COMPLETED")], [job("one", epoch=2)], [job("one", "FAILED")]]
+    wanted, slept, answer, _ = asked([*same, *news], every=2.0)
+    assert slept[:5] == [2.0, 3.0, 4.5, 6.75, 10.125]
+    assert max(slept) == 30.0
+    assert slept[-2:] == [2.0, 3.0]
+    assert wanted[-2:] == [["one"], ["one"]]  # what has ended is asked for no more
+    assert {name: each["situation"]["state"] for name, each in answer["jobs"].items()} == {
+        "one": "FAILED", "two": "COMPLETED",
+    }  # fmt: skip
+
+
+def test_watching_outlives_a_silence(asked):
+    silence = TargetUnreachable("gone")
+    wanted, slept, answer, _ = asked([[job("one")], silence, silence, [job("one", "COMPLETED")]], 2.0, ["one"])
+    assert (len(wanted), slept) == (4, [2.0, 2.0, 3.0])
+    assert answer["problem"] == ""
+
+
+def test_who_asks_seldom_is_not_asked_to_ask_more_often(asked):
+    _, slept, _, _ = asked([[job("one")], [job("one")], [job("one", "COMPLETED")]], 60.0, ["one"])
+    assert slept == [60.0, 60.0]

@@ -1,0 +1,112 @@
+"""The jobs of many deployments: judged as each by itself, with one question to the scheduler."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from modak_ansible.schedulers import SCHEDULERS
+from modak_ansible.schedulers.base import JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.target.jobs import look_at_jobs
+from modak_ansible.target.workspace import Workspace
+
+
+class FakeScheduler(Scheduler):
+    name = "fake"
+
+    def __init__(self):
+        self.jobs, self.asked, self.silent = {}, [], False
+
+    def statuses(self, run, job_ids):
+        self.asked.append(list(job_ids))
+        if self.silent:
+            raise SchedulerSilent("hush")
+        return {each: self.jobs[each] for each in job_ids if each in self.jobs}
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    scheduler = FakeScheduler()
+    monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
+    return scheduler
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(str(tmp_path / "workspace"))
+
+
+def deployed(workspace, name, job_id="", **marks):
+    """A deployment's folder, with marks in its state."""
+    state = workspace.deployments / name / "state"
+    state.mkdir(parents=True)
+    if job_id:
+        (state / "submitted.json").write_text(json.dumps({"job_id": job_id, "time": 0}))
+    for mark, text in marks.items():
+        (state / mark).write_text(f"{text}\n")
+    return state.parent
+
+
+def look(workspace, *names):
+    return {each["name"]: each for each in look_at_jobs(workspace, "fake", names)}
+
+
+def test_all_are_judged_by_one_answer(workspace, fake):
+    began = f"{time.time() - 100:.0f}"
+    deployed(workspace, "runs", "1", claim="1", started=f"{began} 1 node01")
+    deployed(workspace, "waits", "2")
+    deployed(workspace, "done", "3", started=f"{began} 3 node02", finished="0")
+    deployed(workspace, "failed", "4", started=f"{began} 4 node02", finished="3")
+    deployed(workspace, "new")
+    fake.jobs = {
+        "1": JobRecord("1", JobState.RUNNING, nodes="node01"),
+        "2": JobRecord("2", JobState.QUEUED, reason="Priority", position=7, starts="2026-11-22T01:10:00"),
+        "4": JobRecord("4", JobState.TIMEOUT),
+    }
+    found = look(workspace, "runs", "waits", "done", "failed", "new", "gone")
+    states = {name: job["situation"]["state"] for name, job in found.items()}
+    assert states == {
+        "runs": "RUNNING", "waits": "QUEUED", "done": "COMPLETED", "failed": "TIMEOUT", "new": "NONE", "gone": "NONE",
+    }  # fmt: skip
+    assert fake.asked == [["1", "2", "4"]]  # the one that says itself that it succeeded is not asked for
+    assert (found["waits"]["position"], found["waits"]["starts"]) == (7, "2026-11-22T01:10:00")
+    assert 99 < found["runs"]["elapsed"] < 130
+    assert 99 < found["done"]["elapsed"] < 102  # to its own end, which was now
+    assert found["waits"]["elapsed"] is None
+    assert [found[name]["there"] for name in ("new", "gone")] == [True, False]
+
+
+def test_a_silent_scheduler_hides_no_end(workspace, fake):
+    fake.silent = True
+    deployed(workspace, "runs", "1")
+    deployed(workspace, "done", "2", finished="0")
+    found = look(workspace, "runs", "done")
+    assert found["runs"]["situation"]["state"] == "UNKNOWN"
+    assert "hush" in found["runs"]["situation"]["explanation"]
+    assert found["done"]["situation"]["state"] == "COMPLETED"
+
+
+def test_a_job_of_a_killed_submitter_is_known_by_its_claim(workspace, fake):
+    deployed(workspace, "one", claim="5")
+    fake.jobs = {"5": JobRecord("5", JobState.RUNNING)}
+    assert look(workspace, "one")["one"]["situation"]["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize("marks", [{"started": "yesterday 1 node"}, {"submitted.json": '{"time": 0}'}])
+def test_a_damaged_deployment_hides_no_other(workspace, fake, marks):
+    deployed(workspace, "good", "1")
+    deployed(workspace, "bad", "2", **marks)
+    fake.jobs = {each: JobRecord(each, JobState.RUNNING) for each in ("1", "2")}
+    found = look(workspace, "bad", "good")
+    assert found["good"]["situation"]["state"] == "RUNNING"
+    assert found["bad"]["situation"]["state"] == "DAMAGED"
+    assert "its files on the target cannot be read" in found["bad"]["situation"]["explanation"]
+
+
+def test_progress_comes_along(workspace, fake):
+    folder = deployed(workspace, "runs", "1", started=f"{time.time():.0f} 1 node01")
+    (folder / "progress.json").write_text('{"step": 12, "epoch": 2, "epochs": null, "loss": 0.5}')
+    fake.jobs = {"1": JobRecord("1", JobState.RUNNING)}
+    assert look(workspace, "runs")["runs"]["progress"] == {"step": 12, "epoch": 2, "loss": 0.5}
