@@ -1,0 +1,129 @@
+"""What modak status costs with many jobs: the whole command, timed, over real jobs of a real scheduler.
+
+    python benchmarks/status_cost.py --jobs 1000 --ended 400 --rounds 5
+
+Jobs are submitted held to the target of a blueprint, and some of them cancelled; each has a deployment of its own here
+and on the target. All of it is removed again. The same is timed with one job, and so is entering the target by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.connection import Connection, connect
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.project import find_blueprint
+
+MODAK = Path(sys.executable).with_name("modak")
+NAME = f"cost-{uuid.uuid4().hex[:6]}"
+
+# Makes the deployments' folders on the target and submits a held job for each; prints the jobs' ids.
+SUBMIT = """
+mkdir -p "$1" && cd "$1" || exit 1
+while read -r name; do
+    mkdir -p "$name/state"
+    id=$(cd "$name" && sbatch --parsable --hold --time=1 --mem=10M --job-name="$name" --wrap=true < /dev/null) || exit 1
+    echo "{\\"job_id\\": \\"$id\\", \\"time\\": 0}" > "$name/state/submitted.json"
+    echo "$id"
+done
+"""
+REMOVE = """
+squeue --noheader --me --format=%A,%j | grep ",$2-" | cut -d, -f1 | xargs -r scancel
+rm -rf "$1/$2"-*
+"""
+
+
+def main() -> None:
+    given = arguments()
+    with tempfile.TemporaryDirectory(prefix="modak-status-cost-") as folder:
+        os.chdir(folder)
+        (Path(folder) / ".modak").mkdir()
+        if given.testbed:
+            (Path(folder) / ".modak" / "testbed").symlink_to(given.testbed.resolve())
+        planned = plan_blueprint(find_blueprint(given.blueprint), Inputs(given.inputs))
+        template = planned.save(Path(folder) / "template")
+        target = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, template)
+        remote = f"{planned.plan.target.workspace}/deployments"
+        names = [f"{NAME}-{number:012x}" for number in range(given.jobs)]
+        try:
+            ids = on(target, SUBMIT, remote, lines=names).split()
+            on(target, f"scancel {' '.join(ids[: given.ended])}" if given.ended else "true")
+            report(template, planned.folder.parent, target, names, given.rounds)
+        finally:
+            on(target, REMOVE, remote, NAME)
+
+
+def report(template: Path, deployments: Path, target: Connection, names: list[str], rounds: int) -> None:
+    """Times each matter in turn, round by round, and prints the medians."""
+    matters: dict[str, list[float]] = {"entering the target": [], "one job": [], f"{len(names)} jobs": []}
+    for number in range(rounds + 1):
+        seconds = (
+            timed([*target.ssh_command(), "-o", "ControlPath=none", target.address, "true"]),
+            status(template, deployments, names[-1:]),
+            status(template, deployments, names),
+        )
+        for each, found in zip(seconds, matters.values(), strict=True):
+            if number:  # the first round warms what others would have warmed
+                found.append(each)
+    _, one, many = matters.values()
+    matters["more than for one"] = [more - less for less, more in zip(one, many, strict=True)]
+    for title, found in matters.items():
+        print(f"{title:<20} {statistics.median(found):6.2f} s  ({min(found):.2f} to {max(found):.2f})")
+
+
+def status(template: Path, deployments: Path, names: list[str]) -> float:
+    """Seconds of a command that asks for those deployments, whose jobs lived when they were last heard of."""
+    plan, origin = (json.loads((template / each).read_text()) for each in ("plan.json", "origin.json"))
+    for name in names:
+        folder = deployments / name
+        folder.mkdir(parents=True)
+        state = {"job": {"state": "QUEUED", "job_id": "1"}, "updated": 1.0}
+        for file, value in (("plan", {**plan, "digest": name}), ("origin", origin), ("state", state)):
+            (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
+    seconds = timed([str(MODAK), "status"], lines=len(names) + 1)
+    shutil.rmtree(deployments)
+    return seconds
+
+
+def timed(command: list[str], lines: int | None = None) -> float:
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - began
+    if lines is not None and len(done.stdout.splitlines()) != lines:
+        sys.exit(f"{' '.join(command)} printed {len(done.stdout.splitlines())} lines:\n{done.stdout[:2000]}")
+    return seconds
+
+
+def on(target: Connection, script: str, *words: str, lines: Sequence[str] = ()) -> str:
+    """What a script prints on the target."""
+    command = [*target.ssh_command(), target.address, shlex.join(["bash", "-c", script, "bash", *words])]
+    text = "".join(f"{line}\n" for line in lines)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--ended", type=int, default=0, help="how many of them were cancelled since the last look")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--blueprint", default="mnist-pytorch-slurm")
+    parser.add_argument("--inputs", type=Path)
+    parser.add_argument("--testbed", type=Path, help="the testbed's folder, where the target is that")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
