@@ -18,7 +18,7 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planner import CannotPlan, make_plan
-from modak_ansible.project import blueprint_state, known_testbed
+from modak_ansible.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.refusals import known_refusals
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
@@ -247,16 +247,6 @@ def planned_from_file(path: Path) -> Planned:
     if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
     return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"])
-
-
-def read_origin(plan_file: Path) -> dict[str, Path]:
-    """Where a saved plan comes from: ``blueprint``, ``state`` and ``testbed``, as Planned has them.
-
-    Raises:
-        OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
-    """
-    origin = json.loads((plan_file.parent / "origin.json").read_text(encoding="utf-8"))
-    return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
 def _plan_or_note(blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes) -> Plan | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tempfile
@@ -54,6 +55,16 @@ def known_testbed(state: Path) -> Path:
     """The folder of the testbed that a deployment may mean: its project's, or else that of the current folder."""
     candidates = (state / "testbed", state_folder(Path.cwd()) / "testbed")
     return next((each for each in candidates if each.exists()), candidates[0])
+
+
+def read_origin(plan_file: Path) -> dict[str, Path]:
+    """Where a saved plan comes from: ``blueprint``, ``state`` and ``testbed``, as planning.Planned has them.
+
+    Raises:
+        OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
+    """
+    origin = json.loads((plan_file.parent / "origin.json").read_text(encoding="utf-8"))
+    return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
 
 
 def find_blueprint(text: str) -> Path:

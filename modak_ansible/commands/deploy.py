@@ -191,7 +191,7 @@ def _time_is_over(folder: Path, again: str, at_time_limit: AtTimeLimit, console:
 
 def _what_goes_on(folder: Path, again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
-    from modak_ansible.stages.job import LIVING
+    from modak_ansible.schedulers.base import LIVING
     from modak_ansible.target.files import read_json
 
     record = read_json(folder / "state.json") or {}

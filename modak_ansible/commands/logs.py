@@ -51,7 +51,7 @@ def command(
 
 def _fetch(folder: Path) -> None:
     from modak_ansible.deployment import run_playbook
-    from modak_ansible.stages.job import LIVING
+    from modak_ansible.schedulers.base import LIVING
     from modak_ansible.target.files import read_json
 
     record = read_json(folder / "state.json") or {}

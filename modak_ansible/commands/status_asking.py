@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.status_rows import Entry, may_live
-from modak_ansible.connection import connect
+from modak_ansible.connection import Way, connect
 from modak_ansible.deployment import run_playbook
-from modak_ansible.model.target import Target
-from modak_ansible.planning import read_origin
+from modak_ansible.project import read_origin
 from modak_ansible.stages.jobs import ANSWERED
 from modak_ansible.target.files import read_json, read_text
 
@@ -111,10 +110,10 @@ def _group(entries: list[Entry]) -> _Group | None:
         plan_file = entry.known.folder / "plan.json"
         try:
             origin = read_origin(plan_file)
-            target = Target(**entry.known.plan["target"])
+            way = Way.of(entry.known.plan["target"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        connection = connect(target, origin["testbed"], origin["blueprint"].parent, plan_file.parent)
+        connection = connect(way, origin["testbed"], origin["blueprint"].parent, plan_file.parent)
         variables = {**connection.ansible_variables(), "jobs_plan_file": str(plan_file)}
         return _Group(tuple(entries), variables)
     for entry in entries:

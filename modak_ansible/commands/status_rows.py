@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from modak_ansible.stages.job import LIVING
+from modak_ansible.schedulers.base import LIVING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -34,6 +34,8 @@ class JobState(str, Enum):
 
 
 _LIVING = (JobState.QUEUED, JobState.HELD, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
+# The same as text, and what is said of a job whose scheduler does not answer.
+LIVING = (*(state.value for state in _LIVING), "UNKNOWN")
 
 
 @dataclass(frozen=True)

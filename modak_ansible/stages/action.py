@@ -13,10 +13,9 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.connection import Connection, connect
+from modak_ansible.connection import Connection, Way, connect
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.model.target import Target
-from modak_ansible.planning import read_origin
+from modak_ansible.project import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
@@ -54,11 +53,11 @@ class StageAction(ActionBase):  # type: ignore[misc]
         try:
             plan = json.loads(plan_file.read_text(encoding="utf-8"))
             origin = read_origin(plan_file)
-            target = Target(**plan["target"])
+            way = Way.of(plan["target"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
         blueprint_folder = origin["blueprint"].parent
-        connection = connect(target, origin["testbed"], blueprint_folder, plan_file.parent)
+        connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent)
         return Stage(
             plan=plan,
             folder=plan_file.parent,

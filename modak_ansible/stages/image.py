@@ -9,7 +9,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.refusal import Refusal
-from modak_ansible.planning import read_origin
+from modak_ansible.project import read_origin
 from modak_ansible.refusals import note_refusal
 from modak_ansible.secrets import read_secrets
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage

@@ -12,7 +12,7 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.runtime import FILES
-from modak_ansible.schedulers.base import JobState
+from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.files import sha256_of
@@ -23,8 +23,6 @@ _LINE = 2000
 _DRAIN = 4 << 20
 # How long a job that is measured is left alone; a dropped connection costs no more than this.
 _QUIET_SECONDS = 60
-# The states of a job that may still run; the scheduler of one that is UNKNOWN does not answer.
-LIVING = (*(state.value for state in JobState if not state.is_final), "UNKNOWN")
 
 
 def deployment_arguments(plan: dict[str, Any]) -> dict[str, Any]:

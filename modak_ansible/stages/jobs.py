@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Record, Stage
-from modak_ansible.stages.job import LIVING
 from modak_ansible.target.files import read_json, write_json
 
 ANSWERED = "answered"

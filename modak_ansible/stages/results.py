@@ -8,9 +8,10 @@ from typing import Any
 
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.job import LIVING, deployment_arguments, describe
+from modak_ansible.stages.job import deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.transfer import pull
 from modak_ansible.stages.trial_records import record_trials
