@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shlex
 import shutil
 import statistics
@@ -20,6 +21,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from modak_ansible.blueprint.inputs import Inputs
@@ -66,9 +68,17 @@ def main() -> None:
             on(target, REMOVE, remote, NAME)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a command: by the clock, and of processors on this side of the connection."""
+
+    wall: float
+    here: float
+
+
 def report(template: Path, deployments: Path, target: Connection, names: list[str], rounds: int) -> None:
     """Times each matter in turn, round by round, and prints the medians."""
-    matters: dict[str, list[float]] = {"entering the target": [], "one job": [], f"{len(names)} jobs": []}
+    matters: dict[str, list[Cost]] = {"entering the target": [], "one job": [], f"{len(names)} jobs": []}
     for number in range(rounds + 1):
         seconds = (
             timed([*target.ssh_command(), "-o", "ControlPath=none", target.address, "true"]),
@@ -79,13 +89,19 @@ def report(template: Path, deployments: Path, target: Connection, names: list[st
             if number:  # the first round warms what others would have warmed
                 found.append(each)
     _, one, many = matters.values()
-    matters["more than for one"] = [more - less for less, more in zip(one, many, strict=True)]
+    pairs = zip(one, many, strict=True)
+    matters["more than for one"] = [Cost(more.wall - less.wall, more.here - less.here) for less, more in pairs]
     for title, found in matters.items():
-        print(f"{title:<20} {statistics.median(found):6.2f} s  ({min(found):.2f} to {max(found):.2f})")
+        wall = sorted(each.wall for each in found)
+        here = statistics.median(each.here for each in found)
+        print(
+            f"{title:<20} {statistics.median(wall):6.2f} s  ({wall[0]:.2f} to {wall[-1]:.2f})"
+            f"  {here:5.2f} s of processors here"
+        )
 
 
-def status(template: Path, deployments: Path, names: list[str]) -> float:
-    """Seconds of a command that asks for those deployments, whose jobs lived when they were last heard of."""
+def status(template: Path, deployments: Path, names: list[str]) -> Cost:
+    """What a command costs that asks for those deployments, whose jobs lived when they were last heard of."""
     plan, origin = (json.loads((template / each).read_text()) for each in ("plan.json", "origin.json"))
     for name in names:
         folder = deployments / name
@@ -93,18 +109,23 @@ def status(template: Path, deployments: Path, names: list[str]) -> float:
         state = {"job": {"state": "QUEUED", "job_id": "1"}, "updated": 1.0}
         for file, value in (("plan", {**plan, "digest": name}), ("origin", origin), ("state", state)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
-    seconds = timed([str(MODAK), "status"], lines=len(names) + 1)
+    cost = timed([str(MODAK), "status"], lines=len(names) + 1)
     shutil.rmtree(deployments)
-    return seconds
+    return cost
 
 
-def timed(command: list[str], lines: int | None = None) -> float:
-    began = time.perf_counter()
+def timed(command: list[str], lines: int | None = None) -> Cost:
+    began, before = time.perf_counter(), _children()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds = time.perf_counter() - began
+    cost = Cost(time.perf_counter() - began, _children() - before)
     if lines is not None and len(done.stdout.splitlines()) != lines:
         sys.exit(f"{' '.join(command)} printed {len(done.stdout.splitlines())} lines:\n{done.stdout[:2000]}")
-    return seconds
+    return cost
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def on(target: Connection, script: str, *words: str, lines: Sequence[str] = ()) -> str:

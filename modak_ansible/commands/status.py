@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from modak_ansible.commands.status_rows import Entry
 
-EXAMPLES = "Examples: modak status mnist-pytorch-slurm --json; modak status --watch"
+EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
 
 
 def command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -78,7 +79,7 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
             assert (playbook, name, host["jobs_every"]) == ("jobs", f"target{number}", 0.0)
             silent = len(host["jobs_deployments"]) == 1
             jobs = {} if silent else {each: job(position=3, elapsed=5.0) for each in host["jobs_deployments"]}
-            write_json(host["jobs_answer"] and _path(host), {"jobs": jobs, "problem": "no route" if silent else ""})
+            write_json(Path(host["jobs_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
             listener.progress("jobs", f"{number} answered")
             listener.progress("jobs", "the connection broke")
         return PlaybookRun()
@@ -93,12 +94,6 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
     assert [rows[folder.name]["answered"] for folder in deployed] == [True, True, False]
     assert [rows[folder.name]["explanation"] for folder in deployed] == ["", "", "no route"]
     assert rows[deployed[2].name]["state"] == "RUNNING"  # what was known last
-
-
-def _path(host):
-    from pathlib import Path
-
-    return Path(host["jobs_answer"])
 
 
 def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
