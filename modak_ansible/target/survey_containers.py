@@ -8,8 +8,8 @@ from typing import Any, Dict
 
 from ..errors import ModakError
 from .commands import TimedRun, find_program
+from .container import check_fakeroot
 from .files import read_text
-from .image import check_fakeroot
 from .probe import version_of
 
 RUNTIMES = ("apptainer", "singularity")
