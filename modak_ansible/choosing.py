@@ -73,7 +73,8 @@ def _key(draft: Draft) -> str:
     relevant = switches_of(application)
     told = [each for each in application.arguments if each[0].replace("-", "_") in relevant]
     left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
-    text = draft.request.model_dump_json(exclude={"blueprint": True, "training": True, "application": left_out})
+    names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel"), True)
+    text = draft.request.model_dump_json(exclude={**names, "application": left_out})
     return f"{text}{told}{draft.partition}{draft.cores_per_process}{draft.scaled}"
 
 

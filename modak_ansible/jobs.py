@@ -95,6 +95,7 @@ def script_parts(
         tuning=tuning,
         seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
         signing_key=target.site.signing_key or "" if image.layers else "",
+        after=tuple((each.training, each.deployments) for each in request.after),
     )
 
 

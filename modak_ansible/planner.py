@@ -25,6 +25,7 @@ from modak_ansible.performance.scaled import Scaled, scaled_resources, with_shap
 from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
 from modak_ansible.rules import enforced
 from modak_ansible.runtime import runtime_files
+from modak_ansible.schedulers.script import after_variable, trainings_before
 from modak_ansible.tuning import REQUIREMENTS, planned_tuning
 
 __all__ = ["CannotPlan", "make_plan"]
@@ -56,6 +57,7 @@ def make_plan(
     catalogue = catalogue or load_catalogue()
     for problem in resource_problems(request):
         raise problem
+    _check_after(request)
     request, scaled = _scaled(request, model)
     request = enforced(settled(request))
     partition = choose_partition(request)
@@ -86,10 +88,33 @@ def make_plan(
         "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,
         "tuning": tuning,
+        "after": request.after,
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))
     return unsigned.model_copy(update={"digest": digest})
+
+
+# --- what comes before
+
+
+def _check_after(request: Request) -> None:
+    """
+    Raises:
+        CannotPlan: a placeholder names a training that does not come before, or the job waits for others already.
+    """
+    application, known = request.application, {each.training for each in request.after}
+    used = trainings_before([*(value for _, value in application.arguments), *application.words])
+    for name in sorted(used - known):
+        hint = f"- after: {name}, under its requirements" if known == set() else nearest(name, known)
+        raise CannotPlan("arguments", f"{{after:{name}}} is used, and the training does not come after {name}", hint)
+    variables = [after_variable(each) for each in known]
+    for name in (each for each in variables if variables.count(each) > 1):
+        raise CannotPlan("", f"two trainings before {request.training} would be {name}", "rename one of them")
+    if request.job_options.job_dependency and (request.after or request.parallel):
+        about = "job_options.job_dependency"
+        hint = "leave job_dependency out, or after and parallel"
+        raise CannotPlan(about, "what the job waits for is said by after and parallel already", hint)
 
 
 # --- nodes and processes

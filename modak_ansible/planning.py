@@ -16,15 +16,17 @@ from modak_ansible.here import as_known_here
 from modak_ansible.model.plan import Plan, digest_of
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
+from modak_ansible.order import after_planned, in_order, is_meant
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planner import CannotPlan, make_plan
 from modak_ansible.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.refusals import known_refusals
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
-from modak_ansible.target.files import make_private, write_json, write_whole
+from modak_ansible.target.files import make_private, read_json, write_json, write_whole
 
 _SHOWN = 8  # names in a message
+_MOST_BEFORE = 500  # trainings before one: their folders are in one variable of its environment
 
 Change = Callable[[Request], Request]
 
@@ -39,6 +41,8 @@ class Planned:
         state: the state folder of the project that it is deployed from.
         testbed: the folder of the testbed that the target may be.
         warnings: what was read, and would be better written otherwise.
+        node: the blueprint's node of the training; a sweep's points share it.
+        parallel: how many of those may run at once; None for as many as the target takes.
     """
 
     plan: Plan
@@ -46,6 +50,8 @@ class Planned:
     state: Path
     testbed: Path
     warnings: tuple[Mistake, ...] = ()
+    node: str = ""
+    parallel: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -59,10 +65,18 @@ class Planned:
         ignore = self.state / ".gitignore"
         if folder.is_relative_to(self.state) and not ignore.exists():
             write_whole(ignore, "*\n")
-        origin = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
-        write_json(folder / "plan.json", self.plan.model_dump(mode="json"))
-        write_json(folder / "origin.json", {name: str(path) for name, path in origin.items()})
+        paths = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
+        origin: dict[str, object] = {name: str(path) for name, path in paths.items()}
+        origin.update({"node": self.node, "parallel": self.parallel} if self.node else {})
+        _write_unless_same(folder / "plan.json", self.plan.model_dump(mode="json"))
+        _write_unless_same(folder / "origin.json", origin)
         return folder
+
+
+def _write_unless_same(path: Path, value: dict[str, object]) -> None:
+    """Writing waits for the disk, and most of two hundred plans are there when they are deployed again."""
+    if read_json(path) != value:
+        write_json(path, value)
 
 
 def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
@@ -81,24 +95,38 @@ def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, chan
     return the_one(path, plan_trainings(path, inputs, training, change), training)
 
 
+def plan_all(path: Path, inputs: Inputs, training: str | None = None) -> list[Planned]:
+    """The plans of all trainings of a blueprint, or of the one that is named with all points of its sweep.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: there is no such training.
+    """
+    return those_named(path, plan_trainings(path, inputs, training), training)
+
+
 def plan_trainings(
     path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None
 ) -> list[Planned]:
     """The plans of all trainings of a blueprint, or of the one that is named, if it is there.
 
+    Each comes behind those that have to complete before it.
+
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, inputs, mistakes, warnings, training, change)
+    found = _check(path, inputs, mistakes, warnings, training, change)
     mistakes.raise_if_any()
     state = blueprint_state(path)
     testbed = known_testbed(state)
-    return [Planned(plan, path, state, testbed, tuple(warnings)) for plan in plans]
+    return [
+        Planned(plan, path, state, testbed, tuple(warnings), request.node, request.parallel) for request, plan in found
+    ]
 
 
-def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
-    """The plan of the first training that a node of a blueprint belongs to; None where there is none.
+def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:
+    """The plans of the first training that a node of a blueprint belongs to, one for each point of its sweep.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
@@ -107,7 +135,7 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> Planned | None:
     blueprint = read_blueprint(path, inputs, mistakes)
     mistakes.raise_if_any()
     related = blueprint.related.get(node, []) if blueprint else []
-    return plan_blueprint(path, inputs, related[0]) if related else None
+    return plan_all(path, inputs, related[0]) if related else []
 
 
 def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Request:
@@ -123,11 +151,13 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
     mistakes = Mistakes()
     blueprint = _read(path, inputs, mistakes)
     mistakes.raise_if_any()
-    requests = {each.training: each for each in (blueprint.requests if blueprint else [])}
-    if not requests or training not in (None, *requests):
-        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=nearest(training or "", requests))
-    request = requests[training] if training else next(iter(requests.values()))
-    return _known_here(request, known_testbed(blueprint_state(path)))
+    requests = blueprint.requests if blueprint else []
+    named = [each for each in requests if is_meant(each, training)]
+    if not named:
+        hint = nearest(training or "", [each.training for each in requests])
+        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
+    alone = named[0].model_copy(update={"after": (), "parallel": None})
+    return _known_here(alone, known_testbed(blueprint_state(path)))
 
 
 def check_blueprint(
@@ -147,9 +177,21 @@ def check_blueprint(
         inputs: values for inputs.
         mistakes: collects what is wrong.
         warnings: collects what is read, and would be better written otherwise.
-        training: the only one that is planned, if it is there; all are read.
+        training: the only one that is planned, if it is there, with what comes before it; all are read.
         change: makes something else of each request.
     """
+    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)]
+
+
+def _check(
+    path: Path,
+    inputs: Inputs,
+    mistakes: Mistakes,
+    warnings: Mistakes | None,
+    training: str | None,
+    change: Change | None,
+) -> list[tuple[Request, Plan]]:
+    """What :func:`check_blueprint` has planned, and for what requests."""
     blueprint = _read(path, inputs, mistakes)
     if blueprint is None:
         return []
@@ -163,11 +205,17 @@ def check_blueprint(
     state = blueprint_state(path)
     known = Known(known_refusals(state), model_of(state))
     testbed = known_testbed(state)
-    named = [each for each in blueprint.requests if each.training == training]
-    requests = [_known_here(each, testbed) for each in named or blueprint.requests]
-    requests = [change(each) if change else each for each in requests]
-    plans = [_plan_or_note(blueprint, request, known, mistakes) for request in requests]
-    return [plan for plan in plans if plan]
+    named = [each.training for each in blueprint.requests if is_meant(each, training)]
+    wanted = set(named or [each.training for each in blueprint.requests])
+    found: list[tuple[Request, Plan]] = []
+    for asked in in_order(blueprint.requests, wanted):
+        request = _known_here(after_planned(asked, found), testbed)
+        if change and asked.training in wanted:
+            request = change(request)
+        plan = _plan_or_note(blueprint, request, known, mistakes)
+        if plan:
+            found.append((request, plan))
+    return [(request, plan) for request, plan in found if request.training in wanted]
 
 
 def _known_here(request: Request, testbed: Path) -> Request:
@@ -223,14 +271,26 @@ def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
     Raises:
         UsageError: there is no such training, or several and none is named.
     """
-    names = [each.plan.training for each in found]
-    if training is None and len(names) > 1:
+    named = those_named(path, found, training)
+    names = [each.plan.training for each in named]
+    if len(names) > 1:
         shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         hint = f"say which one: --training {names[0]}"
         raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
-    if training is not None and training not in names:
-        raise UsageError(f"{path} has no training {training}", hint=nearest(training, names))
-    return next(each for each in found if training in (None, each.plan.training))
+    return named[0]
+
+
+def those_named(path: Path, found: list[Planned], training: str | None) -> list[Planned]:
+    """The plans of the training that is named, or all.
+
+    Raises:
+        UsageError: there is no such training.
+    """
+    named = [each for each in found if training in (None, each.plan.training, each.node)]
+    if not named:
+        hint = nearest(training or "", [each.plan.training for each in found])
+        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
+    return named
 
 
 def planned_from_file(path: Path) -> Planned:
@@ -242,15 +302,22 @@ def planned_from_file(path: Path) -> Planned:
     try:
         plan = Plan(**json.loads(path.read_text(encoding="utf-8")))
         origin = read_origin(path)
+        more = read_json(path.parent / "origin.json") or {}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
-    return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"])
+    node, parallel = more.get("node", ""), more.get("parallel")
+    return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel)
 
 
 def _plan_or_note(blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes) -> Plan | None:
     training = request.training
+    count = sum(len(each.deployments) for each in request.after)
+    if count > _MOST_BEFORE:
+        message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
+        mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
+        return None
     problems = list(resource_problems(request))
     for problem in problems:
         mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)

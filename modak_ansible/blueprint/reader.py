@@ -9,6 +9,7 @@ from typing import Any
 from modak_ansible.blueprint.definitions import check_version, load_definitions
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.order import read_order
 from modak_ansible.blueprint.script_folder import ScriptFolders
 from modak_ansible.blueprint.secret_rules import note_secrets
 from modak_ansible.blueprint.target_reader import TARGET, read_target
@@ -16,6 +17,7 @@ from modak_ansible.blueprint.topology import Node, Topology, read_topology
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_yaml
 from modak_ansible.errors import Location
+from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 
@@ -30,10 +32,10 @@ class Blueprint:
 
     Attributes:
         path: the service template.
-        requests: one for every training, in the order of the file.
+        requests: one for every training, or for every point of its sweep, in the order of the file.
         targets: every target by the name of its node.
         related: for every node, the names of the trainings that it belongs to.
-        places: for every training, where the values of its request stand.
+        places: for every training and point, where the values of its request stand.
         inputs: the values that were given for its inputs.
         warnings: what is read, and would be better written otherwise.
     """
@@ -142,21 +144,23 @@ class _Reader:
         if not trainings and self._topology.nodes:
             place = self._topology.root.key_location("topology_template")
             self._mistakes.add(place, "no-training", "the blueprint has no training", f"add a node of type {TRAINING}")
+        order = read_order(self._topology, trainings, self._mistakes)
         for node in trainings:
-            self._read_training(node, blueprint)
+            self._read_training(node, blueprint, order[node.name])
         self._check_used(trainings)
         return blueprint
 
-    def _read_training(self, node: Node, blueprint: Blueprint) -> None:
+    def _read_training(self, node: Node, blueprint: Blueprint, after: tuple[Predecessor, ...]) -> None:
         for name in (node.name, *node.requirements.values()):
             blueprint.related.setdefault(name, []).append(node.name)
         self._check_one_host(node)
         target = blueprint.targets.get(node.requirements.get("host", ""))
         reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes, self._folders)
-        blueprint.places[node.name] = {"": node.item.key_location("type"), **_places(self._topology, node)}
+        places = {"": node.item.key_location("type"), **_places(self._topology, node)}
         request = reader.read(self._blueprint_name(), target)
-        if request:
-            blueprint.requests.append(request)
+        points = reader.points(request.model_copy(update={"after": after})) if request else []
+        blueprint.requests += points
+        blueprint.places.update(dict.fromkeys((node.name, *(each.training for each in points)), places))
 
     def _check_one_host(self, node: Node) -> None:
         host = node.requirements.get("host")

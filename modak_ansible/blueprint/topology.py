@@ -33,7 +33,11 @@ _TEMPLATE_KEYS = (
 
 @dataclass
 class Node:
-    """A node template with its values resolved; a value that is wrong or missing is absent."""
+    """A node template with its values resolved; a value that is wrong or missing is absent.
+
+    ``requirements`` names the node for each requirement that can have one, ``several`` those of each that can have
+    more.
+    """
 
     name: str
     type: str
@@ -43,6 +47,7 @@ class Node:
     capabilities: dict[str, dict[str, Item]] = field(default_factory=dict)
     requirements: dict[str, str] = field(default_factory=dict)
     requirement_locations: dict[str, Location] = field(default_factory=dict)
+    several: dict[str, list[Item]] = field(default_factory=dict)
 
     def location(self, property_name: str) -> Location:
         """Where a property's value stands; the node itself when it is not given."""
@@ -251,7 +256,7 @@ class _Reader:
                 if key not in definitions:
                     hint = nearest(key, definitions)
                     self._mistakes.add(place, "unknown-requirement", f"{node.name} has no requirement {key}", hint)
-                elif key in node.requirements:
+                elif key in node.requirements or _is_among(target, node.several.get(key, [])):
                     self._mistakes.add(place, "duplicate-requirement", f"{node.name} requires {key} twice")
                 elif target is None or not isinstance(target.value, str):
                     self._mistakes.add(
@@ -295,6 +300,9 @@ class _Reader:
                 nearest(name, fitting),
             )  # fmt: skip
             return
+        if _takes_several(definition):
+            node.several.setdefault(key, []).append(target)
+            return
         node.requirements[key] = name
         node.requirement_locations[key] = target.location
 
@@ -329,3 +337,14 @@ class _Reader:
                 self._mistakes.add(
                     argument.elements[1].location, "function", f"{parts[0]} has no attribute {parts[1]}", hint
                 )
+
+
+def _takes_several(definition: Item) -> bool:
+    """Whether a node can have a requirement more than once."""
+    occurrences = definition.get("occurrences")
+    most = occurrences.elements[-1].value if occurrences and occurrences.elements else 1
+    return most == "UNBOUNDED" or (isinstance(most, int) and most > 1)
+
+
+def _is_among(target: Item | None, others: list[Item]) -> bool:
+    return target is not None and any(target.value == each.value for each in others)

@@ -11,6 +11,7 @@ from modak_ansible.blueprint import files, rules
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.script_folder import ScriptFolders, work_of
 from modak_ansible.blueprint.secret_rules import note_secret
+from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import nearest
@@ -65,6 +66,23 @@ class TrainingReader:
             image=image,
             job_options=job_options,
         )
+
+    def points(self, request: Request) -> list[Request]:
+        """The training itself, or one for each point of its sweep; none where the sweep is wrong."""
+        before = len(self._mistakes)
+        axes = read_axes(self._node, self._fit, self._mistakes)
+        parallel = self._property("parallel")
+        request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
+        if len(self._mistakes) > before:
+            return []
+        return [self._at(request, point) for point in points_of(axes)] if axes else [request]
+
+    def _at(self, request: Request, point: dict[str, str | bool]) -> Request:
+        application, given = request.application, self._property("work")
+        arguments = with_point(application.arguments, point)
+        work = work_of(given.plain() if given else {}, application.workload, arguments)
+        application = application.model_copy(update={"arguments": arguments, "work": work})
+        return request.model_copy(update={"training": point_name(self._node.name, point), "application": application})
 
     # --- helpers
 
@@ -150,9 +168,9 @@ class TrainingReader:
             place = Item(section.key_location(name) if section else item.location, name)
             good = self._note(place, rules.option_problem(name))
             for value in item.elements or [item]:
-                text = self._scalar(value, f"the argument {name}")
+                text = self._fit(value, f"the argument {name}")
                 note_secret(value.location, name, text, self._mistakes)
-                if text is not None and good and self._note(value, rules.value_problem(str(text))):
+                if text is not None and good:
                     found.append((name, text))
         return found
 
@@ -179,6 +197,11 @@ class TrainingReader:
                 self._mistakes.add(item.location, "wrong-type", f"{what}: {item.text} is read as {item.value}", hint)
             return item.value
         return item.text
+
+    def _fit(self, item: Item, what: str) -> str | bool | None:
+        """A value that may stand in a job's script."""
+        text = self._scalar(item, what)
+        return text if text is not None and self._note(item, rules.value_problem(str(text))) else None
 
     # --- resources
 

@@ -67,6 +67,7 @@ def command(
 ) -> None:
     """Build the image, stage the data, submit the job once, watch it, and bring back its results.
 
+    A blueprint with several trainings, or with a sweep, has all of them run, each after those that it comes after.
     Run again, it goes on where it was, and changes nothing when all is done. Ctrl-C leaves what runs on the target
     running; modak undeploy ends it.
     """
@@ -103,20 +104,29 @@ def _deploy(
     from modak_ansible.commands.display import StageDisplay, print_pairs
     from modak_ansible.deployment import run_playbook
     from modak_ansible.errors import TimeIsOver
-    from modak_ansible.planning import plan_blueprint
+    from modak_ansible.planning import plan_all
     from modak_ansible.project import find_blueprint
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
-    show_warnings(planned.warnings)
-    _check_that_it_runs(planned.plan)
+    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    show_warnings(found[0].warnings)
+    for each in found:
+        _check_that_it_runs(each.plan)
+    again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
+    if len(found) > 1:
+        from modak_ansible.commands.campaign import deploy_all
+
+        ending.deployments += [(each.plan, each.folder) for each in found]
+        undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
+        deploy_all(found, again, wait=not detach, as_json=as_json, deadline=deadline, undeploys=undeploys)
+        return
+    planned = found[0]
     folder = planned.save()
     ending.deployments.append((planned.plan, folder))
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}", markup=False)
     variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
-    again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
     try:
         with StageDisplay(console) as display:
             outcome = run_playbook("deploy", variables, display, deadline=deadline)

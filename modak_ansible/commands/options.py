@@ -25,7 +25,9 @@ InputsFile = Annotated[Path | None, typer.Option("--inputs", "-i", help="A YAML 
 InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
 ]
-Training = Annotated[str | None, typer.Option(help="Which training, where the blueprint has several.")]
+Training = Annotated[
+    str | None, typer.Option(help="Which training, or which point of its sweep, where the blueprint has several.")
+]
 Targets = Annotated[
     Path | None,
     typer.Option("--target", metavar="FILE", help="A service template with the target that a request names."),

@@ -55,12 +55,17 @@ def command(
     ] = False,
 ) -> None:
     """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
-    from modak_ansible.planning import plan_trainings, the_one
+    from modak_ansible.planning import plan_trainings, the_one, those_named
     from modak_ansible.project import find_blueprint
 
     without_collecting()
     path = find_blueprint(blueprint)
     found = plan_trainings(path, given_inputs(inputs, value, target), training)
+    found = those_named(path, found, training)
+    if len(found) > 1 and as_json and not (explain or texts or output or plot):
+        show_warnings(found[0].warnings)
+        typer.echo(json.dumps([each.plan.model_dump(mode="json") for each in found], indent=2))
+        return
     if len(found) > 1 and not (as_json or explain or texts or output or plot):
         from modak_ansible.commands.plan_table import trainings_table
 

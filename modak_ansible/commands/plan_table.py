@@ -50,6 +50,7 @@ def trainings_table(plans: list[Plan], width: int) -> str:
         chosen = next((each for each in plan.candidates if each.chosen), None)
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
         text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
+        text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
         lines += textwrap.wrap(
             text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
             break_long_words=False, break_on_hyphens=False,

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from modak_ansible.model.application import Application, SourceFile
 from modak_ansible.model.base import Model
+from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.prediction import Interval, Prediction
@@ -155,6 +156,11 @@ class Plan(Model):
         default=(), description="the chosen configuration, stock, and the nearest"
     )
     tuning: PlannedTuning | None = Field(default=None, description="what the job tries before it trains")
+    after: tuple[Predecessor, ...] = Field(
+        default=(),
+        description="what has to complete before the job begins",
+        exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
+    )
 
     @property
     def deployment(self) -> str:

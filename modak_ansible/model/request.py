@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.base import Model
+from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.target import Target
@@ -18,7 +19,14 @@ class GivenImage(Model):
 
 
 class Request(Model):
-    """One training, as a blueprint asks for it."""
+    """One training, as a blueprint asks for it, or one point of its sweep.
+
+    Attributes:
+        training: its name; of a point its node's with the values that it has.
+        after: what has to complete before it begins.
+        node: the blueprint's node that it comes from; empty where that is the training's name.
+        parallel: how many points of its sweep may run at once; None for as many as the target takes.
+    """
 
     blueprint: str
     training: str
@@ -29,6 +37,9 @@ class Request(Model):
     dataset: Dataset | None = None
     image: GivenImage | None = None
     job_options: JobOptions = JobOptions()
+    after: tuple[Predecessor, ...] = ()
+    node: str = ""
+    parallel: int | None = None
 
     @property
     def runs_natively(self) -> bool:

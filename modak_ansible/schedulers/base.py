@@ -97,6 +97,31 @@ def is_of(job: JobRecord, name: str, folder: str) -> bool:
     return job.folder == folder if job.folder else folder.rsplit("/", 1)[-1] == name
 
 
+@dataclass(frozen=True)
+class Waits:
+    """The jobs that a job waits for.
+
+    Attributes:
+        ok: ids of those that have to complete; when one of them fails, the job is not to run at all.
+        ended: ids of those that have to end, however they do.
+    """
+
+    ok: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.ok or self.ended)
+
+    @property
+    def words(self) -> str:
+        """As Slurm and Torque both spell it: ``afterok:12:13,afterany:7``."""
+        kinds = (("afterok", self.ok), ("afterany", self.ended))
+        return ",".join(":".join((kind, *ids)) for kind, ids in kinds if ids)
+
+
+NO_WAITS = Waits()
+
+
 class Scheduler:
     """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult."""
 
@@ -104,8 +129,8 @@ class Scheduler:
     title: str
     commands: tuple[str, ...] = ()
 
-    def submit(self, run: Run, script: str, name: str) -> str:
-        """Submits a script of the current folder and gives the job's id.
+    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+        """Submits a script of the current folder, to begin after what it waits for, and gives the job's id.
 
         Raises:
             SubmissionRefused: with the scheduler's own words.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import JobRecord, JobState, Run, Scheduler, SubmissionRefused, SubmissionUncertain
+from .base import NO_WAITS, JobRecord, JobState, Run, Scheduler, SubmissionRefused, SubmissionUncertain, Waits
 
 # A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
 _START = 'setsid bash "$1" > /dev/null 2>&1 < /dev/null & echo "$!.$(cut -d " " -f 22 "/proc/$!/stat")"'
@@ -18,7 +18,9 @@ class Direct(Scheduler):
     name = "none"
     title = "no scheduler"
 
-    def submit(self, run: Run, script: str, name: str) -> str:
+    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+        if waits:
+            raise SubmissionRefused("nobody here starts a job after another one")
         result = run(["bash", "-c", _START, name, script])
         if result.timed_out:
             raise SubmissionUncertain("the job's start did not come to an end")

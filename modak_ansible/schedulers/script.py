@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from modak_ansible.model.tuning import PlannedTuning
 
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
-_DATASET = "{dataset}"
+# What stands in a value for a folder that only the job knows.
+_PLACEHOLDER = re.compile(r"(\{dataset\}|\{after:[^{}]*\})")
 # How long, in seconds, a tuner may take to start and to end besides its budget.
 _TUNER_GRACE = 60
 
@@ -58,6 +59,7 @@ class ScriptParts:
         build: how the program is made before it runs.
         pre: shell lines that run first, in the job's own shell; the first command that fails ends the job.
         post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
+        after: names of trainings that completed before, each with the names of its deployments.
     """
 
     image: str
@@ -82,6 +84,7 @@ class ScriptParts:
     tuning: PlannedTuning | None = None
     seal: str = ""
     signing_key: str = ""
+    after: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG001 - nobody would read them
@@ -144,6 +147,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             launcher="".join(f"{word} " for word in parts.launch.outside),
             runtime=parts.runtime,
             tuning=_tuning(parts.tuning),
+            after=[(after_variable(name), deployments) for name, deployments in parts.after],
             limit=job.walltime if job.scheduler.value == "none" else 0,
         )
     )
@@ -217,7 +221,7 @@ def _node_path(path: str) -> str:
 
 
 def _option(name: str, value: str | bool) -> str:
-    """An option of the training script with its value, quoted for bash; {dataset} becomes the data's folder."""
+    """An option of the training script with its value, quoted for bash; placeholders become folders."""
     option = f"-{name}" if len(name) == 1 else f"--{name}"
     if isinstance(value, bool):
         return option if value else ""
@@ -225,6 +229,24 @@ def _option(name: str, value: str | bool) -> str:
 
 
 def _word(value: str) -> str:
-    """A word quoted for bash; {dataset} becomes the data's folder."""
-    parts = value.split(_DATASET)
-    return '"$dataset"'.join(shlex.quote(part) if part else "" for part in parts) or "''"
+    """A word quoted for bash; {dataset} becomes the data's folder, {after:NAME} those where a training before ran."""
+    return "".join(_piece(part) for part in _PLACEHOLDER.split(value) if part) or "''"
+
+
+def _piece(part: str) -> str:
+    if part == "{dataset}":
+        return '"$dataset"'
+    if _PLACEHOLDER.fullmatch(part):
+        return f'"${after_variable(part[len("{after:") : -1])}"'
+    return shlex.quote(part)
+
+
+def after_variable(training: str) -> str:
+    """The environment variable with the folders where a training ran that came before: MODAK_AFTER_TRAIN."""
+    return "MODAK_AFTER_" + re.sub(r"[^A-Z0-9]", "_", training.upper())
+
+
+def trainings_before(values: Iterable[str | bool]) -> set[str]:
+    """The trainings whose folders stand in values as {after:NAME}."""
+    texts = [each for each in values if isinstance(each, str)]
+    return {name for each in texts for name in re.findall(r"\{after:([^{}]*)\}", each)}

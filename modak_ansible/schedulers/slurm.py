@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from .base import (
+    NO_WAITS,
     CommandResult,
     JobRecord,
     JobState,
@@ -19,6 +20,7 @@ from .base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    Waits,
     is_of,
 )
 
@@ -67,8 +69,9 @@ class Slurm(Scheduler):
     title = "Slurm"
     commands = ("sbatch", "squeue", "scancel")
 
-    def submit(self, run: Run, script: str, name: str) -> str:
-        result = run(["sbatch", "--parsable", f"--job-name={name}", script])
+    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+        waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
+        result = run(["sbatch", "--parsable", f"--job-name={name}", *waiting, script])
         if result.code == 0:
             # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
             found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)

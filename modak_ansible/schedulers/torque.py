@@ -12,6 +12,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from .base import (
+    NO_WAITS,
     CommandResult,
     JobRecord,
     JobState,
@@ -20,6 +21,7 @@ from .base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    Waits,
     is_of,
 )
 
@@ -59,8 +61,9 @@ class Torque(Scheduler):
     title = "Torque"
     commands = ("qsub", "qstat", "qdel")
 
-    def submit(self, run: Run, script: str, name: str) -> str:
-        result = run(["qsub", "-N", name, script])
+    def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
+        waiting = ["-W", f"depend={waits.words}"] if waits else []
+        result = run(["qsub", "-N", name, *waiting, script])
         if result.code == 0:
             found = _JOB_ID.search(result.out)
             if found:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,10 +24,15 @@ from modak_ansible.stages.opera import is_run_by_opera
 # A dropped connection is tried again for about two minutes; whatever runs on the target runs on meanwhile.
 _PAUSES = (1, 2, 5, 10, 20, 30, 60)
 PROGRESS = "modak"
+# What a stage has the record know of the target, and not of one deployment.
+_SHARED = ("target", "image")
 
 
 class StageAction(ActionBase):  # type: ignore[misc]
-    """An action that runs one stage of the deployment whose plan it is given as ``plan_file``."""
+    """An action that runs one stage of the deployment whose plan it is given as ``plan_file``.
+
+    With ``plan_files`` it does so for all of them, which are on one target: once for those that want the same.
+    """
 
     stage_name: ClassVar[str]
     is_noted: ClassVar[bool] = True  # False for what concerns the target, and no deployment
@@ -36,26 +42,62 @@ class StageAction(ActionBase):  # type: ignore[misc]
         """Does the stage's work."""
         raise NotImplementedError
 
+    def perform_all(self, stages: list[Stage]) -> Outcome:
+        """Does the work for several deployments of one target."""
+        alike: dict[str, list[Stage]] = {}
+        for stage in stages:
+            alike.setdefault(self.subject(stage.plan), []).append(stage)
+        outcomes = [self._once(same) for same in alike.values()]
+        words = dict.fromkeys(each.message for each in outcomes)
+        return Outcome(any(each.changed for each in outcomes), "; ".join(words))
+
+    def subject(self, plan: dict[str, Any]) -> str:  # noqa: ARG002 - all want the same of some stages
+        """What of a plan the work is about: where it is the same for several plans, the work is done once."""
+        return ""
+
+    def _once(self, stages: list[Stage]) -> Outcome:
+        """Does the work for the first of some deployments that want the same, and has all of them note it."""
+        first = stages[0]
+        try:
+            with noted(first, self.stage_name) as finish:
+                outcome = self.perform(first)
+                finish(outcome)
+        finally:
+            for stage in stages[1:] if not first.check else ():
+                stage.record.take_over(self.stage_name, first.record.read(), _SHARED)
+        return outcome
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         end_with_parent()  # a worker of Ansible's has a session of its own
         self._supports_check_mode = True
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
-            stage = self._stage(task_vars or {})
-            with noted(stage, self.stage_name, keep=self.is_noted) as finish:
-                result.update(finish(self.perform(stage)))
+            stages = self._stages(task_vars or {})
+            if len(stages) > 1:
+                began = time.monotonic()
+                outcome = self.perform_all(stages)
+                seconds = round(time.monotonic() - began, 2)
+                result.update(changed=outcome.changed, msg=outcome.message, seconds=seconds, **outcome.data)
+            else:
+                with noted(stages[0], self.stage_name, keep=self.is_noted) as finish:
+                    result.update(finish(self.perform(stages[0])))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
         return result
 
-    def _stage(self, task_vars: dict[str, Any]) -> Stage:
-        plan_file = Path(self._task.args.get("plan_file") or "")
-        try:
-            plan = json.loads(plan_file.read_text(encoding="utf-8"))
-            origin = read_origin(plan_file)
-            way = Way.of(plan["target"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
+    def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
+        """The deployments, on one target: they share a connection."""
+        files = [Path(each) for each in self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]]
+        first = self._stage(files[0], task_vars)
+        stages = [first]
+        for plan_file in files[1:]:
+            plan, origin, _ = _read(plan_file)
+            folder = origin["blueprint"].parent
+            stages.append(replace(first, plan=plan, folder=plan_file.parent, blueprint_folder=folder))
+        return stages
+
+    def _stage(self, plan_file: Path, task_vars: dict[str, Any]) -> Stage:
+        plan, origin, way = _read(plan_file)
         blueprint_folder = origin["blueprint"].parent
         connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent)
         return Stage(
@@ -100,6 +142,15 @@ class StageAction(ActionBase):  # type: ignore[misc]
         except AnsibleConnectionFailure as error:
             hint = "what runs on the target goes on; deploy again to follow it"
             raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
+
+
+def _read(plan_file: Path) -> tuple[dict[str, Any], dict[str, Path], Way]:
+    """A plan, where it comes from, and the way to its target."""
+    try:
+        plan = json.loads(plan_file.read_text(encoding="utf-8"))
+        return plan, read_origin(plan_file), Way.of(plan["target"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error
 
 
 def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:

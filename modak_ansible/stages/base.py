@@ -92,6 +92,23 @@ class Record:
             stages[name] = {**values, **({"worked": worked} if worked else {})}
             self._write({**state, "stages": stages, "stage": name})
 
+    def take_over(self, name: str, other: dict[str, Any], shared: tuple[str, ...]) -> None:
+        """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.
+
+        Args:
+            name: the stage.
+            other: the other's record.
+            shared: top-level values of it that count for both.
+        """
+        done = other.get("stages", {}).get(name)
+        with Lock(self._lock_path):
+            state = self.read()
+            known = state.get("stages", {}).get(name, {})
+            if done and (done.get("changed") or known.get("state") != done.get("state")):
+                found = {each: other[each] for each in shared if each in other}
+                stages = {**state.get("stages", {}), name: done}
+                self._write({**state, **found, "stages": stages, "stage": name})
+
     def _write(self, state: dict[str, Any]) -> None:
         write_json(self.path, {**state, "updated": time.time()})
 

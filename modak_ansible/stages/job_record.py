@@ -221,7 +221,9 @@ def _append(path: Path, record: Record) -> bool:
     """Adds a line, whole or not at all, unless the file has one of the same run in the same job of the same plan."""
     make_private(path.parent)
     with Lock(path.with_name(f".{path.name}.lock")):
-        if path.exists() and any(_is_same(line, record) for line in path.read_bytes().splitlines()):
+        mark = record.plan.encode()  # only few of many lines are worth to be parsed
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        if any(mark in line and _is_same(line, record) for line in lines):
             return False
         with path.open("ab+") as file:
             file.seek(0, os.SEEK_END)

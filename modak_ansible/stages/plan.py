@@ -13,7 +13,7 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.blueprint.training_reader import inputs_as_text
 from modak_ansible.connection import connect
 from modak_ansible.errors import ModakError
-from modak_ansible.planning import Planned, plan_blueprint, plan_node, planned_from_file
+from modak_ansible.planning import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.project import find_blueprint
 from modak_ansible.stages.opera import find_opera_deployment
 
@@ -22,36 +22,66 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
     """What the plan role hands to the plays behind it.
 
     Args:
-        arguments: ``file`` (a plan that was made already), or ``blueprint`` with ``inputs``, ``inputs_file`` and
-            ``training``, or ``node`` for a node of the blueprint that opera deploys.
+        arguments: ``file`` or ``files`` (plans that were made already), or ``blueprint`` with ``inputs``,
+            ``inputs_file`` and ``training``, or ``node`` for a node of the blueprint that opera deploys.
         check: whether nothing may be written but Ansible's own temporary files.
+
+    Returns:
+        ``targets``: for each a ``name``, the ``plan_files`` of what is deployed on it, and its ``connection``; and of
+        the first plan ``plan_file`` and ``digest``.
     """
     try:
-        planned = _plan(arguments)
-        if planned is None:
-            return {"plan_file": "", "changed": False}
-        folder = planned.folder
-        if not check or not (folder / "plan.json").exists():
-            folder = planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
-        connection = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, folder)
+        planned = _plans(arguments)
+        if not planned:
+            return {"plan_file": "", "targets": [], "changed": False}
+        targets = _targets(planned, check=check)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from error
+    first = planned[0].plan
+    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     return {
         "changed": False,
-        "msg": f"plan {planned.plan.digest[:12]} for {planned.plan.name}",
-        "plan_file": str(folder / "plan.json"),
-        "digest": planned.plan.digest,
-        "connection": connection.ansible_variables(),
+        "msg": f"plan {first.digest[:12]} for {first.name}{more}",
+        "plan_file": targets[0]["plan_files"][0],
+        "digest": first.digest,
+        "targets": targets,
     }
 
 
-def _plan(arguments: dict[str, Any]) -> Planned | None:
-    if arguments.get("file"):
-        return planned_from_file(Path(arguments["file"]))
+def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:
+    """The targets of some plans, each with the files of its own."""
+    groups: dict[str, list[Planned]] = {}
+    for each in planned:
+        groups.setdefault(each.plan.target.model_dump_json(), []).append(each)
+    targets = []
+    for number, group in enumerate(groups.values(), 1):
+        folders = [_saved(each, check=check) for each in group]
+        first = group[0]
+        connection = connect(first.plan.target, first.testbed, first.blueprint.parent, folders[0])
+        targets.append(
+            {
+                "name": "modak_target" if number == 1 else f"modak_target_{number}",
+                "plan_files": [str(folder / "plan.json") for folder in folders],
+                "connection": connection.ansible_variables(),
+            }
+        )
+    return targets
+
+
+def _saved(planned: Planned, *, check: bool) -> Path:
+    """The folder of a deployment with its plan in it."""
+    if check and (planned.folder / "plan.json").exists():
+        return planned.folder
+    return planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
+
+
+def _plans(arguments: dict[str, Any]) -> list[Planned]:
+    if arguments.get("file") or arguments.get("files"):
+        return [planned_from_file(Path(each)) for each in arguments.get("files") or [arguments["file"]]]
     if arguments.get("blueprint"):
         inputs_file = Path(arguments["inputs_file"]).expanduser() if arguments.get("inputs_file") else None
         inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))))
-        return plan_blueprint(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
+        return plan_all(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
     if arguments.get("node"):
         deployment = find_opera_deployment()
         return plan_node(deployment.blueprint, Inputs(None, inputs_as_text(deployment.inputs)), arguments["node"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,6 +19,8 @@ from modak_ansible.stages.trial_records import record_trials
 from modak_ansible.target.files import Lock, make_private, read_json, sha256_of, write_json
 from modak_ansible.tuned import as_trained, read_report, trained_of
 from modak_ansible.tuned import summary_pairs as summary_of_tuning
+
+Bring = Callable[[list[str], Path], None]
 
 MANIFEST = "manifest.json"
 STAGES = ("target", "dataset", "image", "job", "results")
@@ -36,16 +39,44 @@ def fetch_results(stage: Stage) -> Outcome:
         "modak_results", workspace=arguments["workspace"], deployment=arguments["deployment"],
         outputs=stage.plan["application"]["outputs"],
     )  # fmt: skip
+
+    def bring(paths: list[str], part: Path) -> None:
+        pull(stage.connection, listed["folder"], paths, part, stage.say)
+
+    return keep_results(stage, listed, bring)
+
+
+def wanted_files(stage: Stage, listed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of the files on the target that are not here as they are there.
+
+    Raises:
+        ModakError: a path leads out of the folder of results.
+    """
     folder = stage.folder / "results"
     _check_paths(listed["files"])
-    wanted = [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
+    return [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
+
+
+def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
+    """Keeps what the job left, and has the deployment's record and the project's records tell of it.
+
+    Args:
+        stage: the deployment.
+        listed: what is on the target: ``files``, and the declared outputs that are ``missing``.
+        bring: brings files, by their paths, into a folder here.
+
+    Raises:
+        ModakError: a file did not arrive as it left.
+    """
+    folder = stage.folder / "results"
+    wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
     is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
     if wanted:
         with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn
-            wanted = [file for file in wanted if not _is_here(folder / file["path"], file)]
-            _fetch(stage, listed["folder"], wanted, folder, is_over=is_over)
+            wanted = wanted_files(stage, listed)
+            _fetch(bring, wanted, folder, is_over=is_over)
             files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
             write_json(folder / MANIFEST, {"files": files})
     size = sum(file["size"] for file in listed["files"])
@@ -84,11 +115,11 @@ def _is_here(path: Path, file: dict[str, Any]) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
 
 
-def _fetch(stage: Stage, remote: str, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
+def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
     if not files:
         return
     part = folder.with_name(".results.part")
-    pull(stage.connection, remote, [file["path"] for file in files], part, stage.say)
+    bring([file["path"] for file in files], part)
     for file in files:
         arrived = part / file["path"]
         if not is_over and not arrived.is_file():

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from dataclasses import asdict, dataclass, field
 from typing import Any, Callable
 
 from ..errors import ModakError
 from ..schedulers import SCHEDULERS
-from ..schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain
+from ..schedulers.base import (
+    NO_WAITS,
+    JobRecord,
+    JobState,
+    SchedulerSilent,
+    SubmissionRefused,
+    SubmissionUncertain,
+    Waits,
+)
 from .commands import TimedRun
 from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json, write_whole
+from .situation import Situation
 from .staging import SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
@@ -24,36 +32,6 @@ LOGS = ("output.log", "error.log", "scheduler.log")
 _GATHER = 1.0
 # How long a job that ran a moment ago is taken to run still.
 _TRUST = 5.0
-
-
-@dataclass
-class Situation:
-    """What is known of a deployment's job.
-
-    Attributes:
-        state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
-        started: when it began, in seconds since the epoch.
-        ended: when it noted its own end; None where it did not.
-        explanation: why it ended as it did, or why it waits.
-    """
-
-    state: str = "NONE"
-    job_id: str = ""
-    exit_code: int | None = None
-    signal: int | None = None
-    reason: str = ""
-    nodes: str = ""
-    started: float | None = None
-    ended: float | None = None
-    explanation: str = ""
-    error_tail: list[str] = field(default_factory=list)
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in {state.value for state in JobState if state.is_final}
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Deployment:
@@ -95,8 +73,8 @@ class Deployment:
         record = read_json(self._state / "submitted.json")
         return str(record["job_id"]) if record else None
 
-    def submit(self) -> tuple[str, bool]:
-        """Submits the job unless that was done, and gives its id and whether it was done now.
+    def submit(self, waits: Waits = NO_WAITS) -> tuple[str, bool]:
+        """Submits the job unless that was done, to begin after others, and gives its id and whether it was done now.
 
         What is killed between the scheduler's taking the job and our noting its id leaves an intent behind; with
         one, the job is looked for before another is submitted. Should two be submitted all the same, the scripts
@@ -114,7 +92,7 @@ class Deployment:
             # a killed module must not give the lock away while sbatch or qsub are at work
             run = TimedRun(self.path, timeout=120, keep_locks=self._scheduler.name != "none")
             try:
-                job_id = self._scheduler.submit(run, SCRIPT, self._job_name)
+                job_id = self._scheduler.submit(run, SCRIPT, self._job_name, waits)
             except SubmissionRefused as error:
                 (self._state / "intent.json").unlink()
                 hint = f"change what {self._scheduler.title} refuses; nothing was submitted"
@@ -139,7 +117,8 @@ class Deployment:
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
             raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
-        return found[0] if found else None
+        forgotten = read_text(self._state / "forgotten").split()
+        return next((each for each in found if each not in forgotten), None)
 
     def _record(self, job_id: str) -> None:
         if self.job_id() != job_id:
@@ -154,9 +133,12 @@ class Deployment:
     def situation(self, ask: Callable[[str], JobRecord | None] | None = None) -> Situation:
         """What has become of the job, by its own marker and by the scheduler's word, which ``ask`` may have already."""
         job_id = self.known_job()
+        skipped = read_text(self._state / "skipped")
+        if skipped and not self._claimed():
+            return self._situation(job_id, JobState.CANCELLED, None, explanation=skipped)
         if not job_id:
             return Situation()
-        finished = self._finished()
+        finished = self.finished()
         try:
             record = ask(job_id) if ask else self._scheduler.status(self._run, job_id)
         except SchedulerSilent as error:
@@ -221,7 +203,8 @@ class Deployment:
             path.touch(mode=0o600)
         return path.stat().st_mtime
 
-    def _finished(self) -> int | None:
+    def finished(self) -> int | None:
+        """The exit code that the job has noted at its end; None before that."""
         text = read_text(self._state / "finished")
         return int(text) if text.lstrip("-").isdigit() else None
 

@@ -93,6 +93,7 @@ class Project:
         self.dataset: dict | None = None
         self.image: dict | None = None
         self.training = {"framework": "pytorch", "script": "train/train.py", "walltime": "00:05:00"}
+        self.others: dict[str, dict] = {}
         self.script("print('hello')\n")
 
     def script(self, text: str, name: str = "train.py") -> Project:
@@ -118,6 +119,7 @@ class Project:
             nodes["image"] = {"type": "modak.nodes.Image", "properties": self.image, "requirements": host}
         if self.dataset:
             nodes["data"] = {"type": "modak.nodes.Dataset", "properties": self.dataset, "requirements": host}
+        nodes.update(self.others)
         outputs = {
             name: {"value": {"get_attribute": ["training", name]}}
             for name in ("job_id", "job_state", "results", "plan_digest")

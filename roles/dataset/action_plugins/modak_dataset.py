@@ -13,3 +13,6 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         return ensure_dataset(stage)
+
+    def subject(self, plan):
+        return (plan["dataset"] or {}).get("digest", "")

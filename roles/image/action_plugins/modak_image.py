@@ -15,3 +15,6 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         return ensure_image(stage, again=boolean(self._task.args.get("again", False)))
+
+    def subject(self, plan):
+        return plan["image"]["digest"] if plan["image"]["layers"] else ""

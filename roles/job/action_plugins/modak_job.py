@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
+from modak_ansible.stages.campaign import remove_all, run_campaign
 from modak_ansible.stages.job import cancel_job, follow_job, query_job, run_job
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``; ``state`` as the role's job_state."""
+    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state."""
 
     stage_name = "job"
 
     def perform(self, stage):
         state = self._task.args.get("state", "present")
         if state == "present":
-            arguments = self._task.args
-            return run_job(stage, wait=bool(arguments.get("wait", True)), quietly=bool(arguments.get("quietly", False)))
+            return self._run(stage)
         if state == "followed":
             return follow_job(stage, self._task.args.get("log", "output.log"))
         if state == "absent":
@@ -23,3 +24,24 @@ class ActionModule(StageAction):
         outcome = query_job(stage)
         stage.say(outcome.message)
         return outcome
+
+    def _run(self, stage):
+        arguments = self._task.args
+        submitted = False
+        if stage.plan.get("after"):
+            # where nobody else keeps the order, what comes before is waited for here
+            outcome = run_campaign([stage], wait=stage.plan["job"]["scheduler"] == "none")
+            if stage.check or outcome.data["not_run"]:
+                return outcome
+            submitted = outcome.changed
+        ran = run_job(stage, wait=bool(arguments.get("wait", True)), quietly=bool(arguments.get("quietly", False)))
+        ran.changed = ran.changed or submitted
+        return ran
+
+    def perform_all(self, stages):
+        state = self._task.args.get("state", "present")
+        if state == "present":
+            return run_campaign(stages, wait=bool(self._task.args.get("wait", True)))
+        if state == "absent":
+            return remove_all(stages)
+        raise ModakError("several trainings are not followed at once", hint="say which one: -e training=NAME")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.stages.action import StageAction
+from modak_ansible.stages.campaign import report_all
 from modak_ansible.stages.results import report
 
 
@@ -13,3 +14,6 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         return report(stage)
+
+    def perform_all(self, stages):
+        return report_all(stages)

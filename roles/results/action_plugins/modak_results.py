@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from modak_ansible.stages.action import StageAction
+from modak_ansible.stages.campaign import keep_all_results
 from modak_ansible.stages.results import fetch_results
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``."""
+    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``."""
 
     stage_name = "results"
 
     def perform(self, stage):
         return fetch_results(stage)
+
+    def perform_all(self, stages):
+        return keep_all_results(stages)

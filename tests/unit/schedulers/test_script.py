@@ -49,6 +49,17 @@ CASES = {
             walltime=129600),
         ScriptParts(**{**FULL.__dict__, "gpu_request": ":gpus=2", "launch": Launch(("mpirun", "-np", "2"))}),
     ),
+    "slurm-after": (
+        job("slurm"),
+        ScriptParts(
+            **{
+                **PLAIN.__dict__,
+                "after": (("pre-process", ("example-1",)), ("train", ("example-2", "example-3"))),
+                "arguments": (("data", "{after:pre-process}/it's"), ("weights", "{after:train}")),
+                "pre": ("ls $MODAK_AFTER_TRAIN",),
+            }
+        ),
+    ),
     "none-environment": (
         job("none"),
         ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1", runtime=True),

@@ -15,6 +15,7 @@ from modak_ansible.schedulers.base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    Waits,
 )
 from modak_ansible.schedulers.slurm import Slurm
 
@@ -179,3 +180,16 @@ def test_any_output_is_a_record_nothing_or_silence(queue, account, code):
     except SchedulerSilent:
         return
     assert record is None or record.state in JobState
+
+
+def test_a_job_that_comes_after_others_is_never_left_waiting_for_one_that_failed():
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return CommandResult(0, "9\n")
+
+    assert Slurm().submit(run, "job.sh", "n", Waits(ok=("7", "8"), ended=("5",))) == "9"
+    assert asked == [
+        ["sbatch", "--parsable", "--job-name=n", "--dependency=afterok:7:8,afterany:5", "--kill-on-invalid-dep=yes", "job.sh"]
+    ]  # fmt: skip

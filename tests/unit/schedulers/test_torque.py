@@ -13,6 +13,7 @@ from modak_ansible.schedulers.base import (
     SchedulerSilent,
     SubmissionRefused,
     SubmissionUncertain,
+    Waits,
 )
 from modak_ansible.schedulers.torque import Torque, read_jobs, read_table
 
@@ -167,3 +168,14 @@ def test_a_job_is_found_by_its_name_and_folder():
     assert found == ["121.frontend"]
     assert Torque().find(run_of("state-R-xml"), "state", "/home/alice/other") == []
     assert Torque().find(run_of("state-R-xml"), "other", "/home/alice/work") == []
+
+
+def test_a_job_comes_after_others():
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return CommandResult(0, "9.server\n")
+
+    assert Torque().submit(run, "job.sh", "n", Waits(ended=("5.server",))) == "9.server"
+    assert asked == [["qsub", "-N", "n", "-W", "depend=afterany:5.server", "job.sh"]]

@@ -37,7 +37,7 @@ class FakeScheduler(Scheduler):
         self.trouble = None
         self.silent = False
 
-    def submit(self, run, script, name):
+    def submit(self, run, script, name, waits=None):
         if isinstance(self.trouble, SubmissionRefused):
             raise self.trouble
         job_id = str(len(self.submitted) + 1)

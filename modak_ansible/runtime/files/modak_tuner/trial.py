@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,8 +24,18 @@ def command_of(plan, candidate, python, dataset):
             continue
         words.append("-" + name if len(name) == 1 else "--" + name)
         if value is not True:
-            words.append(value.replace(_DATASET, dataset))
-    return words + [word.replace(_DATASET, dataset) for word in plan["application"]["words"]]
+            words.append(_filled(value, dataset))
+    return words + [_filled(word, dataset) for word in plan["application"]["words"]]
+
+
+def _filled(word, dataset):
+    """A word with folders in the places of {dataset} and {after:TRAINING}, as the job's script has it."""
+    return re.sub(r"\{after:([^{}]*)\}", _before, word.replace(_DATASET, dataset))
+
+
+def _before(found):
+    name = re.sub(r"[^A-Z0-9]", "_", found.group(1).upper())
+    return os.environ.get("MODAK_AFTER_" + name, "")
 
 
 def environment_of(base, candidate, folder, steps, seconds):

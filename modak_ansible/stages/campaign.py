@@ -1,0 +1,299 @@
+"""Several trainings of one target: staged, submitted and watched together, their results fetched as they end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.model.plan import digest_of
+from modak_ansible.schedulers.base import LIVING
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.campaign_results import fetch_all
+from modak_ansible.stages.job import code_archive, deployment_arguments, describe
+from modak_ansible.stages.members import NOT_RUN, Known, Member, Members
+from modak_ansible.stages.transfer import push
+from modak_ansible.target.campaign import INCOMING, PLANS
+
+# Jobs that one call submits; what is broken off in between is known to have been done.
+_AT_ONCE = 50
+# What schedulers say to a user who has as many jobs as a site allows.
+_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
+_SHOWN = 8
+
+
+def run_campaign(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
+    """Has all jobs run, each after those that it comes after; whatever was done before is not done again.
+
+    Args:
+        stages: of deployments on one target.
+        wait: whether to watch them to their ends, and to fetch results as they come.
+
+    Raises:
+        ModakError: something cannot be staged, or the scheduler refuses it. How the jobs end is no error here.
+    """
+    campaign = _Campaign(stages)
+    campaign.look()
+    if stages[0].check:
+        count = len(campaign.members.to_submit())
+        return Outcome(bool(count), f"would submit {_jobs(count)}" if count else campaign.summary())
+    campaign.go_on()
+    while wait and campaign.is_going_on():
+        campaign.watch()
+        campaign.go_on()
+    not_run = [each.training for each in campaign.members if each.known.explanation.startswith(NOT_RUN)]
+    return Outcome(campaign.submitted > 0, campaign.summary(), {"not_run": not_run})
+
+
+def report_all(stages: Sequence[Stage]) -> Outcome:
+    """Says how the trainings ended.
+
+    Raises:
+        JobFailed: one or more did not complete, each with its own words.
+    """
+    found = [(stage.plan["training"], (stage.record.read()).get("job") or {}) for stage in stages]
+    failed = [(name, job) for name, job in found if job.get("state") not in (None, "NONE", "COMPLETED", *LIVING)]
+    if stages[0].check or not failed:
+        states = Counter(job.get("state", "NONE") for _, job in found)
+        facts = {"job_state": " ".join(states), "results": str(stages[0].folder.parent)}
+        return Outcome(False, _counts(states), {"facts": facts})
+    first = sorted(failed, key=lambda each: _is_skipped(each[1]))
+    lines = [f"{len(failed)} of {len(found)} trainings did not complete:"]
+    lines += [f"  {name}: {_ended(job)}" for name, job in first[:_SHOWN]]
+    lines += [f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
+    hint = "modak status lists all; one that failed stays as it is until it is undeployed, and those behind it then run"
+    raise JobFailed("\n".join(lines), hint=hint)
+
+
+def keep_all_results(stages: Sequence[Stage]) -> Outcome:
+    """Fetches what the jobs of deployments left that have ended, by the records of the deployments."""
+    jobs = [(stage, stage.record.read().get("job") or {}) for stage in stages]
+    ended = [stage for stage, job in jobs if job.get("job_id") and job["state"] not in LIVING and not _is_skipped(job)]
+    return fetch_all(ended) if ended else Outcome(False, "no training has ended")
+
+
+def _is_skipped(job: dict[str, Any]) -> bool:
+    return bool(job["explanation"].startswith(NOT_RUN))
+
+
+def _ended(job: dict[str, Any]) -> str:
+    return str(job["explanation"]) if _is_skipped(job) else describe(job)
+
+
+class _Campaign:
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.members = Members(stages)
+        self._first = stages[0]
+        target, job = stages[0].plan["target"], stages[0].plan["job"]
+        self._arguments = {"workspace": target["workspace"], "scheduler": job["scheduler"]}
+        self._is_queued = job["scheduler"] != "none"
+        self._folder = ""
+        self._kept: set[str] = set()
+        self._waits_for_room = False
+        self._said = ""
+        self.submitted = 0
+
+    def _call(self, action: str, **arguments: Any) -> dict[str, Any]:
+        return self._first.call("modak_campaign", **self._arguments, action=action, **arguments)
+
+    # --- what is known
+
+    def look(self) -> None:
+        """Asks the target for all deployments, and for those before them."""
+        wanted = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in self.members]
+        wanted += [{"deployment": name, "digest": ""} for name in self.members.outside]
+        answer = self._call("look", deployments=wanted)
+        self._folder = answer["folder"]
+        self.members.note({name: Known(**each) for name, each in answer["known"].items()})
+        for each in self.members:
+            if each.known.state != "NONE":
+                self._record(each)
+        for each in self.members.to_submit():
+            for name, training in each.after.items():
+                if name in self.members.outside and self.members.known(name).state == "NONE":
+                    hint = f"deploy {training} before, or leave out --training"
+                    raise ModakError(f"{each.training} comes after {training}, which was not deployed", hint=hint)
+
+    def is_going_on(self) -> bool:
+        """Whether something runs, or will."""
+        if any(each.known.is_living for each in self.members) or self._next():
+            return True
+        waits = bool(self.members.to_submit())
+        return waits and any(self.members.known(name).is_living for name in self.members.outside)
+
+    def _next(self) -> list[Member]:
+        return self.members.to_submit() if self._is_queued else self.members.ready()
+
+    # --- what is done
+
+    def go_on(self) -> None:
+        """Skips what cannot run, submits what can, and fetches the results of what has ended."""
+        self._skip(self.members.to_skip())
+        wanted = [] if self._waits_for_room else self._next()
+        if wanted:
+            self._stage([each for each in self.members.to_submit() if not each.known.staged])
+            for position in range(0, len(wanted), _AT_ONCE):
+                if not self._submit(wanted[position : position + _AT_ONCE], len(wanted)):
+                    break
+        self._keep_results()
+
+    def _skip(self, reasons: dict[str, str]) -> None:
+        there = {name: words for name, words in reasons.items() if self.members.known(name).staged}
+        begun = set()
+        if there:
+            skipped = self._call("skip", reasons=there)["skipped"]
+            begun = {name for name, done in skipped.items() if not done}
+        for name, words in reasons.items():
+            if name in begun:
+                self.members[name].known.began = True
+                continue
+            known = self.members[name].known
+            known.situation = {**known.situation, "state": "CANCELLED", "explanation": words}
+            known.skipped = True
+            self._note(self.members[name])
+
+    def _stage(self, members: list[Member]) -> None:
+        """Sends the plans, and each different set of files once."""
+        if not members:
+            return
+        folder = f"{INCOMING}{uuid.uuid4().hex}"
+        with tempfile.TemporaryDirectory(prefix="modak-campaign-") as temporary:
+            files = _packed(members, Path(temporary))
+            push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
+        self._call("stage", folder=folder)
+        for each in members:
+            each.known.staged = True
+        self._first.say(f"{_jobs(len(members))} staged")
+
+    def _submit(self, members: list[Member], count: int) -> bool:
+        """Submits some jobs; False where the scheduler takes no more for now."""
+        wanted = [
+            {
+                "deployment": each.name,
+                "job_name": deployment_arguments(each.stage.plan)["job_name"],
+                "after": self._waiting(each.after),
+                "behind": self._waiting(each.behind),
+                "again": self.members.is_void(each),
+            }
+            for each in members
+        ]
+        answer = self._call("submit", deployments=wanted)
+        for name, job in answer["jobs"].items():
+            member = self.members[name]
+            member.known = Known({**Known().situation, "state": "QUEUED", "job_id": job["job_id"]}, staged=True)
+            self._record(member)
+            self.submitted += job["submitted"]
+        if answer["refused"]:
+            return self._refused(answer["refused"])
+        if count > 1:
+            self._first.say(f"{self.submitted} of {_jobs(count)} submitted")
+        return True
+
+    def _waiting(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self._is_queued and self.members.known(name).state != "COMPLETED"]
+
+    def _refused(self, refused: dict[str, str]) -> bool:
+        living = any(each.known.is_living for each in self.members)
+        training = self.members[refused["deployment"]].training
+        if not _FULL.search(refused["message"]) or not living:
+            raise ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
+        self._first.say(f"{refused['message']}; the rest follows as others end")
+        self._waits_for_room = True
+        return False
+
+    # --- the ends
+
+    def watch(self) -> None:
+        """Waits for news, and notes it."""
+        self._say_counts()
+        names = [*(each.name for each in self.members), *self.members.outside]
+        seen = {name: self.members.known(name).state for name in names if self.members.known(name).is_living}
+        answer = self._call("watch", states=seen, seconds=LOOK_SECONDS)
+        for name, situation in answer["situations"].items():
+            known = self.members.known(name)
+            known.situation = situation
+            known.began = known.began or bool(situation["started"])
+            if name not in self.members.outside:
+                self._note(self.members[name])
+            self._waits_for_room = self._waits_for_room and known.is_living
+
+    def _note(self, member: Member) -> None:
+        known = member.known
+        self._record(member)
+        if known.has_failed:
+            words = known.explanation if known.explanation.startswith(NOT_RUN) else describe(known.situation)
+            self._first.say(f"{member.training}: {words}")
+
+    def _record(self, member: Member) -> None:
+        record = member.stage.record
+        known = record.read()
+        if not self._first.check and (known.get("job") != member.known.situation or known.get("undeployed")):
+            record.update(job=member.known.situation, undeployed=None)
+
+    def _keep_results(self) -> None:
+        over = [each for each in self.members if each.is_over and each.known.job_id]
+        new = [each for each in over if each.name not in self._kept]
+        ended = [each for each in new if not each.known.explanation.startswith(NOT_RUN)]
+        if ended:
+            fetch_all([each.stage for each in ended])
+            self._kept.update(each.name for each in ended)
+
+    def _say_counts(self) -> None:
+        words = self.summary()
+        if words != self._said:
+            self._first.say(words)
+            self._said = words
+
+    def summary(self) -> str:
+        """How many trainings are in each state."""
+        return _counts(Counter(each.known.state for each in self.members))
+
+
+def _packed(members: list[Member], folder: Path) -> list[Path]:
+    """The plans in one file, and an archive for each different set of the user's files."""
+    archives: dict[str, Path] = {}
+    plans = []
+    for each in members:
+        plan = each.stage.plan
+        application = plan["application"]
+        key = digest_of([application["folder"], application["files"], plan.get("runtime", [])])
+        if key not in archives:
+            archives[key] = folder / f"{key[:16]}.tar.gz"
+            archives[key].write_bytes(code_archive(plan, each.stage.blueprint_folder))
+        plans.append({"deployment": each.name, "archive": archives[key].name, "plan": plan})
+    packed = folder / PLANS
+    packed.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6))
+    return [packed, *archives.values()]
+
+
+def remove_all(stages: Sequence[Stage]) -> Outcome:
+    """Cancels the jobs that live and removes the deployments' folders; images and data stay for others."""
+    campaign = _Campaign(stages)
+    names = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in campaign.members]
+    if stages[0].check:
+        known = campaign._call("look", deployments=names)["known"].values()
+        there = sum(bool(each["staged"]) for each in known)
+        return Outcome(bool(there), f"would remove {there} deployments" if there else "nothing is deployed")
+    answer = campaign._call("remove", deployments=names)
+    for name in answer["removed"]:
+        campaign.members[name].stage.record.update(undeployed=time.time())
+    words = [f"{_jobs(len(answer['cancelled']))} cancelled"] if answer["cancelled"] else []
+    words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
+    return Outcome(bool(answer["removed"]), ", ".join(words) or "nothing was deployed")
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'' if count == 1 else 's'}"
+
+
+def _counts(states: Counter[str]) -> str:
+    words = [f"{count} {state.lower().replace('_', ' ')}" for state, count in states.most_common()]
+    return f"{_jobs(sum(states.values()))}: {', '.join(words)}".replace("none", "not submitted")

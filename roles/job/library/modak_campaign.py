@@ -1,0 +1,87 @@
+#!/usr/bin/python
+"""Stages, submits, watches and removes the jobs of several deployments on a target."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.campaign import Campaign
+from ansible.module_utils.modak.target.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_campaign
+short_description: Keeps the jobs of several deployments
+description: >-
+  What modak_job does for one deployment, for many in one call. The scheduler is asked for all jobs at once, and jobs
+  are submitted to begin after others.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
+  action:
+    type: str
+    required: true
+    choices: [look, stage, submit, watch, skip, remove]
+    description: What to do; watch comes back when a state has changed, or when its time is over.
+  deployments:
+    type: list
+    elements: dict
+    default: []
+    description: >-
+      The deployments by name, as deployment; to look with the digest of the plan, to submit with job_name, after,
+      behind and again.
+  folder: {type: str, default: '', description: 'To stage: the folder of plans and archives, below the deployments.'}
+  states: {type: dict, default: {}, description: 'To watch: the states that the caller knows, by deployment.'}
+  reasons: {type: dict, default: {}, description: 'To skip: why a job is not to run, by deployment.'}
+  seconds: {type: float, default: 0, description: How long to watch.}
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
+            "action": {
+                "type": "str",
+                "required": True,
+                "choices": ["look", "stage", "submit", "watch", "skip", "remove"],
+            },
+            "deployments": {"type": "list", "elements": "dict", "default": []},
+            "folder": {"type": "str", "default": ""},
+            "states": {"type": "dict", "default": {}},
+            "reasons": {"type": "dict", "default": {}},
+            "seconds": {"type": "float", "default": 0},
+        },
+        required_if=[("action", "stage", ["folder"])],
+        supports_check_mode=True,
+    )
+    answer(module, lambda: act(module, module.params))
+
+
+def act(module, params):
+    workspace = Workspace(params["workspace"])
+    campaign = Campaign(workspace, params["scheduler"])
+    action = "look" if module.check_mode else params["action"]
+    if action == "stage":
+        return {"changed": True, "staged": campaign.stage(params["folder"])}
+    if action == "submit":
+        answered = campaign.submit(params["deployments"])
+        return {"changed": any(each["submitted"] for each in answered["jobs"].values()), **answered}
+    if action == "watch":
+        return {"changed": False, "situations": campaign.watch(params["states"], params["seconds"])}
+    if action == "skip":
+        skipped = campaign.skip(params["reasons"])
+        return {"changed": any(skipped.values()), "skipped": skipped}
+    if action == "remove":
+        removed = campaign.remove([each["deployment"] for each in params["deployments"]])
+        return {"changed": bool(removed["removed"]), **removed}
+    return {
+        "changed": False,
+        "folder": str(workspace.deployments),
+        "known": campaign.look(params["deployments"]),
+    }
+
+
+if __name__ == "__main__":
+    main()

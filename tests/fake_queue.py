@@ -1,0 +1,92 @@
+"""A scheduler in memory, whose jobs run, fail and wait for each other as a test tells them to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.schedulers.base import (
+    NO_WAITS,
+    JobRecord,
+    JobState,
+    Scheduler,
+    SchedulerSilent,
+    SubmissionRefused,
+    Waits,
+)
+
+
+class FakeQueue(Scheduler):
+    """Knows its jobs by their ids.
+
+    Attributes:
+        jobs: their states by their ids.
+        names: their deployments, and what they wait for.
+        room: how many jobs may live at once.
+        forgets: whether what has ended cannot be waited for, as under Torque.
+    """
+
+    name = "fake"
+    title = "Fake"
+
+    def __init__(self, deployments: Path) -> None:
+        self.deployments = deployments
+        self.jobs: dict[str, JobState] = {}
+        self.names: dict[str, str] = {}
+        self.waits: dict[str, Waits] = {}
+        self.room = 1000
+        self.forgets = False
+        self.silent = False
+
+    def submit(self, run, script, name, waits=NO_WAITS):
+        if sum(not state.is_final for state in self.jobs.values()) >= self.room:
+            raise SubmissionRefused("QOSMaxSubmitJobPerUserLimit")
+        ended = [each for each in (*waits.ok, *waits.ended) if self.jobs[each].is_final]
+        if self.forgets and ended:
+            raise SubmissionRefused(f"no such job: {ended[0]}")
+        job_id = str(len(self.jobs) + 1)
+        self.jobs[job_id], self.names[job_id], self.waits[job_id] = JobState.QUEUED, name, waits
+        return job_id
+
+    def find(self, run, name, folder):
+        return [job_id for job_id, each in self.names.items() if each == name]
+
+    def status(self, run, job_id):
+        if self.silent:
+            raise SchedulerSilent("hush")
+        return JobRecord(job_id, self.jobs[job_id]) if job_id in self.jobs else None
+
+    def statuses(self, run, job_ids):
+        return {each: self.status(run, each) for each in job_ids if self.status(run, each)}
+
+    def cancel(self, run, job_id):
+        if self.jobs[job_id].is_final:  # as Slurm's own qdel does
+            raise SchedulerSilent("exit code 1")
+        self.jobs[job_id] = JobState.CANCELLED
+
+    # --- what a test tells it
+
+    def id_of(self, name: str) -> str:
+        """The newest job of a deployment."""
+        return [job_id for job_id, each in self.names.items() if each == name][-1]
+
+    def end(self, name: str, code: int = 0) -> None:
+        """Has the job of a deployment begin and end."""
+        job_id = self.id_of(name)
+        state = self.deployments / name / "state"
+        (state / "claim").write_text(f"{job_id}\n")
+        (state / "started").write_text(f"1 {job_id} node01\n")
+        (state / "finished").write_text(f"{code}\n")
+        (state.parent / "output.log").write_text(f"{name} ended\n")
+        self.jobs[job_id] = JobState.FAILED if code else JobState.COMPLETED
+
+    def run_all(self) -> None:
+        """Has all jobs end that may; those that wait for one that failed are cancelled, as Slurm does."""
+        for job_id, state in list(self.jobs.items()):
+            if state.is_final:
+                continue
+            before = [self.jobs[each] for each in self.waits[job_id].ok]
+            ended = all(self.jobs[each].is_final for each in self.waits[job_id].ended)
+            if any(each.is_final and each is not JobState.COMPLETED for each in before):
+                self.jobs[job_id] = JobState.CANCELLED
+            elif ended and all(each is JobState.COMPLETED for each in before):
+                self.end(self.names[job_id])

@@ -1,0 +1,88 @@
+#!/bin/bash
+#SBATCH --job-name=example
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --time=0-01:30:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$SLURM_JOB_ID"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec > output.log 2> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+# Where the trainings ran that came before, with all that they wrote.
+export MODAK_AFTER_PRE_PROCESS="$workspace/deployments/example-1/code"
+export MODAK_AFTER_TRAIN="$workspace/deployments/example-2/code":"$workspace/deployments/example-3/code"
+
+cd code || exit 1
+set +u -e
+eval 'ls $MODAK_AFTER_TRAIN'
+set -u +e
+cd "$deployment" || exit 1
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
+    MODAK_AFTER_PRE_PROCESS="$MODAK_AFTER_PRE_PROCESS"
+    MODAK_AFTER_TRAIN="$MODAK_AFTER_TRAIN"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+    --data "$MODAK_AFTER_PRE_PROCESS"'/it'"'"'s'
+    --weights "$MODAK_AFTER_TRAIN"
+)
+"${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"

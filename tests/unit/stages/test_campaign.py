@@ -1,0 +1,243 @@
+"""A campaign from its plans to its results, with a scheduler in memory and the target's own code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_queue import FakeQueue
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.connection import Connection
+from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.planning import plan_all
+from modak_ansible.schedulers import SCHEDULERS
+from modak_ansible.schedulers.base import JobState, Waits
+from modak_ansible.stages.base import Stage
+from modak_ansible.stages.campaign import remove_all, report_all, run_campaign
+from modak_ansible.target.campaign import Campaign
+from modak_ansible.target.results import list_results
+from modak_ansible.target.workspace import Workspace
+
+NODE = """\
+    {name}:
+      type: modak.nodes.Training
+      properties: {{ framework: pytorch, script: train/train.py, resources: {{ cores_per_process: 4 }} }}
+      requirements: [ {{ host: cluster }}{after} ]
+"""
+
+
+class Target:
+    """Answers as the modules do; a test may have something happen before each look at the jobs."""
+
+    def __init__(self, path, monkeypatch):
+        self.workspace = Workspace(str(path))
+        self.workspace.create()
+        self.queue = FakeQueue(self.workspace.deployments)
+        monkeypatch.setitem(SCHEDULERS, "fake", self.queue)
+        self.campaign = Campaign(self.workspace, "fake")
+        self.calls = []
+        self.before_watch = self.queue.run_all
+
+    def call(self, name, **arguments):
+        action = arguments.get("action", "results")
+        self.calls.append(action)
+        deployments = self.workspace.deployments
+        if name == "modak_results":
+            wanted = {each["deployment"]: each["outputs"] for each in arguments["deployments"]}
+            listed = {
+                each: {"files": list_results(deployments / each, outputs), "missing": []}
+                for each, outputs in wanted.items()
+            }
+            return {"folder": str(deployments), "listed": listed}
+        if action == "look":
+            return {"folder": str(deployments), "known": self.campaign.look(arguments["deployments"])}
+        if action == "stage":
+            return {"staged": self.campaign.stage(arguments["folder"])}
+        if action == "submit":
+            return self.campaign.submit(arguments["deployments"])
+        if action == "skip":
+            return {"skipped": self.campaign.skip(arguments["reasons"])}
+        if action == "remove":
+            return self.campaign.remove([each["deployment"] for each in arguments["deployments"]])
+        self.before_watch()
+        return {"situations": self.campaign.watch(arguments["states"], 0.1)}
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch):
+    return Target(tmp_path / "workspace", monkeypatch)
+
+
+@pytest.fixture
+def make_stages(blueprint, target):
+    """The stages of all trainings of a blueprint: a sweep of two after preprocess, and evaluate after it."""
+    blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n        sweep: { epochs: [ 1, 2 ] }\n")
+    blueprint.replace("        - dataset: digits\n", "        - dataset: digits\n        - after: preprocess\n")
+    for name, after in (("preprocess", ""), ("evaluate", ", { after: training }")):
+        blueprint.replace("\n  outputs:", f"\n{NODE.format(name=name, after=after)}\n  outputs:")
+
+    def make(training=None, scheduler="fake", **more):
+        said = []
+        stages = []
+        for planned in plan_all(blueprint.service, Inputs(), training):
+            plan = planned.plan.model_dump(mode="json")
+            plan["job"]["scheduler"] = scheduler
+            stages.append(Stage(plan, planned.save(), blueprint.path, Connection(""), target.call, said.append, **more))
+        return stages, said
+
+    return make
+
+
+def named(stages):
+    return {stage.plan["training"]: stage.folder.name for stage in stages}
+
+
+def states(stages):
+    jobs = {stage.plan["training"]: stage.record.read().get("job", {}) for stage in stages}
+    return {name: (job.get("state"), job.get("explanation")) for name, job in jobs.items()}
+
+
+DONE = ("COMPLETED", "")
+
+
+def test_all_run_after_each_other_and_once(make_stages, target):
+    stages, said = make_stages()
+    outcome = run_campaign(stages)
+    assert (outcome.changed, outcome.message) == (True, "4 jobs: 4 completed")
+    assert set(states(stages).values()) == {DONE}
+    ids = {training: target.queue.id_of(name) for training, name in named(stages).items()}
+    assert target.queue.waits[ids["training:epochs=2"]] == Waits(ok=(ids["preprocess"],))
+    assert target.queue.waits[ids["evaluate"]] == Waits(ok=(ids["training:epochs=1"], ids["training:epochs=2"]))
+    assert target.calls.count("stage") == target.calls.count("submit") == 1
+    for stage in stages:
+        assert (stage.folder / "results" / "output.log").read_text() == f"{stage.folder.name} ended\n"
+    again = run_campaign(stages)
+    assert (again.changed, len(target.queue.jobs)) == (False, 4)
+    assert "4 of 4 jobs submitted" in said
+    assert report_all(stages).message == "4 jobs: 4 completed"
+
+
+def test_what_comes_after_a_failure_is_not_run(make_stages, target):
+    stages, said = make_stages()
+    names = named(stages)
+    run_campaign(stages, wait=False)
+    target.queue.end(names["training:epochs=2"], 3)
+    target.queue.end(names["preprocess"])
+    run_campaign(stages)
+    assert states(stages)["training:epochs=2"][0] == "FAILED"
+    assert states(stages)["training:epochs=1"] == DONE
+    assert states(stages)["evaluate"] == ("CANCELLED", "not run: training:epochs=2 failed")
+    assert "evaluate: not run: training:epochs=2 failed" in said
+    with pytest.raises(JobFailed) as caught:
+        report_all(stages)
+    assert caught.value.message.splitlines()[0] == "2 of 4 trainings did not complete:"
+    assert caught.value.exit_code == 5
+
+
+def test_the_reason_is_handed_down(make_stages, target):
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    target.queue.end(named(stages)["preprocess"], 1)
+    run_campaign(stages)
+    reason = ("CANCELLED", "not run: preprocess failed")
+    assert [states(stages)[each] for each in ("training:epochs=1", "evaluate")] == [reason, reason]
+    before = dict(target.queue.jobs)
+    run_campaign(stages)  # it stays so, and nothing is submitted
+    assert (target.queue.jobs, states(stages)["evaluate"]) == (before, reason)
+
+
+def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages, target):
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    target.queue.end(named(stages)["preprocess"], 1)
+    run_campaign(stages)
+    remove_all([stage for stage in stages if stage.plan["training"] == "preprocess"])
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert sum(state is JobState.COMPLETED for state in target.queue.jobs.values()) == 4
+
+
+def test_jobs_that_wait_for_what_was_removed_are_submitted_anew(make_stages, target):
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    remove_all([stage for stage in stages if stage.plan["training"] == "preprocess"])
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert [state for state in target.queue.jobs.values() if not state.is_final] == []
+
+
+def test_killed_in_the_middle_of_submitting(make_stages, target, monkeypatch):
+    stages, _ = make_stages()
+    submit, count = target.queue.submit, []
+
+    def dying(*arguments):
+        count.append(1)
+        if len(count) == 3:
+            raise KeyboardInterrupt
+        return submit(*arguments)
+
+    target.queue.submit = dying
+    with pytest.raises(KeyboardInterrupt):
+        run_campaign(stages)
+    target.queue.submit = submit
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert len(target.queue.jobs) == 4
+
+
+def test_a_full_queue_is_waited_for(make_stages, target):
+    stages, said = make_stages("training")
+    run_campaign(make_stages("preprocess")[0])
+    target.queue.room = 1
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert any("the rest follows as others end" in line for line in said)
+
+
+def test_a_refusal_of_another_kind_ends_it(make_stages, target):
+    stages, _ = make_stages()
+    target.queue.room = 0
+    with pytest.raises(ModakError, match="preprocess: Fake refuses the job: QOSMaxSubmitJobPerUserLimit"):
+        run_campaign(stages)
+
+
+def test_what_comes_before_has_to_be_deployed(make_stages, target):
+    stages, _ = make_stages("evaluate")
+    with pytest.raises(ModakError, match="evaluate comes after training, which was not deployed") as caught:
+        run_campaign(stages)
+    assert caught.value.hint == "deploy training before, or leave out --training"
+
+
+def test_a_limit_has_points_wait_for_each_others_ends(make_stages, target, blueprint):
+    blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    first, second = (target.queue.id_of(named(stages)[f"training:epochs={each}"]) for each in (1, 2))
+    assert (target.queue.waits[first].ended, target.queue.waits[second].ended) == ((), (first,))
+
+
+def test_without_a_scheduler_one_runs_after_the_other(make_stages, target, monkeypatch):
+    monkeypatch.setitem(SCHEDULERS, "none", target.queue)
+    target.campaign = Campaign(target.workspace, "fake")
+    stages, _ = make_stages(scheduler="none")
+    living = []
+
+    def one():
+        alive = [target.queue.names[job_id] for job_id, state in target.queue.jobs.items() if not state.is_final]
+        living.append(len(alive))
+        target.queue.end(alive[0])
+
+    target.before_watch = one
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert living == [1, 1, 1, 1]
+    assert not any(target.queue.waits.values())
+
+
+def test_trying_it_out_changes_nothing(make_stages, target):
+    stages, _ = make_stages()
+    outcome = run_campaign([replace(stage, check=True) for stage in stages])
+    assert (outcome.changed, outcome.message) == (True, "would submit 4 jobs")
+    assert (target.calls, target.queue.jobs) == (["look"], {})
+    assert not any(stage.record.path.exists() for stage in stages)
