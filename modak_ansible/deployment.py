@@ -23,7 +23,7 @@ from modak_ansible.stages.lifeline import OWNER
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What makes no image needs no secrets, and asks for no password of a vault.
-_NEEDS_NO_SECRETS = ("status", "jobs", "watch", "results", "undeploy", "testbed")
+_NEEDS_NO_SECRETS = ("status", "jobs", "watch", "results", "undeploy", "testbed", "survey")
 
 
 class Listener(Protocol):

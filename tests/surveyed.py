@@ -31,7 +31,7 @@ FACTS: dict[str, Any] = {
     "missing": [],
     "containers": {
         "runtime": "/usr/bin/apptainer", "version": "apptainer version 1.3.1", "suid": False, "namespaces": "",
-        "range": "", "range_hint": "", "missing": ["debootstrap"],
+        "range": "", "range_hint": "", "signing": "", "signing_hint": "", "missing": ["debootstrap"],
     },
     "folders": {
         "home": FOLDER, "workspace": FOLDER,

@@ -95,15 +95,17 @@ def _print(address: str, findings: list[Finding], code: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from modak_ansible.errors import harmless
+
     console = Console(highlight=False)
     width = max(len(each.about) for each in findings)
     for each in findings:
         line = Text(f"{each.state:<8} ", style=_STYLES[each.state])
         line.append(f"{each.about:<{width}}  ", style="bold not dim")
-        line.append(each.seen, style="default")
+        line.append(harmless(each.seen), style="default")
         console.print(line, soft_wrap=True)
         if each.todo:
-            console.print(Text(f"{'':<{width + 11}}{each.todo}", style="italic"), soft_wrap=True)
+            console.print(Text(f"{'':<{width + 11}}{harmless(each.todo)}", style="italic"), soft_wrap=True)
     absent = sum(each.state == "missing" for each in findings)
     if code == 0:
         verdict = "a deployment can work"

@@ -86,10 +86,12 @@ def _say(found: Description, written: list[Path], files: Files) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from modak_ansible.errors import harmless
+
     console = Console(highlight=False)
 
     def say(text: str, style: str = "") -> None:
-        console.print(Text(text, style=style), soft_wrap=True)
+        console.print(Text(harmless(text), style=style), soft_wrap=True)
 
     say(found.title, "bold")
     for partition, words in found.partitions:

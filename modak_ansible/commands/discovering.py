@@ -17,7 +17,7 @@ from modak_ansible.measuring.suites import find_suite
 from modak_ansible.model.record import Record
 from modak_ansible.performance.machines import machines
 from modak_ansible.project import state_folder
-from modak_ansible.target.files import write_whole
+from modak_ansible.target.files import make_private, write_whole
 
 _SUITE = "peaks"
 # How long a quiet machine is waited for, in seconds, and how often a disturbed run is begun.
@@ -55,7 +55,7 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
 
 def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
     """A blueprint with the target that was found, and the suite beside it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     link_types(folder)
     text = template_text(found, "this day")
     if aim.target.identity_file:

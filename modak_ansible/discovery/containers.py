@@ -57,6 +57,10 @@ def _build_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
     if absent:
         packages = ", ".join(dict.fromkeys(_PACKAGES[name] for name in absent))
         yield warning("build tools", f"{', '.join(absent)} not found", f"builds may need them: install {packages}")
+    if aim.target.site.signing_key and found["signing"]:
+        yield missing("signing key", found["signing"], found["signing_hint"])
+    elif aim.target.site.signing_key:
+        yield ok("signing key", f"{aim.target.site.signing_key}, in both halves")
     yield from _base(aim, facts)
 
 

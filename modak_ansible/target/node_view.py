@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Tuple
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
 from .commands import SYSTEM_PATHS, TimedRun
-from .files import read_text
+from .files import make_private, read_text
 from .survey_storage import is_network
 from .workspace import Workspace
 
@@ -64,11 +64,14 @@ def node_view(workspace: Workspace, scheduler: str, options: Dict[str, Any], pat
         ``problem`` (empty when the node answered) and what ``read_view`` finds.
     """
     folder = workspace.path / f".survey-{uuid.uuid4().hex[:12]}"
-    folder.mkdir(mode=0o700, parents=True)
+    is_new = not workspace.path.exists()
+    make_private(folder)
     try:
         return _view(folder, scheduler, options, patience)
     finally:
         _remove(folder)
+        if is_new:
+            _remove_empty(workspace.path)
 
 
 def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float) -> Dict[str, Any]:
@@ -200,7 +203,11 @@ def _is_heard() -> bool:
 def _remove(folder: Path) -> None:
     for path in folder.glob("*"):
         path.unlink()
+    _remove_empty(folder)
+
+
+def _remove_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # on NFS what a process still has open lies there under another name
+        return  # somebody else uses it; or on NFS, what a process still has open lies there under another name

@@ -50,7 +50,7 @@ def survey(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "scheduler": scheduler,
         "missing": [name for name in SCHEDULERS[scheduler].commands if find_program(name) is None],
         "cluster": cluster.as_json() if cluster else None,
-        "containers": container_facts(wanted["container_runtime"]),
+        "containers": container_facts(wanted["container_runtime"], wanted["site"].get("signing_key") or ""),
         "folders": _folders(workspace, wanted["folders"]),
         "quotas": quotas(Path.home()),
         "shell": shell_facts(wanted["modules"]),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 from ..errors import ModakError
 from .commands import TimedRun, find_program
-from .container import check_fakeroot
+from .container import check_fakeroot, check_signing_key
 from .files import read_text
 from .probe import version_of
 
@@ -21,20 +21,22 @@ _SWITCHES = {
 _BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
 
 
-def container_facts(preference: str) -> Dict[str, Any]:
+def container_facts(preference: str, signing_key: str = "") -> Dict[str, Any]:
     """What there is to build and run images with.
 
     Args:
         preference: any, apptainer, singularity, or none.
+        signing_key: what images are signed with; empty where they are not.
 
     Returns:
         ``runtime`` (its path, or None), ``version``, ``suid`` (whether it may do without namespaces), ``namespaces``
         (what stands in their way; empty when nothing does), ``range`` (likewise, for --fakeroot) with ``range_hint``,
-        ``missing`` (programs of a build).
+        ``signing`` (likewise, for the key) with ``signing_hint``, ``missing`` (programs of a build).
     """
     names = RUNTIMES if preference in ("any", "none") else (preference,)
     runtime = find_program(*names)
-    problem, hint = _range()
+    problem, hint = _problem(check_fakeroot)
+    signing = _problem(lambda: check_signing_key(runtime, signing_key)) if runtime and signing_key else ("", "")
     return {
         "runtime": runtime,
         "version": version_of(runtime) if runtime else "",
@@ -42,6 +44,8 @@ def container_facts(preference: str) -> Dict[str, Any]:
         "namespaces": _namespace_problem(),
         "range": problem,
         "range_hint": hint,
+        "signing": signing[0],
+        "signing_hint": signing[1],
         "missing": [name for name in _BUILDERS if find_program(name) is None],
     }
 
@@ -58,9 +62,10 @@ def _is_suid(runtime: str) -> bool:
         return False
 
 
-def _range() -> tuple[str, str]:
+def _problem(check: Callable[[], None]) -> tuple[str, str]:
+    """What a check has to say, and its hint; empty where all is well."""
     try:
-        check_fakeroot()
+        check()
     except ModakError as error:
         return error.message, error.hint
     return "", ""

@@ -59,6 +59,14 @@ def test_something_is_missing(target, capsys):
     assert "1 thing is missing" in shown
 
 
+def test_what_a_target_says_gives_a_terminal_no_orders(target, capsys):
+    target(surveyed(containers__version="apptainer \x1b]0;mine\x07", apt_mirror="http://\x1b[2J"))
+    for command in (check.command, discover.command):
+        shown = run(command, capsys, "login.example")[1]
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+
+
 def test_as_json(target, capsys):
     target(surveyed(rsync=False))
     code, shown = run(check.command, capsys, "login.example", as_json=True)

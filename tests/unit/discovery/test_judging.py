@@ -102,6 +102,13 @@ def test_setuid_does_without_namespaces_but_for_builds(described):
     assert found(described(), survey)["namespaces"].state == "missing"
 
 
+def test_a_key_to_sign_with(described):
+    aim = described(("scratch: {", "site: { properties: { signing_key: ~/key } }\n        scratch: {"))
+    assert found(aim, surveyed())["signing key"].state == "ok"
+    survey = surveyed(containers__signing="the key ~/key is not on the target", containers__signing_hint="openssl")
+    assert found(aim, survey)["signing key"].state == "missing"
+
+
 def test_a_module_with_the_runtime_is_named():
     survey = surveyed(containers__runtime=None, shell__offers=["apptainer/1.3"])
     assert found(bare(), survey)["containers"].todo.startswith("module load apptainer/1.3")

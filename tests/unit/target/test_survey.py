@@ -111,6 +111,14 @@ def test_a_runtime_and_its_starter(home, tmp_path, monkeypatch):
     assert container_facts("any")["suid"]
 
 
+def test_a_key_that_is_not_there(home, tmp_path, monkeypatch):
+    programs(tmp_path / "bin", monkeypatch, apptainer="echo 1.3")
+    found = container_facts("any", str(tmp_path / "key"))
+    assert found["signing"] == f"the key {tmp_path}/key is not on the target"
+    assert found["signing_hint"].startswith("openssl genpkey")
+    assert container_facts("any")["signing"] == ""
+
+
 def test_namespaces_that_the_kernel_refuses(home, tmp_path, monkeypatch):
     programs(tmp_path / "bin", monkeypatch, unshare="echo unshare: Operation not permitted >&2; exit 1")
     monkeypatch.setattr(survey_containers, "read_text", lambda path: "0" if "max_user" in str(path) else "")
