@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,12 @@ def project(folder: Path, trainings: int, testbed: Path) -> Path:
     return folder
 
 
+def processor() -> float:
+    """Seconds of the processor that ended commands have taken, here and not on the target."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def timed(command: list[str], folder: Path) -> tuple[float, str]:
     """Seconds that a command takes, and what it prints."""
     began = time.monotonic()
@@ -80,7 +87,9 @@ def main() -> None:
         playbook = [str(Path(sys.executable).parent / "ansible-playbook"), str(ROOT / "playbooks" / "undeploy.yml")]
         shell = ["ssh", "-F", str(options.testbed / "ssh_config"), "testbed"]
         try:
+            before = processor()
             deploy, said = timed([*modak, "deploy", ".", "--detach", "--json"], folder)
+            used = processor() - before
             names = [each["deployment"] for each in json.loads(said)["trainings"]]
             again, _ = timed([*modak, "deploy", ".", "--detach", "--json"], folder)
             each = "cd ~/modak/deployments/$name && sbatch --parsable --job-name=campaign-bare job.sh > /dev/null"
@@ -90,7 +99,7 @@ def main() -> None:
             timed([*shell, "scancel --name=campaign-bare"], folder)
             undeploy, _ = timed([*playbook, "-e", f"blueprint={folder}"], folder)
     print(f"{options.trainings} trainings, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"modak deploy --detach   {deploy:6.1f} s")
+    print(f"modak deploy --detach   {deploy:6.1f} s, {used:.1f} s of the processor here")
     print(f"bare sbatch, in a loop  {bare:6.1f} s")
     print(f"beyond the scheduler    {deploy - bare:6.1f} s")
     print(f"the same deploy again   {again:6.1f} s")

@@ -102,7 +102,8 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
     queued = all(each.plan.target.scheduler != "none" for each in planned)
     words = "What was submitted goes on" if queued else "What runs goes on to its end, and nothing is started after it"
-    return f"{words}. To follow it, and to do the rest: {again}\nmodak status shows each; modak undeploy ends it."
+    end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
+    return f"{words}. To follow it, and to do the rest: {again}\n{end}"
 
 
 def _row(planned: Planned, folder: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from modak_ansible.stages.transfer import push
 from modak_ansible.target.campaign import INCOMING, PLANS
 
 # Jobs that one call submits; what is broken off in between is known to have been done.
-_AT_ONCE = 50
+_AT_ONCE = 200
 # What schedulers say to a user who has as many jobs as a site allows.
 _FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
 _SHOWN = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from measured import Measured
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
+from modak_ansible.commands import main
 from modak_ansible.commands.plan_facts import clock, factor
 from modak_ansible.commands.plan_story import plan_story, plan_texts
 from modak_ansible.commands.plan_table import plan_table
@@ -87,3 +89,15 @@ def test_alternatives_with_the_same_reason_are_told_once(made):
     choice = Choice(name="image", value="taken", reason="it fits", rejected=rejected)
     lines = plan_table(made.model_copy(update={"choices": (choice,)}), 120)
     assert "entry-0, entry-2: reason 0 | entry-1, entry-3: reason 1" in lines
+
+
+def test_all_plans_of_a_sweep_are_one_list(blueprint, capsys, monkeypatch):
+    text = "          batch-size: 128\n"
+    blueprint.replace(text, f"{text}        sweep: {{ epochs: [ 1, 2 ] }}\n")
+    monkeypatch.setattr("sys.argv", ["modak", "plan", str(blueprint.path), "--json"])
+    assert main._run() == 0
+    plans = json.loads(capsys.readouterr().out)
+    assert [plan["training"] for plan in plans] == ["training:epochs=1", "training:epochs=2"]
+    monkeypatch.setattr("sys.argv", ["modak", "plan", str(blueprint.path), "--json", "--training", "training:epochs=2"])
+    assert main._run() == 0
+    assert json.loads(capsys.readouterr().out) == plans[1]
