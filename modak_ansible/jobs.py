@@ -51,6 +51,7 @@ def _asked(draft: Draft) -> PlannedJob:
         walltime=resources.walltime,
         environment=draft.environment,
         options=request.job_options,
+        checkpoint=request.checkpoint,
         script="",
     )
 

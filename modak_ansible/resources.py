@@ -102,6 +102,11 @@ def _limit_problems(request: Request, partition: Partition | None) -> Iterator[C
     if longest and resources.walltime > longest:
         message = f"{format_walltime(resources.walltime)} is longer than the {format_walltime(longest)} of {where}"
         yield CannotPlan("walltime", message, f'ask for at most "{format_walltime(longest)}"')
+    checkpoint = request.checkpoint
+    if checkpoint and checkpoint.signal_before_wall >= resources.walltime:
+        before, wall = checkpoint.signal_before_wall, resources.walltime
+        message = f"{before} s before the wall is before the job begins: it has {wall} s"
+        yield CannotPlan("checkpoint.signal_before_wall", message, "give it more wall time, or a smaller number")
 
 
 def _where(request: Request, partition: Partition | None) -> str:

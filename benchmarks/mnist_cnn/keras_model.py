@@ -43,7 +43,7 @@ def parameters(model):
     return sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
 
 
-def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=True):
+def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=True, progress=None):
     """Trains and evaluates as many epochs as the command line asks.
 
     Args:
@@ -54,17 +54,22 @@ def train(keras, model, recorder, arguments, data, fit_epoch=None, running_mean=
         data: a common.Data.
         fit_epoch: trains one epoch, given the numbers of the images of each step; without it fit does, in memory.
         running_mean: see steps_callback.
+        progress: what resume returned; without it the training runs at one go.
     """
     images, labels = data.train_images[..., None], data.train_labels
     test_images, test_labels = data.test_images[..., None], data.test_labels
 
     def fit(steps):
+        steps = steps[progress.step :] if progress else steps
+        if not steps:
+            return
         order = np.concatenate(steps)  # a shuffled one already, the same for every framework
         callbacks = [steps_callback(keras, recorder, steps, running_mean)]
+        callbacks += [progress.callback()] if progress else []
         size = arguments.batch_size
         model.fit(images[order], labels[order], batch_size=size, shuffle=False, callbacks=callbacks, verbose=0)
 
-    for epoch in range(arguments.epochs):
+    for epoch in progress.epochs(arguments.epochs) if progress else range(arguments.epochs):
         recorder.epoch_begins()
         (fit_epoch or fit)(batches(len(images), arguments.batch_size, arguments.seed, epoch))
         recorder.evaluation_begins()
@@ -81,7 +86,7 @@ def steps_callback(keras, recorder, batches, running_mean=True):
         running_mean: whether this Keras gives the mean loss of the epoch so far; older ones give that of the batch.
     """
     sizes = [len(batch) for batch in batches]
-    done = {"images": 0, "loss_sum": 0.0}
+    done = recorder.running
 
     def step_ends(batch, logs):
         images, loss = sizes[batch], float(logs["loss"])

@@ -13,6 +13,7 @@ import torch
 from arguments import refuse
 from dataset import batches
 from recorder import Recorder
+from resuming import resume
 from torch import nn
 from torch.nn import functional
 
@@ -112,6 +113,11 @@ class Training(object):
                 self.step = torch.compile(self._step, dynamic=False)
             else:
                 self.forward = torch.compile(self.model, dynamic=False)
+
+    def parts(self):
+        """Returns what has a state, by name."""
+        parts = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def _step(self, images, labels):
         """Learns from one batch; returns its mean loss."""
@@ -254,11 +260,12 @@ def main():
 
     if arguments.check_gradients:
         reference.check(arguments, data, recorder, training.gradients)
+    progress = resume(recorder=recorder, **training.parts())
     common.begin(recorder, data, sum(p.numel() for p in training.model.parameters() if p.requires_grad))
-    for epoch in range(arguments.epochs):
+    for epoch in progress.epochs(arguments.epochs):
         training.model.train()
         recorder.epoch_begins()
-        for images, labels in epoch_batches(arguments, source, training, epoch):
+        for images, labels in progress.batches(epoch_batches(arguments, source, training, epoch)):
             recorder.step_ends(training.step(images, labels), len(images))
         recorder.evaluation_begins()
         recorder.epoch_ends(*training.evaluate(test_images, test_labels))

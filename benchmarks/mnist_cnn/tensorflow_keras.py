@@ -16,6 +16,7 @@ import reference
 import tensorflow as tf
 from arguments import refuse
 from recorder import Recorder
+from resuming import resume
 
 SWITCHES = {
     "compiler": ("none", "xla"),
@@ -52,13 +53,13 @@ def pipeline(images, labels, order, batch_size):
     return numbers.map(example, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size).prefetch(tf.data.AUTOTUNE)
 
 
-def own_epoch(model, recorder, arguments, data):
+def own_epoch(model, recorder, arguments, data, progress):
     """Returns what trains one epoch where the switches want another way than fit in memory; None where they do not."""
     if arguments.step_loop == "whole":
         step = own_step(model, data, arguments.compiler)
 
         def run_steps(steps):
-            for numbers in steps:
+            for numbers in progress.batches(steps):
                 recorder.step_ends(step(tf.constant(numbers)), len(numbers))
 
         return run_steps
@@ -66,7 +67,10 @@ def own_epoch(model, recorder, arguments, data):
         images, labels = data.train_images[..., None], data.train_labels
 
         def fit_pipeline(steps):
-            callbacks = [keras_model.steps_callback(keras, recorder, steps)]
+            steps = steps[progress.step :]
+            if not steps:
+                return
+            callbacks = [keras_model.steps_callback(keras, recorder, steps), progress.callback()]
             order = np.concatenate(steps)
             model.fit(pipeline(images, labels, order, arguments.batch_size), callbacks=callbacks, verbose=0)
 
@@ -119,8 +123,10 @@ def main():
     keras_model.compile_model(keras, model, arguments, jit_compile=arguments.compiler == "xla")
     if arguments.check_gradients:
         reference.check(arguments, data, recorder, lambda images, labels: gradients(model, images, labels))
+    progress = resume(model=model, recorder=recorder)
     common.begin(recorder, data, keras_model.parameters(model))
-    keras_model.train(keras, model, recorder, arguments, data, own_epoch(model, recorder, arguments, data))
+    fit_epoch = own_epoch(model, recorder, arguments, data, progress)
+    keras_model.train(keras, model, recorder, arguments, data, fit_epoch, progress=progress)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,30 @@ class Recorder(object):
             "first_losses": [],
             "gradient_error": None,
         }
+        self.loss_sum, self.images_done, self.unread, self.epoch_started = 0.0, 0, [], None
+        self.running = {"images": 0, "loss_sum": 0.0}  # what a callback knows of the epoch's mean loss so far
+        self._earlier, self._resumed = 0.0, None  # seconds of the job's earlier runs; what was measured of an epoch
         signal.signal(signal.SIGTERM, _terminated)
+
+    def state_dict(self):
+        """Returns what was measured so far, as plain values."""
+        for loss, images in self.unread:
+            self._read(loss, images)
+        self.unread = []
+        seconds = clock() - self.epoch_started if self.images_done else 0.0
+        return {
+            "epochs": self.metrics["epochs"],
+            "first_losses": self.metrics["first_losses"],
+            "seconds": dict(self.seconds, total=self._total()),
+            "epoch": {"seconds": seconds, "loss_sum": self.loss_sum, "images_done": self.images_done},
+            "running": dict(self.running),
+        }
+
+    def load_state_dict(self, state):
+        """Goes on from what was measured before an interruption."""
+        self.metrics["epochs"], self.metrics["first_losses"] = list(state["epochs"]), list(state["first_losses"])
+        self.seconds.update((name, seconds) for name, seconds in state["seconds"].items() if name != "total")
+        self._earlier, self._resumed = state["seconds"]["total"], dict(state["epoch"], running=state["running"])
 
     @contextmanager
     def timed(self, part):
@@ -112,6 +135,11 @@ class Recorder(object):
         self.neighbours = machine.Neighbours()
         self.epoch_started = self.last_line = clock()
         self.loss_sum, self.images_done, self.unread = 0.0, 0, []
+        self.running = {"images": 0, "loss_sum": 0.0}
+        if self._resumed:
+            self.epoch_started -= self._resumed["seconds"]
+            self.loss_sum, self.images_done = self._resumed["loss_sum"], self._resumed["images_done"]
+            self.running, self._resumed = dict(self._resumed["running"]), None
         if not self.metrics["epochs"]:
             self.seconds["to_first_step"] = _elapsed()
 
@@ -168,6 +196,7 @@ class Recorder(object):
         )
         self.metrics.pop("now", None)
         self.metrics["finished"] = len(self.metrics["epochs"]) == self.arguments.epochs
+        self.loss_sum, self.images_done = 0.0, 0
         self._write()
 
     def _epoch(self):
@@ -207,9 +236,12 @@ class Recorder(object):
 
     def _write(self):
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        self.metrics["seconds"] = dict(self.seconds, total=_elapsed())
+        self.metrics["seconds"] = dict(self.seconds, total=self._total())
         self.metrics["peak_memory_bytes"] = usage.ru_maxrss * 1024  # Linux counts in KiB
         write_atomically(str(self.arguments.metrics), json.dumps(self.metrics, indent=2, allow_nan=False) + "\n")
+
+    def _total(self):
+        return self._earlier + _elapsed()
 
 
 def _elapsed():

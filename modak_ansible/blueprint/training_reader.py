@@ -15,7 +15,7 @@ from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with
 from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import nearest
-from modak_ansible.model.application import Application, Optimisation, Resources, SourceFile
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import DataFile, Dataset, DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
@@ -65,6 +65,7 @@ class TrainingReader:
             dataset=dataset,
             image=image,
             job_options=job_options,
+            checkpoint=self._checkpoint(),
         )
 
     def points(self, request: Request) -> list[Request]:
@@ -236,6 +237,10 @@ class TrainingReader:
 
         form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)
         return form.to_model() if form else JobOptions()
+
+    def _checkpoint(self) -> Checkpoint | None:
+        record = self._property("checkpoint")
+        return Checkpoint(**record.plain()) if record else None
 
     def _optimisation(self) -> Optimisation:
         record = self._property("optimisation")

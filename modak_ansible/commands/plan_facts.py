@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
 from modak_ansible.model.prediction import Interval
 from modak_ansible.model.quantities import format_seconds, format_size, format_walltime
@@ -21,6 +22,8 @@ def facts_of(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("data", f"{dataset.name}{size}, from {tried}{copied}"))
     facts.append(("runs as", _shape(plan)))
     facts.append(("script", _script(plan)))
+    if plan.job.checkpoint:
+        facts.append(("checkpoints", _checkpoints(plan.job.checkpoint)))
     return facts
 
 
@@ -93,6 +96,12 @@ def _shape(plan: Plan) -> str:
     threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
     partition = f", partition {job.partition}" if job.partition else ""
     return f"{shape}{threads}, at most {format_walltime(job.walltime)}{partition}"
+
+
+def _checkpoints(checkpoint: Checkpoint) -> str:
+    every, before = format_seconds(checkpoint.every), format_seconds(checkpoint.signal_before_wall)
+    again = f"queued again up to {counted(checkpoint.requeue, 'time')}" if checkpoint.requeue else "not queued again"
+    return f"every {every} and {before} before the wall; {again}"
 
 
 def _script(plan: Plan) -> str:

@@ -79,6 +79,16 @@ class Resources(Model):
     walltime: int = Field(default=3600, description="seconds")
 
 
+class Checkpoint(Model):
+    """When a training saves its state, and how often its job may be queued again to go on from there."""
+
+    every: int = Field(default=600, ge=1, description="seconds between two checkpoints")
+    signal_before_wall: int = Field(
+        default=120, ge=10, description="seconds before the wall at which the training is told to save and to end"
+    )
+    requeue: int = Field(default=3, ge=0, description="times that the job may be queued again")
+
+
 class Optimisation(Model):
     """What the optimiser may do: any leaves a matter to it, every other value is a wish that is kept or refused."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from modak_ansible.model.application import Application, SourceFile
+from modak_ansible.model.application import Application, Checkpoint, SourceFile
 from modak_ansible.model.base import Model
 from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import DataSource
@@ -122,6 +122,7 @@ class PlannedJob(Model):
     walltime: int = Field(description="seconds")
     environment: dict[str, str] = Field(description="what the training sees besides the user's own environment")
     options: JobOptions = Field(default=JobOptions(), description="what else is asked of the scheduler")
+    checkpoint: Checkpoint | None = Field(default=None, description="None: a job that is stopped is not queued again")
     script: str
 
 

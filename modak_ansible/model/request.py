@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
 from modak_ansible.model.base import Model
 from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import Dataset
@@ -40,6 +40,7 @@ class Request(Model):
     after: tuple[Predecessor, ...] = ()
     node: str = ""
     parallel: int | None = None
+    checkpoint: Checkpoint | None = None
 
     @property
     def runs_natively(self) -> bool:

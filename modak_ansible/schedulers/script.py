@@ -25,6 +25,10 @@ _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "
 _PLACEHOLDER = re.compile(r"(\{dataset\}|\{after:[^{}]*\})")
 # How long, in seconds, a tuner may take to start and to end besides its budget.
 _TUNER_GRACE = 60
+# What a training says by its exit code when it has saved its state and is to go on (ERESTART of errno.h).
+_GOES_ON = 85
+# Seconds before the wall at which a training is ended that was asked to end and does not; and how long that may take.
+_LATE, _MERCY = 30, 15
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             tuning=_tuning(parts.tuning),
             after=[(after_variable(name), deployments) for name, deployments in parts.after],
             limit=job.walltime if job.scheduler.value == "none" else 0,
+            checkpoint=_checkpoint(job),
         )
     )
     return text
@@ -195,6 +200,21 @@ def _tuning(tuning: PlannedTuning | None) -> dict[str, Any] | None:
             }
             for each in others
         ],
+    }
+
+
+def _checkpoint(job: PlannedJob) -> dict[str, int] | None:
+    """What the script needs of checkpoints, in seconds where it is a time."""
+    if job.checkpoint is None:
+        return None
+    before = job.checkpoint.signal_before_wall
+    return {
+        "every": job.checkpoint.every,
+        "requeue": job.checkpoint.requeue,
+        "after": max(1, job.walltime - before),
+        "patience": max(before // 2, before - _LATE),
+        "mercy": min(_MERCY, before // 4),
+        "exit_code": _GOES_ON,
     }
 
 

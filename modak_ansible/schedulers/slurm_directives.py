@@ -36,7 +36,7 @@ def slurm_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
     Raises:
         CannotExpress: an option that Slurm does not have, or a text that cannot stand in a directive.
     """
-    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job.options)]
+    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job)]
 
 
 def _place(job: PlannedJob) -> Iterator[str]:
@@ -124,7 +124,8 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
         yield f"--mail-user={to[0]}"
 
 
-def _output(options: JobOptions) -> Iterator[str]:
+def _output(job: PlannedJob) -> Iterator[str]:
+    options = job.options
     output, error = options.standard_output_file, options.standard_error_file
     name = file_name("job_options.standard_output_file", output, patterns=True) if output else "scheduler.log"
     yield f"--output={name}"
@@ -133,4 +134,8 @@ def _output(options: JobOptions) -> Iterator[str]:
         raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
     if error:
         yield f"--error={file_name('job_options.standard_error_file', error, patterns=True)}"
-    yield "--no-requeue"
+    checkpoint = job.checkpoint
+    yield "--requeue" if checkpoint and checkpoint.requeue else "--no-requeue"
+    if checkpoint:
+        yield "--open-mode=append"
+        yield f"--signal=B:USR1@{checkpoint.signal_before_wall}"

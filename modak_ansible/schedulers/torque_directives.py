@@ -36,7 +36,7 @@ def torque_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
     Raises:
         CannotExpress: an option that Torque does not have, or a text that cannot stand in a directive.
     """
-    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job.options)]
+    return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job)]
 
 
 def _place(job: PlannedJob) -> Iterator[str]:
@@ -128,7 +128,8 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
         yield f"-M {','.join(to)}"
 
 
-def _output(options: JobOptions) -> Iterator[str]:
+def _output(job: PlannedJob) -> Iterator[str]:
+    options = job.options
     output, error = options.standard_output_file, options.standard_error_file
     if error and options.combine_stdout_stderr:
         message = f"{error} is to hold the errors, and they are to go where the output goes"
@@ -139,4 +140,4 @@ def _output(options: JobOptions) -> Iterator[str]:
     yield f"-o {name}"
     if error:
         yield f"-e {file_name('job_options.standard_error_file', error, patterns=False)}"
-    yield "-r n"
+    yield "-r y" if job.checkpoint and job.checkpoint.requeue else "-r n"

@@ -99,8 +99,13 @@ def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, me
         return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {error}"})
     if record.training is None and (record.steps is None or not record.steps.count):
         return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
-    reason = disturbance(record)
+    reason = disturbance(record) or _interruption(job)
     return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
+
+
+def _interruption(job: dict[str, Any]) -> str:
+    """Why the times of a job are not those of a run at one go; empty where they are."""
+    return f"it was interrupted, and went on in run {job['run']}" if job.get("run", 1) > 1 else ""
 
 
 def program_record(plan: Plan, job: dict[str, Any]) -> Record:

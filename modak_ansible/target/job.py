@@ -20,12 +20,12 @@ from ..schedulers.base import (
 )
 from .commands import TimedRun
 from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json, write_whole
+from .runs import WAITING, explained, living_state, run_of
 from .situation import Situation
 from .staging import SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
-# How long a job's last words may take to be seen through a shared file system.
-GRACE = 15.0
+GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
 _MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
 LOGS = ("output.log", "error.log", "scheduler.log")
 # How long output gathers before it is handed on.
@@ -151,10 +151,8 @@ class Deployment:
         if finished == 0:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
-            ending = finished is not None
-            return self._situation(
-                job_id, JobState.ENDING if ending else record.state, record, explanation=record.reason
-            )
+            state = living_state(self._state, finished, record)
+            return self._situation(job_id, state, record, explanation=explained(self._state, state, record.reason))
         if finished is not None:
             return self._judge_failure(job_id, finished, record)
         if record is None or record.state is JobState.COMPLETED:
@@ -238,6 +236,7 @@ class Deployment:
             nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
             started=float(begun[0]) if begun else None,
             ended=changed_at(self._state / "finished"),
+            run=max(1, run_of(self._state)),
             explanation=explanation,
             error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
         )
@@ -266,7 +265,7 @@ class Deployment:
         ask_at = began + (_TRUST if seen == JobState.RUNNING and seconds > _TRUST else 0)
         while True:
             situation = None
-            if time.monotonic() >= ask_at or (self._state / "finished").exists():
+            if time.monotonic() >= ask_at or (seen not in WAITING and (self._state / "finished").exists()):
                 situation = self.situation()
                 ask_at, pause = time.monotonic() + pause, min(pause * 1.5, 15.0)
             changed = situation is not None and situation.state != seen

@@ -6,6 +6,7 @@ import pytest
 from measured import Measured
 
 from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.plan_facts import facts_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.plan import Plan, digest_of
 from modak_ansible.planner import make_plan
@@ -101,6 +102,18 @@ def test_the_environment_holds_what_was_decided(blueprint):
 )  # fmt: skip
 def test_requests_are_followed(blueprint, old, new, name, value):
     assert choices(plan(blueprint.replace(old, new)))[name].value == value
+
+
+def test_checkpoints_are_asked_of_the_scheduler_and_of_the_training(blueprint):
+    assert plan(blueprint).job.checkpoint is None
+    assert "MODAK_STOP" not in plan(blueprint).job.script
+    made = plan(
+        blueprint.replace("numerics: same }", "numerics: same }\n        checkpoint: { every: 60, requeue: 5 }")
+    )
+    assert made.job.checkpoint.model_dump() == {"every": 60, "signal_before_wall": 120, "requeue": 5}
+    for line in ("#SBATCH --requeue", "#SBATCH --signal=B:USR1@120", "MODAK_CHECKPOINT_EVERY=60"):
+        assert line in made.job.script
+    assert dict(facts_of(made))["checkpoints"] == "every 1 min and 2 min before the wall; queued again up to 5 times"
 
 
 def test_a_request_that_cannot_be_met_is_refused(blueprint):

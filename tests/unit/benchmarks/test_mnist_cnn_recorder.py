@@ -247,3 +247,35 @@ def test_sigterm_ends_a_training_whose_framework_swallows_it(
         training.step_ends(2.0, 128)
     assert raised.value.code == 143
     assert capfd.readouterr().err == "stopped by SIGTERM; the metrics hold the epochs that ended\n"
+
+
+def test_what_was_measured_goes_on_after_an_interruption(training: recorder.Recorder) -> None:
+    """Through JSON, as a checkpoint's plain values."""
+    common.begin(training, DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    training.epoch_begins()
+    training.step_ends(0.5, 128)
+    training.running = {"images": 128, "loss_sum": 64.0}
+    state = json.loads(json.dumps(training.state_dict()))
+    again = recorder.Recorder(common.WORKLOAD, training.arguments, "PyTorch", [("torch", "2.13.0")])
+    again.load_state_dict(state)
+    common.begin(again, DATA, common.PARAMETERS)
+    assert len(read(again)["epochs"]) == 1
+    again.epoch_begins()
+    assert (again.images_done, again.running) == (128, {"images": 128, "loss_sum": 64.0})
+    again.step_ends(0.25, 72)
+    again.evaluation_begins()
+    again.epoch_ends(test_loss=0.5, test_accuracy=0.875)
+    metrics = read(again)
+    assert metrics["finished"] is True
+    assert metrics["first_losses"] == [2.0, 1.0, 0.5, 0.25]
+    assert metrics["epochs"][1]["training_loss"] == (0.5 * 128 + 0.25 * 72) / 200
+    assert metrics["epochs"][1]["seconds"] >= state["epoch"]["seconds"]
+    assert metrics["seconds"]["total"] > state["seconds"]["total"]
+
+
+def test_an_epoch_that_has_ended_leaves_nothing_to_the_next(training: recorder.Recorder) -> None:
+    common.begin(training, DATA, common.PARAMETERS)
+    train_epoch(training, (2.0, 1.0))
+    state = training.state_dict()
+    assert state["epoch"] == {"seconds": 0.0, "loss_sum": 0.0, "images_done": 0}

@@ -12,6 +12,7 @@ from golden import assert_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import Launch, ScriptParts, render_script
@@ -60,6 +61,12 @@ CASES = {
             }
         ),
     ),
+    "slurm-checkpoint": (
+        job("slurm", checkpoint=Checkpoint()),
+        ScriptParts(**{**PLAIN.__dict__, "post": ("echo $MODAK_EXIT_CODE",)}),
+    ),
+    "torque-checkpoint": (job("torque", checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)), PLAIN),
+    "none-checkpoint": (job("none", checkpoint=Checkpoint(requeue=0)), PLAIN),
     "none-environment": (
         job("none"),
         ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1", runtime=True),

@@ -93,6 +93,8 @@ def test_metrics_of_our_form_are_recorded_as_those_of_suites(plan, results):
     assert (record.outcome, record.workload, record.steps) == ("measured", "mnist_cnn", None)
     assert record.training.epochs[0].seconds == 2.0
     assert record.settings == {"allocator": "tcmalloc", "compiler": "none", "input": "memory", "precision": "bf16"}
+    again = job_record(plan, {**JOB, "run": 2}, results)
+    assert (again.outcome, again.reason) == ("disturbed", "it was interrupted, and went on in run 2")
     metrics["epochs"][0]["foreign_cores"] = 1.0
     (results / "metrics.json").write_text(json.dumps(metrics))
     assert job_record(plan, JOB, results).outcome == "disturbed"

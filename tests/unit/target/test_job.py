@@ -231,6 +231,46 @@ def test_living_jobs(deployment, fake, state):
     assert deployment.situation().state == state
 
 
+RERUNS = [
+    # runs, finished marker, whether the job asked for another run, the scheduler's word, verdict, explanation
+    (1, "", True, JobRecord("1", JobState.ENDING), "QUEUED", "queued again for run 2"),
+    (1, "", True, JobRecord("1", JobState.QUEUED, reason="BeginTime"), "QUEUED", "queued again for run 2, BeginTime"),
+    (2, "143", False, JobRecord("1", JobState.QUEUED), "QUEUED", "queued again for run 3"),
+    (1, "143", False, JobRecord("1", JobState.HELD), "HELD", "queued again for run 2"),
+    (2, "", False, JobRecord("1", JobState.RUNNING), "RUNNING", "run 2"),
+    (2, "143", False, JobRecord("1", JobState.ENDING), "ENDING", "run 2"),
+    (1, "", False, JobRecord("1", JobState.RUNNING), "RUNNING", ""),
+    (0, "", False, JobRecord("1", JobState.QUEUED, reason="Resources"), "QUEUED", "Resources"),
+    (3, "85", False, JobRecord("1", JobState.FAILED, 85), "TIMEOUT", "it reached its wall time"),
+    (2, "0", False, None, "COMPLETED", ""),
+    (2, "", True, JobRecord("1", JobState.CANCELLED), "CANCELLED", "it was cancelled"),
+]
+
+
+@pytest.mark.parametrize(("runs", "finished", "requeued", "record", "state", "explanation"), RERUNS)
+def test_a_job_that_is_queued_again(deployment, fake, runs, finished, requeued, record, state, explanation):
+    deployment.submit()
+    fake.jobs = {"1": record} if record else {}
+    mark(deployment, "runs", "".join(f"{number} 1 node\n" for number in range(runs)))
+    if finished:
+        mark(deployment, "finished", f"{finished}\n")
+    if finished == "85":
+        mark(deployment, "ended", "timeout\n")
+    if requeued:
+        mark(deployment, "requeued", "")
+    situation = deployment.situation()
+    assert (situation.state, situation.explanation, situation.run) == (state, explanation, max(1, runs))
+
+
+def test_a_job_that_waits_again_is_looked_at_no_more_often_for_what_it_noted(deployment, fake, monkeypatch):
+    deployment.submit()
+    mark(deployment, "finished", "143\n")
+    asked = []
+    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("QUEUED", "1"))
+    deployment.watch("QUEUED", 0, 2)
+    assert len(asked) <= 3
+
+
 def test_a_marker_may_come_late(deployment, fake):
     deployment.submit()
     fake.jobs = {}

@@ -1,0 +1,50 @@
+"""How a training is gone on with: what is given, and what the job's environment asks for."""
+
+import importlib
+import inspect
+import sys
+
+from modak_checkpoint import keras_state
+from modak_checkpoint.forms import Arrays, Tensors
+from modak_checkpoint.progress import Progress
+from modak_checkpoint.store import Store
+
+# Whoever starts the processes of a parallel training counts them.
+_SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+def begin(environment, objects):
+    """The progress of a training; None where its state cannot be kept, which is said.
+
+    Args:
+        environment: that of the job: MODAK_CHECKPOINTS the folder, MODAK_CHECKPOINT_EVERY seconds, MODAK_STOP the file.
+        objects: what has a state, by name.
+
+    Raises:
+        TypeError: one of them has none.
+    """
+    for name, each in objects.items():
+        if not keras_state.is_model(each) and not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict")):
+            message = "%s has no state_dict and load_state_dict, and is no model of Keras: it is a %s"
+            raise TypeError(message % (name, type(each).__name__))
+    models = [each for each in objects.values() if keras_state.is_model(each)]
+    torch = None if models else sys.modules.get("torch")
+    problem = _parallel(environment) or next(filter(None, map(keras_state.problem, models)), "") or _old(torch)
+    if problem:
+        sys.stderr.write("modak: no checkpoints are written: %s\n" % problem)
+        return None
+    form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch)
+    parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}
+    every = float(environment.get("MODAK_CHECKPOINT_EVERY") or 600)
+    return Progress(Store(environment["MODAK_CHECKPOINTS"]), form, parts, every, environment.get("MODAK_STOP", ""))
+
+
+def _parallel(environment):
+    counted = [environment[name] for name in _SIZES if environment.get(name, "1") != "1"]
+    return "this process is one of %s, and each has a state of its own" % counted[0] if counted else ""
+
+
+def _old(torch):
+    if torch is None or "weights_only" in inspect.signature(torch.load).parameters:
+        return ""
+    return "PyTorch %s has no loader that runs no code; 1.13 has" % torch.__version__

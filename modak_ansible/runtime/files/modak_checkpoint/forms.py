@@ -1,0 +1,57 @@
+"""How a checkpoint lies in its file: as PyTorch saves it, or as arrays of NumPy. Loading it runs no code."""
+
+import json
+
+
+class Tensors:
+    """A state of plain values and tensors, by torch.save and torch.load with weights only."""
+
+    def __init__(self, torch):
+        self._torch = torch
+
+    def save(self, state, path):
+        self._torch.save(state, path)
+
+    def load(self, path):
+        return self._torch.load(path, map_location="cpu", weights_only=True)
+
+
+class Arrays:
+    """A state of plain values and arrays, in one file of NumPy: the arrays, and JSON that says where each belongs."""
+
+    def __init__(self, numpy):
+        self._numpy = numpy
+
+    def save(self, state, path):
+        arrays = {}
+        plain = json.dumps(self._apart(state, arrays), allow_nan=True)
+        with open(path, "wb") as file:
+            self._numpy.savez(file, plain=self._numpy.frombuffer(plain.encode(), self._numpy.uint8), **arrays)
+
+    def load(self, path):
+        with self._numpy.load(path, allow_pickle=False) as file:
+            return self._together(json.loads(file["plain"].tobytes().decode()), file)
+
+    def _apart(self, value, arrays):
+        if isinstance(value, self._numpy.ndarray):
+            name = "array%d" % len(arrays)
+            arrays[name] = value
+            return {"array": name}
+        if isinstance(value, self._numpy.generic):
+            return value.item()
+        if isinstance(value, dict):
+            return {"map": [[name, self._apart(each, arrays)] for name, each in value.items()]}
+        if isinstance(value, (list, tuple)):
+            return [self._apart(each, arrays) for each in value]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise TypeError("a state holds %s, which is neither a number, a text nor an array" % type(value).__name__)
+
+    def _together(self, value, arrays):
+        if isinstance(value, list):
+            return [self._together(each, arrays) for each in value]
+        if isinstance(value, dict):
+            if "array" in value:
+                return arrays[value["array"]]
+            return {name: self._together(each, arrays) for name, each in value["map"]}
+        return value

@@ -1,0 +1,197 @@
+"""Where a training stands, what is saved of it, and when."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from modak_checkpoint import streams
+
+GOES_ON = 85  # ERESTART of errno.h: the job script has the job run again
+_LOOK = 1.0  # seconds between two looks for the file that asks for the end
+
+
+class Progress:
+    """The epochs and steps of one training.
+
+    Attributes:
+        epoch: the number of the epoch, from 0.
+        step: how many steps of it were made.
+
+    Args:
+        store: where checkpoints lie.
+        form: how they are written.
+        parts: what has state_dict and load_state_dict, by name.
+        every: seconds between two checkpoints.
+        stop: the path of a file; when it is there, the state is saved, and the process ends.
+    """
+
+    def __init__(self, store, form, parts, every, stop):
+        self.epoch = self.step = 0
+        self._store, self._form, self._parts, self._stop = store, form, parts, stop
+        self._every, self._next_save, self._next_look = every, time.monotonic() + every, 0.0
+        self._is_told, self._is_tried, self._is_looping = False, False, False
+        self._before = None  # what took the signal before
+        self._resumed = self._begun = None  # the state that is gone on from; that of the epoch's begin
+        self._loader = []  # where the generators of the epoch's loader stood at its begin
+        self._load()
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._told)
+
+    # --- loops
+
+    def epochs(self, count):
+        """The numbers of the epochs that are left, of so many in all; the streams of random numbers go on, too."""
+        while self.epoch < count:
+            if self._resumed is not None:
+                streams.restore(self._resumed["epoch_streams"])
+            self._begun, self._is_looping = streams.states(), False
+            yield self.epoch
+            self.epoch, self.step, self._begun = self.epoch + 1, 0, None
+        if self._before is not None:  # nothing is left to be saved
+            signal.signal(signal.SIGTERM, self._before)
+            self._before = None
+
+    def batches(self, data):
+        """The batches of the epoch that are left; what runs between two of them is a step.
+
+        Those that were learnt from before the interruption are read again, and passed over.
+
+        Args:
+            data: a loader or anything else that can be iterated over, in an order that follows from the streams of
+                random numbers, from its own generators, or from the number of the epoch.
+
+        Raises:
+            RuntimeError: it is the second one in an epoch.
+        """
+        if self._is_looping:
+            raise RuntimeError("batches is for the one loop of an epoch that trains; another loop needs it not")
+        self._is_looping = True
+        if self._resumed is not None:
+            streams.restore_loader(data, self._resumed["loader"])
+        self._loader = streams.loader_states(data)
+        if self._resumed is None:
+            self._look()
+        iterator = iter(data)
+        for _ in range(self.step):
+            next(iterator, None)
+        self.goes_on()
+        for batch in iterator:
+            yield batch
+            self.step_ends()
+
+    def goes_on(self):
+        """Takes that the next step is about to begin; only for a loop that is not over batches, before its first."""
+        if self._resumed is not None and self.step:
+            streams.restore(self._resumed["streams"])
+        self._resumed = None
+
+    def step_ends(self, steps=1):
+        """Takes that a step has ended, or several; only for a loop that is not over batches."""
+        self.step += steps
+        self._look()
+
+    def epoch_ends(self, epoch):
+        """Takes that an epoch of such a number has ended, of a loop that epochs does not count."""
+        self.epoch, self.step = epoch + 1, 0
+        self._look()
+
+    def stop_if_asked(self):
+        """Ends the process where that is asked for, with the checkpoint that there is."""
+        if self._is_asked():
+            self._leave()
+
+    def callback(self, whole_epochs=False):
+        """The callback of Keras that takes the place of step_ends in fit.
+
+        Args:
+            whole_epochs: whether one fit trains all epochs: then only whole ones are saved.
+        """
+        from modak_checkpoint import keras_state
+
+        return keras_state.callback(self, list(self._parts.values()), whole_epochs)
+
+    # --- saving and loading
+
+    def save(self):
+        """Saves the state as it is now.
+
+        Raises:
+            OSError, RuntimeError, TypeError: it cannot be written, or not be loaded again; older ones stay.
+        """
+        now = streams.states()
+        state = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "streams": now,
+            "epoch_streams": self._begun or now,
+            "loader": self._loader if self._begun else [],
+            "parts": {name: part.state_dict() for name, part in self._parts.items()},
+        }
+        path = self._store.save(lambda part: self._form.save(state, part))
+        if not self._is_tried:  # once, because what cannot be loaded is better known now than then
+            try:
+                self._form.load(path)
+            except Exception:
+                self._store.discard(path)
+                raise
+            self._is_tried = True
+
+    def _load(self):
+        for path in self._store.newest():
+            try:
+                state = self._form.load(path)
+            except Exception as error:  # whatever a loader raises
+                sys.stderr.write("modak: the checkpoint %s cannot be loaded: %s\n" % (path, error))
+                continue
+            for name, part in self._parts.items():
+                part.load_state_dict(state["parts"][name])
+            self.epoch, self.step, self._resumed = state["epoch"], state["step"], state
+            del state["parts"]
+            self._say("goes on")
+            return
+
+    def _look(self):
+        """Saves when it is time, and ends when it is asked."""
+        if self._is_asked():
+            self._save_and_leave()
+        if time.monotonic() >= self._next_save:
+            try:
+                self.save()
+            except Exception as error:  # the border: a checkpoint less is no reason to end a training
+                sys.stderr.write("modak: no checkpoint was written: %s: %s\n" % (type(error).__name__, error))
+            self._next_save = time.monotonic() + self._every
+
+    # --- the end
+
+    def _is_asked(self):
+        now = time.monotonic()
+        if self._is_told or now < self._next_look:
+            return self._is_told
+        self._next_look = now + _LOOK
+        return os.path.exists(self._stop)
+
+    def _save_and_leave(self):
+        try:
+            self.save()
+        except Exception as error:  # the border, with words in place of a traceback
+            sys.exit("modak: the training was to end, and its state cannot be saved: %s" % error)
+        self._leave()
+
+    def _leave(self):
+        self._say("is stopped, and its state saved,")
+        sys.exit(128 + signal.SIGTERM if self._is_told else GOES_ON)
+
+    def _told(self, number, _frame):
+        """Waits for the end of the step; the second time for nothing."""
+        if self._is_told:
+            sys.exit(128 + number)
+        self._is_told = True
+
+    def _say(self, words):
+        plural = "" if self.step == 1 else "s"
+        sys.stdout.write(
+            "modak: the training %s after %d step%s of epoch %d\n" % (words, self.step, plural, self.epoch + 1)
+        )
+        sys.stdout.flush()

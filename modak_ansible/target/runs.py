@@ -1,0 +1,38 @@
+"""The runs of a job that its scheduler starts anew after it was stopped, by what the job notes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..schedulers.base import JobRecord, JobState
+from .files import read_text
+
+# A job in one of these notes nothing: what it noted is of a run that was before.
+WAITING = (JobState.QUEUED, JobState.HELD)
+
+
+def run_of(state: Path) -> int:
+    """How often a job that may be queued again has begun, by the folder of its markers; 0 where nobody counts."""
+    return len(read_text(state / "runs").splitlines())
+
+
+def living_state(state: Path, finished: int | None, record: JobRecord) -> JobState:
+    """The state of a job that the scheduler has, and that may have noted its end, or that it is to run again.
+
+    Args:
+        state: the folder of its markers.
+        finished: the exit code that it noted.
+        record: the scheduler's word, which is not final.
+    """
+    if record.state in WAITING:
+        return record.state
+    if (state / "requeued").exists():
+        return JobState.QUEUED
+    return record.state if finished is None else JobState.ENDING
+
+
+def explained(state: Path, living: JobState, reason: str) -> str:
+    """Which of a job's runs comes next or goes on, where there are several, and the scheduler's reason."""
+    run = run_of(state)
+    words = f"queued again for run {run + 1}" if living in WAITING and run else f"run {run}" if run > 1 else ""
+    return ", ".join(part for part in (words, reason) if part)
