@@ -47,8 +47,13 @@ def blueprint_state(blueprint: Path) -> Path:
     """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys one which is
     shipped or packed."""
     folder = blueprint.resolve().parent
-    is_shipped = any(folder.is_relative_to(each.resolve()) for each in (shipped("tosca"), packages_folder()))
-    return state_folder(Path.cwd() if is_shipped else folder)
+    is_elsewhere = folder.is_relative_to(shipped("tosca").resolve()) or is_packed(blueprint)
+    return state_folder(Path.cwd() if is_elsewhere else folder)
+
+
+def is_packed(blueprint: Path) -> bool:
+    """Whether a blueprint was unpacked from a package."""
+    return blueprint.resolve().is_relative_to(packages_folder().resolve())
 
 
 def known_testbed(state: Path) -> Path:

@@ -194,9 +194,10 @@ def _time_is_over(folder: Path, again: str, at_time_limit: AtTimeLimit, console:
     with StageDisplay(console) as display:
         with suppress(ModakError):  # what the job has written so far, where there is any
             run_playbook("results", variables, display)
-        run_playbook("undeploy", variables, display)
-    words = "its job was cancelled and its folder on the target removed; what it had written is in"
-    return TimeIsOver("the time limit is over", hint=f"{words} {folder / 'results'}")
+        ended = run_playbook("undeploy", variables, display).results["modak_job"]["msg"]
+    results = folder / "results"
+    fetched = f"; what it had written is in {results}" if results.is_dir() else ""
+    return TimeIsOver("the time limit is over", hint=f"{ended}{fetched}")
 
 
 def _what_goes_on(folder: Path, again: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.project import blueprint_state, find_blueprint, state_folder
+from modak_ansible.project import blueprint_state, find_blueprint, is_packed, state_folder
 from modak_ansible.target.files import read_json
 
 
@@ -92,5 +92,8 @@ def _only(beginning: str, known: list[Known]) -> Known:
 
 
 def _is_of(known: Known, blueprint: Path) -> bool:
-    origin = read_json(known.folder / "origin.json") or {}
-    return Path(origin.get("blueprint", "")).resolve() == blueprint.resolve()
+    origin = Path((read_json(known.folder / "origin.json") or {}).get("blueprint", ""))
+    if origin.resolve() == blueprint.resolve():
+        return True
+    # opera unpacks a package into a folder of its own, and then the deployment is known to come from there
+    return is_packed(blueprint) and origin.is_file() and origin.read_bytes() == blueprint.read_bytes()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from modak_ansible.commands.junit import junit_xml
-from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.errors import JOB_FAILED, TIME_OVER, ModakError, UsageError
 from modak_ansible.model.plan import Plan
 from modak_ansible.target.files import read_json, write_whole
 
@@ -93,9 +93,10 @@ def facts_of(
     facts |= dict.fromkeys(("MODAK_TRAINING", "MODAK_TARGET", "MODAK_JOB_ID", "MODAK_RESULTS"), "")
     if deployments:
         plan, record = max(deployments, key=lambda each: _state(each[1]) not in ("", "COMPLETED"))
-        state = _state(record)
-        if state and (error is not None) == (state != "COMPLETED"):
-            facts["MODAK_STATE"] = state
+        # an error before the job leaves the state of an earlier one in the record
+        is_told_by_job = error is None or getattr(error, "exit_code", 0) in (JOB_FAILED, TIME_OVER)
+        if _state(record) and is_told_by_job:
+            facts["MODAK_STATE"] = _state(record)
         facts["MODAK_TRAINING"], facts["MODAK_TARGET"] = plan.training, plan.target.name
         facts["MODAK_JOB_ID"] = str((record.get("job") or {}).get("job_id") or "")
         facts["MODAK_RESULTS"] = str(record.get("results") or "")

@@ -62,8 +62,9 @@ def test_a_time_limit_leaves_the_job_running_and_says_so(project):
     assert again.returncode == 6
     assert is_gone(project)
     assert project.testbed.ssh(f"squeue --noheader --name={project.deployment}") == ""
-    assert (project.folder / "results" / "output.log").read_text() == "began\n"
     assert len(project.jobs()) == 1
+    if project.record["job"]["started"]:  # it may have waited behind other tests' jobs
+        assert (project.folder / "results" / "output.log").read_text() == "began\n"
 
 
 def test_a_smoke_deployment_leaves_reports_and_nothing_else(project):

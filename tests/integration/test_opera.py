@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 from cluster import ROOT, modak, run
 
 pytestmark = pytest.mark.testbed
@@ -15,25 +17,37 @@ def opera(project, *arguments):
     return run(OPERA / "opera", *arguments, cwd=project.path, PATH=f"{OPERA}:/usr/bin:/bin")
 
 
+def template(project, epochs):
+    """The service template of a training with so many epochs, and with a trigger for opera notify."""
+    project.training["arguments"] = {"epochs": epochs}
+    path = project.write() / "service.yaml"
+    data = yaml.safe_load(path.read_text())
+    trigger = {
+        "event": "refresh",
+        "target_filter": {"node": "training"},
+        "condition": {"evaluations": 1},
+        "action": [{"call_operation": "Operate.refresh"}],
+    }
+    policy = {"type": "modak.policies.Refresh", "targets": ["training"], "triggers": {"refresh": trigger}}
+    data["topology_template"]["policies"] = [{"refreshing": policy}]
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
 def outputs(project):
     shown = json.loads(opera(project, "outputs", "--format", "json").stdout)
     return {name: each["value"] for name, each in shown.items()}
 
 
 def test_validate_deploy_diff_update_notify_undeploy(project):
-    project.training["arguments"] = {"epochs": 1}
-    project.write()
+    template(project, 1)
     assert "Done." in opera(project, "validate", "service.yaml").stdout
     assert opera(project, "deploy", "service.yaml").returncode == 0
     first, old = outputs(project), project.remote
     assert first["job_state"] == "COMPLETED"
 
-    project.training["arguments"] = {"epochs": 2}
-    project.write()
-    (project.path / "service.yaml").rename(project.path / "changed.yaml")
-    # opera reads the old template from where it was
-    project.training["arguments"] = {"epochs": 1}
-    project.write()
+    template(project, 2).rename(project.path / "changed.yaml")
+    template(project, 1)  # opera reads the old template where it was
     diff = opera(project, "diff", "--format", "json", "changed.yaml")
     assert diff.returncode == 0, diff.stdout
     changed = json.loads(diff.stdout)["nodes"]["training"]["properties"]
@@ -47,6 +61,11 @@ def test_validate_deploy_diff_update_notify_undeploy(project):
     assert project.testbed.ssh(f"ls -d {old} 2> /dev/null || echo gone") == "gone"
     assert json.loads(opera(project, "info", "--format", "json").stdout)["status"] == "deployed"
 
+    results = Path(second["results"])
+    (results / "output.log").unlink()
+    told = opera(project, "notify", "--trigger", "refresh", "--force")
+    assert told.returncode == 0, told.stdout
+    assert (results / "output.log").read_text() == "hello\n"
     told = opera(project, "notify", "--trigger", "nothing", "--force")
     assert "trigger or event name does not exist: nothing" in told.stdout
 

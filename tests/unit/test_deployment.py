@@ -7,9 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
-from modak_ansible.deployment import _no_leftovers, _own_signals, _Watcher
-from modak_ansible.errors import FAILED, TARGET_UNREACHABLE
+import ansible_runner
+import pytest
+
+from modak_ansible.deployment import _no_leftovers, _own_signals, _Watcher, run_playbook
+from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TimeIsOver
 
 
 class Listener:
@@ -104,3 +108,34 @@ def test_a_playbook_that_does_not_start_shows_what_was_said():
     watcher = _Watcher(None)
     watcher.event(event("verbose", "ERROR! the playbook could not be found"))
     assert "the playbook could not be found" in watcher.error().message
+
+
+def run_for(monkeypatch, seconds, deadline):
+    """Runs a playbook that takes its time, as ansible-runner does: it asks each second whether to go on."""
+
+    def run(*, cancel_callback, **more):
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            if cancel_callback():
+                return SimpleNamespace(status="canceled")
+            time.sleep(0.01)
+        return SimpleNamespace(status="successful")
+
+    monkeypatch.setattr(ansible_runner, "run", run)
+    return run_playbook("deploy", {}, deadline=deadline and time.monotonic() + deadline)
+
+
+def test_a_deadline_ends_a_playbook(monkeypatch):
+    with pytest.raises(TimeIsOver, match="the time limit is over"):
+        run_for(monkeypatch, 20, 0.05)
+
+
+def test_a_playbook_that_ends_before_its_deadline(monkeypatch):
+    assert run_for(monkeypatch, 0.05, 60).changed == 0
+    assert run_for(monkeypatch, 0.05, None).changed == 0
+
+
+def test_ctrl_c_is_no_deadline(monkeypatch):
+    monkeypatch.setattr(ansible_runner, "run", lambda **more: SimpleNamespace(status="canceled"))
+    with pytest.raises(KeyboardInterrupt):
+        run_playbook("deploy", {}, deadline=time.monotonic() + 60)

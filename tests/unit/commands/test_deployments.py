@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.deployments import find_deployment, find_deployments
 from modak_ansible.errors import UsageError
+from modak_ansible.packaging import package
 from modak_ansible.planning import plan_blueprint
+from modak_ansible.project import find_blueprint
 
 
 @pytest.fixture
@@ -45,3 +49,20 @@ def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, b
 def test_what_is_not_there(deployed):
     with pytest.raises(UsageError, match="there is no deployment nothing"):
         find_deployment("nothing")
+
+
+def test_a_package_is_known_by_what_it_holds(blueprint, tmp_path, monkeypatch):
+    """opera unpacks it elsewhere, and both doors carry out the same plan."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / ".modak").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.csar"
+    path.write_bytes(package(blueprint.service, Inputs(), "modak")[0])
+    plan_blueprint(find_blueprint(str(path)), Inputs()).save()
+    with zipfile.ZipFile(path) as packed:
+        packed.extractall(tmp_path / ".opera" / "csars" / "csar")
+    folder = plan_blueprint(tmp_path / ".opera" / "csars" / "csar" / "service.yaml", Inputs()).save()
+    assert find_deployment(str(path)) == folder
+    path.write_bytes(package(blueprint.service, Inputs(None, (("epochs", "9"),)), "modak")[0])
+    with pytest.raises(UsageError, match="was not deployed from here"):
+        find_deployment(str(path))

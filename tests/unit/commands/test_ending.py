@@ -65,6 +65,7 @@ def test_the_command_finds_how_it_went_in_its_environment(planned, tmp_path):
         ("RUNNING", TimeIsOver("the time limit is over"), "RUNNING", "6"),
         ("COMPLETED", ModakError("the disk is full"), "FAILED", "1"),
         ("", ModakError("no image"), "FAILED", "1"),
+        ("CANCELLED", ModakError("no image"), "FAILED", "1"),
     ],
 )
 def test_a_failure_says_so(planned, job, error, state, code):
@@ -72,6 +73,17 @@ def test_a_failure_says_so(planned, job, error, state, code):
     assert (facts["MODAK_STATE"], facts["MODAK_EXIT_CODE"]) == (state, code)
     assert facts["MODAK_MESSAGE"] == str(error)
     assert facts["MODAK_SECONDS"] == "3"
+
+
+def test_a_job_that_nobody_waits_for_has_not_completed(planned):
+    assert facts_of([(planned[0], record("QUEUED"))], None, 3.4)["MODAK_STATE"] == "QUEUED"
+
+
+def test_of_several_trainings_the_worst_end_is_told(planned):
+    both = [(planned[0], record()), (planned[0], record("TIMEOUT"))]
+    facts = facts_of(both, JobFailed("job 12 ended as TIMEOUT"), 3.4)
+    assert facts["MODAK_STATE"] == "TIMEOUT"
+    assert facts["MODAK_DEPLOYMENT"].split() == [planned[0].deployment] * 2
 
 
 def test_a_blueprint_that_is_wrong_ends_a_deployment_too(tmp_path):
