@@ -23,7 +23,9 @@ from modak_ansible.stages.lifeline import OWNER
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What makes no image needs no secrets, and asks for no password of a vault.
-_NEEDS_NO_SECRETS = ("status", "jobs", "watch", "results", "undeploy", "testbed", "survey")
+_NEEDS_NO_SECRETS = (
+    "act", "build-log", "gc", "jobs", "results", "status", "survey", "testbed", "undeploy", "watch",
+)  # fmt: skip
 
 
 class Listener(Protocol):

@@ -43,6 +43,20 @@ def state_folder(start: Path) -> Path:
     return project_root(start) / STATE_FOLDER
 
 
+def moved_with(deployment: Path, state: Path, path: Path) -> Path:
+    """A path that a deployment has noted, where its project has been moved or copied to another place since.
+
+    Args:
+        deployment: its folder, where that is now.
+        state: the project's state folder, as the deployment has noted it.
+        path: what else it has noted.
+    """
+    here = deployment.resolve().parent.parent
+    if here.name != STATE_FOLDER or deployment.parent.name != "deployments" or here == state:
+        return path
+    return here.parent / path.relative_to(state.parent) if path.is_relative_to(state.parent) else path
+
+
 def blueprint_state(blueprint: Path) -> Path:
     """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys one which is
     shipped or packed."""
@@ -68,8 +82,10 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     Raises:
         OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
     """
-    origin = json.loads((plan_file.parent / "origin.json").read_text(encoding="utf-8"))
-    return {name: Path(origin[name]) for name in ("blueprint", "state", "testbed")}
+    folder = plan_file.parent
+    origin = json.loads((folder / "origin.json").read_text(encoding="utf-8"))
+    state = Path(origin["state"])
+    return {name: moved_with(folder, state, Path(origin[name])) for name in ("blueprint", "state", "testbed")}
 
 
 def find_blueprint(text: str) -> Path:

@@ -90,6 +90,8 @@ def job_scripts(folder):
 def programs(folder):
     """A program of the user's that is built from sources: their address, the commands, and its words."""
     recorded = Recorded(folder, "git", "program")
+    with (recorded.bin / "git").open("a") as git:
+        git.write('mkdir "${@: -1}"\n')
 
     def check(data):
         words, address, command = data.draw(MANY), data.draw(HOSTILE), data.draw(PRINTABLE)
@@ -101,7 +103,6 @@ def programs(folder):
             build=Build(kind="git", source=address, command=f"program {shlex.quote(command)}"),
         )  # fmt: skip
         deployment = deployment_in(folder)
-        (deployment / "build").mkdir()  # what git would make
         (deployment / "job.sh").write_text(render_script(job(), parts))
         done = recorded.run("bash", deployment / "job.sh", cwd=deployment)
         recorded.check_nothing_was_executed()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.project import blueprint_state, find_blueprint, is_packed, state_folder
+from modak_ansible.project import blueprint_state, find_blueprint, is_packed, moved_with, state_folder
 from modak_ansible.target.files import read_json
 
 
@@ -47,12 +47,14 @@ def survey(state: Path) -> tuple[list[Known], list[Path]]:
 
 
 def find_deployment(text: str) -> Path:
-    """The folder of the deployment that a user means; the newest one where that is a blueprint.
+    """The folder of the deployment that a user means; the newest one that was not undone where that is a blueprint.
 
     Raises:
         UsageError: there is none, or the beginning of a name fits several.
     """
-    return find_deployments(text)[-1].folder
+    found = find_deployments(text)
+    there = [each for each in found if not each.record.get("undeployed")]
+    return (there or found)[-1].folder
 
 
 def find_deployments(text: str) -> list[Known]:
@@ -92,7 +94,9 @@ def _only(beginning: str, known: list[Known]) -> Known:
 
 
 def _is_of(known: Known, blueprint: Path) -> bool:
-    origin = Path((read_json(known.folder / "origin.json") or {}).get("blueprint", ""))
+    noted = read_json(known.folder / "origin.json") or {}
+    path, state = Path(noted.get("blueprint", "")), Path(noted.get("state", ""))
+    origin = moved_with(known.folder, state, path)
     if origin.resolve() == blueprint.resolve():
         return True
     # opera unpacks a package into a folder of its own, and then the deployment is known to come from there

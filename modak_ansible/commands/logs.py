@@ -1,9 +1,8 @@
-"""modak logs: what a job has written."""
+"""modak logs: what a job, the build of its image or the stages of its deployment have written."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +10,9 @@ import typer
 from modak_ansible.commands import completing
 from modak_ansible.commands.options import Json
 
-EXAMPLES = "Example: modak logs -f mnist-pytorch-slurm"
+EXAMPLES = "Example: modak logs -f mnist-pytorch-slurm job --since 10m"
 
+_KINDS = ("build", "stage", "job")
 _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.log"}
 
 
@@ -25,50 +25,47 @@ def command(
             autocompletion=completing.deployments,
         ),
     ],
-    which: Annotated[str, typer.Option("--log", help="output, error or scheduler.")] = "output",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="[build|stage|job]",
+            help="What the build of the image has written, what the stages did and when, or what the job writes.",
+        ),
+    ] = "job",
+    which: Annotated[str, typer.Option("--log", help="Of a job: output, error or scheduler.")] = "output",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="From when on: 10m, 2h, 14:30, an ISO date and time, or a number of lines."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a job has written so far, from its target; once it has ended, from its results."""
+    """Show what a job has written so far, from its target; once it has ended, from its results.
+
+    Lines of a job carry no time: with a time, --since begins where the log ended when modak last looked at it before
+    then. A build's log is left out where nothing was written to it since.
+    """
+    from modak_ansible.commands import log_texts
     from modak_ansible.commands.deployments import find_deployment
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.commands.since import Since, read_since
     from modak_ansible.errors import UsageError, nearest
 
+    if kind not in _KINDS:
+        raise UsageError(f"there is no log of a {kind}", hint=nearest(kind, _KINDS))
     if which not in _FILES:
         raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
     if follow and as_json:
         raise UsageError("--json does not go with --follow", hint="leave one of them out")
+    begin = read_since(since) if since else Since()
     folder = find_deployment(deployment)
-    if follow:
-        variables = {"modak_plan": str(folder / "plan.json"), "job_log": _FILES[which]}
-        run_playbook("watch", variables, _Printer())
-        return
-    _fetch(folder)
-    path = folder / "results" / _FILES[which]
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    typer.echo(json.dumps({"log": which, "lines": text.splitlines()}, indent=2) if as_json else text, nl=as_json)
-
-
-def _fetch(folder: Path) -> None:
-    from modak_ansible.deployment import run_playbook
-    from modak_ansible.schedulers.base import LIVING
-    from modak_ansible.target.files import read_json
-
-    record = read_json(folder / "state.json") or {}
-    has_ended = record.get("undeployed") or record.get("job", {}).get("state", LIVING[0]) not in LIVING
-    if has_ended and (folder / "results" / "output.log").is_file():
-        return
-    run_playbook("results", {"modak_plan": str(folder / "plan.json")})
-
-
-class _Printer:
-    """Prints what the job writes, as it comes."""
-
-    def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
-        typer.echo(text)
-
-    def task(self, name: str) -> None:
-        """Tasks are of no interest here."""
-
-    def finished(self, action: str, result: dict[str, object]) -> None:
-        """Neither are their ends."""
+    if kind == "stage":
+        lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
+    elif kind == "build":
+        lines = log_texts.of_build(folder, begin, follow=follow, show=typer.echo)
+    else:
+        lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo)
+    if as_json:
+        typer.echo(json.dumps({"log": which if kind == "job" else kind, "lines": lines}, indent=2))
+    else:
+        for line in lines:
+            typer.echo(line)

@@ -16,17 +16,23 @@ import typer
 
 from modak_ansible.commands import (
     bench,
+    cancel,
     catalogue,
     check,
     deploy,
     diff,
     discover,
     gc,
+    hold,
     image,
     logs,
     model,
     package,
     plan,
+    release,
+    requeue,
+    results,
+    resume,
     schema,
     status,
     testbed,
@@ -48,9 +54,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (
-    discover, check, validate, plan, diff, deploy, tune, status, logs, undeploy, gc, package, image, schema,
-):  # fmt: skip
+_OPERATING = (status, logs, results, resume, cancel, hold, release, requeue, undeploy, gc)
+for _command in (discover, check, validate, plan, diff, deploy, tune, *_OPERATING, package, image, schema):
     app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
 app.add_typer(catalogue.app)
 app.add_typer(bench.app)

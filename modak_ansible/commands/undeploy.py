@@ -7,25 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands import completing
+from modak_ansible.commands.acting import Which
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
 
-Which = Annotated[
-    str,
-    typer.Argument(
-        metavar="DEPLOYMENT",
-        help="A deployment as modak status shows it, or a blueprint for its newest one.",
-        autocompletion=completing.deployments,
-    ),
-]
 
-
-def command(deployment: Which, as_json: Json = False) -> None:
+def command(
+    deployment: Which,
+    as_json: Json = False,
+    keep_images: Annotated[
+        bool,
+        typer.Option(
+            "--keep-images/--remove-images",
+            help="Leave its images for other deployments, or remove those that no other one on the target uses.",
+        ),
+    ] = True,
+) -> None:
     """Cancel a deployment's job and remove its folder from the target.
 
-    Images and data stay for other deployments, and the results that were fetched stay here.
+    Images and data stay for other deployments, and the results that were fetched stay here. modak gc removes what no
+    deployment uses any more.
     """
     from rich.console import Console
 
@@ -35,8 +37,9 @@ def command(deployment: Which, as_json: Json = False) -> None:
 
     folder = find_deployment(deployment)
     console = Console(stderr=as_json, highlight=False)
+    variables = {"modak_plan": str(folder / "plan.json"), "job_remove_images": not keep_images}
     with StageDisplay(console) as display:
-        outcome = run_playbook("undeploy", {"modak_plan": str(folder / "plan.json")}, display)
+        outcome = run_playbook("undeploy", variables, display)
     if as_json:
         result: dict[str, Any] = outcome.results.get("modak_job", {})
         answer = {"deployment": folder.name, "changed": bool(outcome.changed), "message": result.get("msg", "")}

@@ -82,6 +82,10 @@ class SchedulerSilent(Exception):
     """The scheduler does not answer, so nothing is known; asking again later may help."""
 
 
+class ActionRefused(Exception):
+    """The scheduler answers, and does not do to a job what it is asked."""
+
+
 class SubmissionRefused(Exception):
     """The scheduler has not taken the job."""
 
@@ -172,6 +176,33 @@ class Scheduler:
 
         Raises:
             SchedulerSilent: it does not answer, or refuses.
+        """
+        raise NotImplementedError
+
+    def hold(self, run: Run, job_id: str) -> None:
+        """Keeps a job that waits from starting.
+
+        Raises:
+            ActionRefused: with the scheduler's own words.
+            SchedulerSilent: it does not answer.
+        """
+        raise NotImplementedError
+
+    def release(self, run: Run, job_id: str) -> None:
+        """Lets a job that is held start.
+
+        Raises:
+            ActionRefused: with the scheduler's own words.
+            SchedulerSilent: it does not answer.
+        """
+        raise NotImplementedError
+
+    def requeue(self, run: Run, job_id: str) -> None:
+        """Ends a job that runs, and has it wait for its turn again under the same id.
+
+        Raises:
+            ActionRefused: with the scheduler's own words.
+            SchedulerSilent: it does not answer.
         """
         raise NotImplementedError
 

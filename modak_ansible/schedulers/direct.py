@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import NO_WAITS, JobRecord, JobState, Run, Scheduler, SubmissionRefused, SubmissionUncertain, Waits
+from .base import (
+    NO_WAITS,
+    ActionRefused,
+    JobRecord,
+    JobState,
+    Run,
+    Scheduler,
+    SubmissionRefused,
+    SubmissionUncertain,
+    Waits,
+)
 
 # A process is known by its number and by when it began (field 22 of /proc/PID/stat): numbers are used again.
 _START = 'setsid bash "$1" > /dev/null 2>&1 < /dev/null & echo "$!.$(cut -d " " -f 22 "/proc/$!/stat")"'
@@ -54,6 +64,15 @@ class Direct(Scheduler):
         if self.status(run, job_id):
             pid = job_id.partition(".")[0]
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
+
+    def hold(self, run: Run, job_id: str) -> None:  # noqa: ARG002
+        raise ActionRefused("without a scheduler there is no queue to be held in")
+
+    def release(self, run: Run, job_id: str) -> None:  # noqa: ARG002
+        raise ActionRefused("without a scheduler nothing is held")
+
+    def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
+        raise ActionRefused("without a scheduler there is no queue to wait in")
 
 
 def _beginning(line: str) -> tuple[str, str] | None:

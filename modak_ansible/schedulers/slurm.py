@@ -12,6 +12,7 @@ from typing import Any
 
 from .base import (
     NO_WAITS,
+    ActionRefused,
     CommandResult,
     JobRecord,
     JobState,
@@ -60,6 +61,9 @@ _NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _NO_ACCOUNTING = ("accounting storage is disabled", "No such file or directory", "command not found")
+_SILENT = (*_UNCERTAIN, "Unable to contact")
+# What is said of a job that was submitted with --no-requeue.
+_NOT_REQUEUED = "Requested operation is presently disabled"
 
 
 class Slurm(Scheduler):
@@ -142,6 +146,25 @@ class Slurm(Scheduler):
         if result.code != 0 and not gone:
             raise SchedulerSilent(f"scancel: {result.message}")
 
+    def hold(self, run: Run, job_id: str) -> None:
+        _control(run, "hold", job_id)
+
+    def release(self, run: Run, job_id: str) -> None:
+        _control(run, "release", job_id)
+
+    def requeue(self, run: Run, job_id: str) -> None:
+        try:
+            _control(run, "requeue", job_id)
+        except ActionRefused as refusal:
+            if _NOT_REQUEUED not in str(refusal):
+                raise
+            # --no-requeue is meant for what Slurm does by itself; this is the owner's own wish, and for once
+            _control(run, "update", f"JobId={job_id}", "Requeue=1")
+            try:
+                _control(run, "requeue", job_id)
+            finally:
+                run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
+
     def _accounted(self, run: Run, selection: list[str]) -> list[JobRecord] | None:
         """What the accounting says; None where a site keeps none."""
         result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])
@@ -160,6 +183,15 @@ class Slurm(Scheduler):
         if result.code != 0:
             return None
         return _shown_record(result.out)
+
+
+def _control(run: Run, *words: str) -> None:
+    result = run(["scontrol", *words])
+    if result.code == 0:
+        return
+    if result.timed_out or result.missing or any(each in result.err for each in _SILENT):
+        raise SchedulerSilent(f"scontrol: {result.message}")
+    raise ActionRefused(result.message)
 
 
 def _lines(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Torque (PBS): qsub, qstat and qdel.
+"""Torque (PBS): qsub, qstat, qdel, qhold, qrls and qrerun.
 
 Sources: recordings of a real Torque 6.1.3, see tests/unit/schedulers/recorded/torque. A finished job may be gone at
 once (keep_completed), and a job whose node died can end as C with exit_status 0: the job's own marker is what counts.
@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from .base import (
     NO_WAITS,
+    ActionRefused,
     CommandResult,
     JobRecord,
     JobState,
@@ -50,6 +51,11 @@ _REFUSALS = {
 _SERVER_DOWN = (33, 111)
 _UNKNOWN_JOB = 153
 _COMPLETED_JOB = 170
+# What the server says without a word to a command other than qsub.
+_REFUSED_ACTIONS = {
+    153: "Torque does not know the job",
+    159: "the server leaves that to its operators",
+}
 _SIGNAL_OFFSET = 256
 _TERM = 15
 
@@ -96,6 +102,15 @@ class Torque(Scheduler):
         if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
             raise SchedulerSilent(f"qdel: {result.message}")
 
+    def hold(self, run: Run, job_id: str) -> None:
+        _act(run, "qhold", job_id)
+
+    def release(self, run: Run, job_id: str) -> None:
+        _act(run, "qrls", job_id)
+
+    def requeue(self, run: Run, job_id: str) -> None:
+        _act(run, "qrerun", job_id)
+
     @staticmethod
     def _full(run: Run, selection: list[str]) -> list[JobRecord]:
         """Records of the selected jobs, from XML or, where qstat gives none, from its text or its table.
@@ -110,6 +125,21 @@ class Torque(Scheduler):
             if result.timed_out or result.missing:
                 break
         raise SchedulerSilent(f"qstat: {result.message}")
+
+
+def _act(run: Run, command: str, job_id: str) -> None:
+    result = run([command, job_id])
+    if result.code == 0:
+        return
+    if result.missing:
+        raise ActionRefused(f"{command} is not on the target's PATH")
+    if result.timed_out or result.code in _SERVER_DOWN:
+        raise SchedulerSilent(f"{command}: {result.message}")
+    # Slurm's own commands of these names write their refusals to standard output, and warnings beside them
+    own = [line for line in (result.err + "\n" + result.out).splitlines() if line.startswith(f"{command}: ")]
+    words = own[-1].strip() if own else result.message
+    meaning = _REFUSED_ACTIONS.get(result.code)
+    raise ActionRefused(f"{words} ({meaning})" if meaning else words)
 
 
 def read_jobs(text: str) -> list[JobRecord]:
@@ -127,7 +157,7 @@ def read_jobs(text: str) -> list[JobRecord]:
             raise SchedulerSilent(f"qstat printed broken XML: {error}") from error
         found = [{child.tag: child.text or "" for child in job} for job in root.iter("Job")]
     else:
-        found = [_attributes(block) for block in re.split(r"(?m)^(?=Job Id: )", text) if block.startswith("Job Id: ")]
+        found = [_attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
     return [_record(values) for values in found if "Job_Id" in values]
 
 
@@ -156,9 +186,13 @@ def with_positions(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def _attributes(block: str) -> dict[str, str]:
-    """The attributes of a job in the text form, where a long value goes on after a line break and a tab."""
-    unfolded = re.sub(r"\n\t", "", block)
-    values = dict(re.findall(r"(?m)^ {4}([\w.]+) = (.*)$", unfolded))
+    """The attributes of a job in the text form, where a long value goes on after a line break and a tab.
+
+    Slurm's own qstat, which writes it for jobs that wait, has the tab before each attribute instead.
+    """
+    is_slurms = block.startswith("Job Id:\t")
+    unfolded = block if is_slurms else re.sub(r"\n\t", "", block)
+    values = dict(re.findall(r"(?m)^(?: {4}|\t)([\w.]+) = (.*)$", unfolded))
     first, _, _ = unfolded.partition("\n")
     values["Job_Id"] = first.replace("Job Id:", "").strip()
     return values

@@ -18,12 +18,15 @@ from modak_ansible.connection import Connection, Way, connect
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.project import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
+from modak_ansible.stages.diary import note
 from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
 
 # A dropped connection is tried again for about two minutes; whatever runs on the target runs on meanwhile.
 _PAUSES = (1, 2, 5, 10, 20, 30, 60)
 PROGRESS = "modak"
+# Stages whose progress is noted in the deployment's diary; what a job writes is in its own log.
+_NOTED = ("dataset", "image", "results")
 # What a stage has the record know of the target, and not of one deployment.
 _SHARED = ("target", "image")
 
@@ -100,14 +103,22 @@ class StageAction(ActionBase):  # type: ignore[misc]
         plan, origin, way = _read(plan_file)
         blueprint_folder = origin["blueprint"].parent
         connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent)
+        check = bool(self._task.check_mode)
+        is_noted = self.stage_name in _NOTED and not check
+
+        def say(text: str) -> None:
+            self._say(text)
+            if is_noted:
+                note(plan_file.parent, self.stage_name, text)
+
         return Stage(
             plan=plan,
             folder=plan_file.parent,
             blueprint_folder=blueprint_folder,
             connection=connection,
             call=self._caller(connection, task_vars),
-            say=self._say,
-            check=bool(self._task.check_mode),
+            say=say,
+            check=check,
         )
 
     def _say(self, text: str) -> None:

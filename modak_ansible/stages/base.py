@@ -11,6 +11,7 @@ from typing import Any
 
 from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
+from modak_ansible.stages.diary import note
 from modak_ansible.target.files import Lock, read_json, write_json
 
 CallModule = Callable[..., dict[str, Any]]
@@ -45,6 +46,12 @@ class Stage:
     @property
     def record(self) -> Record:
         return Record(self.folder)
+
+    def tell(self, name: str, text: str) -> None:
+        """Shows a line, and notes it in the diary of the deployment's stages under a stage's name."""
+        self.say(text)
+        if not self.check:
+            note(self.folder, name, text)
 
 
 @dataclass
@@ -91,6 +98,8 @@ class Record:
                 worked = {key: values[key] for key in ("seconds", "message") if key in values}
             stages[name] = {**values, **({"worked": worked} if worked else {})}
             self._write({**state, "stages": stages, "stage": name})
+        failed = "failed: " if values.get("state") == "failed" else ""
+        note(self.path.parent, name, f"{failed}{values.get('message', '')}")
 
     def take_over(self, name: str, other: dict[str, Any], shared: tuple[str, ...]) -> None:
         """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.

@@ -31,12 +31,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     """
     if not stage.plan["image"]["layers"]:
         return Outcome(False, "none: the program runs with what is installed on the nodes")
-    arguments = {
-        "workspace": stage.plan["target"]["workspace"],
-        "image": stage.plan["image"],
-        "site": stage.plan["target"]["site"],
-        "deployment": deployment_arguments(stage.plan)["deployment"],
-    }
+    arguments = _arguments(stage.plan)
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
         _note(stage, answer)
@@ -67,6 +62,16 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         f"{_message(stage.plan, answer)}, made in {format_seconds(time.monotonic() - began)}",
         {"image": answer["image"]},
     )
+
+
+def _arguments(plan: dict[str, Any]) -> dict[str, Any]:
+    """What every call of the image's module says of it."""
+    return {
+        "workspace": plan["target"]["workspace"],
+        "image": plan["image"],
+        "site": plan["target"]["site"],
+        "deployment": deployment_arguments(plan)["deployment"],
+    }
 
 
 def _note(stage: Stage, answer: dict[str, Any]) -> None:
@@ -126,3 +131,41 @@ def _failure(status: dict[str, Any]) -> ModakError:
         f"{status.get('step', 'the build')} was cut short",
         hint="deploy again: it begins anew, and nothing half-made is used",
     )
+
+
+def show_build_log(
+    stage: Stage, *, follow: bool = False, last: int | None = None, within: float | None = None
+) -> Outcome:
+    """Shows what the build of the image has written on the target.
+
+    Args:
+        stage: the deployment.
+        follow: whether what it writes up to its end is shown, too.
+        last: how many lines at most of what is there.
+        within: in how many seconds the log must have been written to, or what is there is left out.
+
+    Raises:
+        ModakError: there is no such log.
+    """
+    plan, offset, shown = stage.plan, 0, False
+    there: list[str] = []
+    if not plan["image"]["layers"]:
+        raise ModakError("no image is built for this deployment", hint="it runs with what is installed on the nodes")
+    arguments = _arguments(plan)
+    while True:
+        wait = LOOK_SECONDS if follow and shown else 0
+        answer = stage.call("modak_image", **arguments, action="log", offset=offset, seconds=wait)
+        if answer["age"] is None:
+            raise ModakError("the target has no log of a build of this image", hint="it was given, or gc removed it")
+        lines = [line for line in answer["output"].splitlines() if line.strip()]
+        is_at_end = answer["offset"] == offset
+        offset = answer["offset"]
+        there += lines
+        if shown or is_at_end:
+            is_old = not shown and within is not None and answer["age"] > within
+            for line in there if shown or last is None else there[max(0, len(there) - last) :]:
+                if not is_old:
+                    stage.say(line)
+            there, shown = [], True
+        if is_at_end and (answer["status"]["state"] != "running" or not follow):
+            return Outcome(False, f"{plan['image']['entry']}: {answer['status']['state']}")

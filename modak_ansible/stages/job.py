@@ -14,6 +14,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.looks import note_look
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.files import sha256_of
 from modak_ansible.target.staging import CODE, RUNTIME
@@ -55,7 +56,8 @@ def run_job(stage: Stage, *, wait: bool = True, quietly: bool = False) -> Outcom
             _stage_code(stage, arguments, answer["folder"])
         submitted = stage.call("modak_job", **arguments, action="submit")["submitted"]
         answer = stage.call("modak_job", **arguments, action="look", plan=stage.plan)
-        stage.say(f"job {answer['situation']['job_id']} {'submitted' if submitted else 'was submitted before'}")
+        words = "submitted" if submitted else "was submitted before"
+        stage.tell("job", f"job {answer['situation']['job_id']} {words}")
     situation = answer["situation"]
     stage.record.update(job=situation, undeployed=None)
     if wait and (submitted or situation["state"] in LIVING):
@@ -99,14 +101,14 @@ def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:
 
 
 def _watch(
-    stage: Stage, arguments: dict[str, Any], situation: dict[str, Any], log: str = "output.log"
+    stage: Stage, arguments: dict[str, Any], situation: dict[str, Any], log: str = "output.log", offset: int = 0
 ) -> dict[str, Any]:
-    """Shows a job's states and what it writes, up to its end."""
-    offset, said, drained = 0, "", 0
+    """Shows a job's states and what it writes behind an offset in bytes, up to its end."""
+    said, drained = "", 0
     while True:
         words = describe(situation)
         if words != said and situation["state"] in LIVING:
-            stage.say(words)
+            stage.tell("job", words)
             said = words
         is_over = situation["state"] not in LIVING
         seconds = 0 if is_over else LOOK_SECONDS
@@ -122,6 +124,7 @@ def _watch(
             stage.say(words)
             return situation
         offset = answer["offset"]
+        note_look(stage.folder, situation["job_id"], log, offset)
         if answer["situation"] and not is_over:
             situation = answer["situation"]
             stage.record.update(job=situation)
@@ -160,8 +163,8 @@ def query_job(stage: Stage) -> Outcome:
     return Outcome(False, describe(answer["situation"]), {"situation": answer["situation"]})
 
 
-def follow_job(stage: Stage, log: str = "output.log") -> Outcome:
-    """What the job writes into a log, from its beginning to its end.
+def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcome:
+    """What the job writes into a log, from its beginning, or behind so many bytes, to its end.
 
     Raises:
         ModakError: no job was submitted.
@@ -169,19 +172,29 @@ def follow_job(stage: Stage, log: str = "output.log") -> Outcome:
     situation = query_job(stage).data["situation"]
     if not situation["job_id"]:
         raise ModakError("no job was submitted", hint="modak deploy submits it")
-    situation = _watch(stage, deployment_arguments(stage.plan), situation, log)
+    situation = _watch(stage, deployment_arguments(stage.plan), situation, log, offset)
     return Outcome(False, describe(situation), {"situation": situation})
 
 
-def cancel_job(stage: Stage) -> Outcome:
-    """Cancels the job and removes the deployment's folder on the target; images and data stay for others."""
+def cancel_job(stage: Stage, *, remove_images: bool = False) -> Outcome:
+    """Cancels the job and removes the deployment's folder on the target; data stays for others, and so do images.
+
+    Args:
+        stage: the deployment.
+        remove_images: whether those of its images go that no other deployment on the target uses.
+    """
     arguments = deployment_arguments(stage.plan)
     if stage.check:
         there = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["there"]
         return Outcome(there, "would remove the deployment" if there else "nothing is deployed")
-    answer = stage.call("modak_job", **arguments, action="remove")
+    images = [each["path"] for each in stage.plan["image"]["layers"] if each["kind"] != "file"] if remove_images else []
+    answer = stage.call("modak_job", **arguments, action="remove", images=images)
     words = [f"job {answer['job_id']} cancelled"] if answer["cancelled"] else []
     words += ["its folder removed"] if answer["removed"] else []
+    if answer["images"]:
+        words.append(f"removed {', '.join(answer['images'])}")
+    elif images:
+        words.append("no image removed: others use them, or they are gone")
     if answer["removed"]:
         stage.record.update(undeployed=time.time())
-    return Outcome(bool(answer["removed"]), ", ".join(words) or "nothing was deployed")
+    return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")

@@ -14,6 +14,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.record import Load, Measure, Record, RecordedTarget, Steps
+from modak_ansible.project import moved_with
 from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
 from modak_ansible.stages.applied import compare, report_of, switches_of
 from modak_ansible.stages.base import Stage
@@ -218,7 +219,8 @@ def _mapping(value: Any) -> dict[str, Any]:
 def _records_file(folder: Path, suite: str) -> Path | None:
     """Of the project that a deployment belongs to; None of one that only tries what would happen."""
     origin = read_json(folder / "origin.json") or {}
-    state = Path(origin["state"]) if origin.get("state") else None
+    noted = Path(origin["state"]) if origin.get("state") else None
+    state = moved_with(folder, noted, noted) if noted else None
     return state / "records" / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
 
 

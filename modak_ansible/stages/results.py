@@ -14,9 +14,11 @@ from modak_ansible.stages.applied import compare, report_of, summary_pairs, warn
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
+from modak_ansible.stages.looks import note_look
 from modak_ansible.stages.transfer import pull
 from modak_ansible.stages.trial_records import record_trials
 from modak_ansible.target.files import Lock, make_private, read_json, sha256_of, write_json
+from modak_ansible.target.staging import ATTEMPTS, LOGS, WRITTEN
 from modak_ansible.tuned import as_trained, read_report, trained_of
 from modak_ansible.tuned import summary_pairs as summary_of_tuning
 
@@ -47,13 +49,9 @@ def fetch_results(stage: Stage) -> Outcome:
 
 
 def wanted_files(stage: Stage, listed: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of the files on the target that are not here as they are there.
-
-    Raises:
-        ModakError: a path leads out of the folder of results.
-    """
-    folder = stage.folder / "results"
+    """Those of the files on the target that are not here as they are there."""
     _check_paths(listed["files"])
+    folder = stage.folder / "results"
     return [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
 
 
@@ -66,19 +64,24 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
         bring: brings files, by their paths, into a folder here.
 
     Raises:
-        ModakError: a file did not arrive as it left.
+        ModakError: a file did not arrive as it left, or would lie elsewhere.
     """
     folder = stage.folder / "results"
     wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
-    is_over = (stage.record.read().get("job") or {}).get("state") not in LIVING
+    job = stage.record.read().get("job") or {}
+    is_over = job.get("state") not in LIVING
+    for file in listed["files"]:
+        if file["path"] in LOGS:
+            note_look(stage.folder, str(job.get("job_id", "")), file["path"], file["size"])
     if wanted:
         with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn
             wanted = wanted_files(stage, listed)
             _fetch(bring, wanted, folder, is_over=is_over)
             files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
             write_json(folder / MANIFEST, {"files": files})
+    _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
     size = sum(file["size"] for file in listed["files"])
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
     if listed["missing"]:
@@ -113,6 +116,14 @@ def _check_paths(files: list[dict[str, Any]]) -> None:
 
 def _is_here(path: Path, file: dict[str, Any]) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
+
+
+def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
+    """What an earlier attempt wrote is below its number now, and must not be taken for the present one's."""
+    for name in WRITTEN:
+        kept = [path for path in listed if path.startswith(f"{ATTEMPTS}/") and path.endswith(f"/{name}")]
+        if name not in listed and any((folder / path).is_file() for path in kept):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
@@ -178,7 +189,7 @@ def report(stage: Stage) -> Outcome:
     }
     if situation["state"] in ("COMPLETED", *LIVING):
         return Outcome(False, describe(situation), {"facts": facts})
-    hint = f"everything that it wrote is in {state.get('results')}; to run it again as it is, undeploy it first"
+    hint = f"everything that it wrote is in {state.get('results')}; modak resume {stage.folder.name} runs it again"
     raise JobFailed(_failure(situation, state), hint=hint)
 
 

@@ -18,20 +18,22 @@ from ..schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
+from .attempts import attempts_of, earlier_jobs
 from .commands import TimedRun
 from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json, write_whole
 from .runs import WAITING, explained, living_state, run_of
 from .situation import Situation
-from .staging import SCRIPT, STATE, is_staged, stage
+from .staging import LOGS, SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
 _MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
-LOGS = ("output.log", "error.log", "scheduler.log")
 # How long output gathers before it is handed on.
 _GATHER = 1.0
 # How long a job that ran a moment ago is taken to run still.
 _TRUST = 5.0
+# Why a job is cancelled where it was modak that did so.
+_BY_MODAK = "by modak"
 
 
 class Deployment:
@@ -88,6 +90,7 @@ class Deployment:
             if known:
                 self._record(known)
                 return known, False
+            self._state.mkdir(exist_ok=True)  # it went with an earlier attempt
             write_json(self._state / "intent.json", {"name": self._job_name, "time": time.time()})
             # a killed module must not give the lock away while sbatch or qsub are at work
             run = TimedRun(self.path, timeout=120, keep_locks=self._scheduler.name != "none")
@@ -117,8 +120,8 @@ class Deployment:
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
             raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
-        forgotten = read_text(self._state / "forgotten").split()
-        return next((each for each in found if each not in forgotten), None)
+        before = {*earlier_jobs(self.path), *read_text(self._state / "forgotten").split()}
+        return next((job_id for job_id in found if job_id not in before), None)
 
     def _record(self, job_id: str) -> None:
         if self.job_id() != job_id:
@@ -177,7 +180,7 @@ class Deployment:
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
         if read_text(self._state / "cancelled"):
-            return self._situation(job_id, JobState.CANCELLED, record, explanation="cancelled by modak")
+            return self._situation(job_id, JobState.CANCELLED, record, explanation=_BY_MODAK)
         since = self._silent_since()
         if time.time() - since < GRACE:
             return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
@@ -206,12 +209,11 @@ class Deployment:
         text = read_text(self._state / "finished")
         return int(text) if text.lstrip("-").isdigit() else None
 
-    @staticmethod
-    def _explain(state: JobState, record: JobRecord | None) -> str:
+    def _explain(self, state: JobState, record: JobRecord | None) -> str:
         words = {
             JobState.TIMEOUT: "it reached its wall time",
             JobState.OUT_OF_MEMORY: "it used more memory than it was given",
-            JobState.CANCELLED: "it was cancelled",
+            JobState.CANCELLED: _BY_MODAK if read_text(self._state / "cancelled") else "it was cancelled",
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
             JobState.BOOT_FAIL: "its node did not start it",
@@ -236,6 +238,7 @@ class Deployment:
             nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
             started=float(begun[0]) if begun else None,
             ended=changed_at(self._state / "finished"),
+            attempt=len(attempts_of(self.path)) + 1,
             run=max(1, run_of(self._state)),
             explanation=explanation,
             error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
@@ -294,16 +297,19 @@ class Deployment:
             ModakError: the scheduler does not answer.
         """
         with self._lock:
+            job_id = self.job_id() or (self._find_unrecorded() if self._state.exists() else None)
+            if not job_id:
+                return False
+            self._record(job_id)
+            if self.situation().is_final:
+                return False
+            mark = self._state / "cancelled"
+            write_whole(mark, "modak\n")
             try:
-                job_id = self.job_id() or (self._find_unrecorded() if self._state.exists() else None)
-                if not job_id:
-                    return False
-                if self.situation().is_final:
-                    return False
-                write_whole(self._state / "cancelled", "undeploy\n")
                 self._scheduler.cancel(self._run, job_id)
             except SchedulerSilent as error:
-                hint = "undeploy again when it answers"
+                mark.unlink()
+                hint = "try again when it answers"
                 raise ModakError(f"the job could not be cancelled: {error}", hint=hint) from error
         return True
 

@@ -6,12 +6,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from .files import sha256_of
-from .job import LOGS
-from .staging import SCRIPT
+from .staging import ATTEMPTS, SCRIPT, WRITTEN
 
 
 def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]]:
-    """The files to bring back: metrics, logs, the script, and what fits the declared patterns.
+    """What is brought back: metrics, logs, the script, what earlier attempts left, and what fits the declared patterns.
 
     Args:
         deployment: the deployment's folder on the target.
@@ -20,8 +19,8 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
     Returns:
         ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path.
     """
-    names = (*LOGS, "metrics.json", "applied.json", "tuning.json", SCRIPT)
-    found = [deployment / name for name in names if (deployment / name).is_file()]
+    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
+    found += [path for path in sorted((deployment / ATTEMPTS).rglob("*")) if path.is_file()]
     found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
     return [
         {"path": path.relative_to(deployment).as_posix(), "size": path.stat().st_size, "sha256": sha256_of(path)}

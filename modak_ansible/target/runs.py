@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from ..schedulers.base import JobRecord, JobState
@@ -9,6 +10,7 @@ from .files import read_text
 
 # A job in one of these notes nothing: what it noted is of a run that was before.
 WAITING = (JobState.QUEUED, JobState.HELD)
+_OF_A_RUN = ("started", "finished", "ended")
 
 
 def run_of(state: Path) -> int:
@@ -25,6 +27,10 @@ def living_state(state: Path, finished: int | None, record: JobRecord) -> JobSta
         record: the scheduler's word, which is not final.
     """
     if record.state in WAITING:
+        if finished is not None:  # the scheduler runs it again: what its earlier life noted no longer counts
+            for name in _OF_A_RUN:
+                with suppress(FileNotFoundError):
+                    (state / name).unlink()
         return record.state
     if (state / "requeued").exists():
         return JobState.QUEUED

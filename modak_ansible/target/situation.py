@@ -16,6 +16,7 @@ class Situation:
         state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
         started: when it began, in seconds since the epoch.
         ended: when it noted its own end; None where it did not.
+        attempt: which one of the deployment it is, from 1.
         run: which one it is of a job that its scheduler starts anew after it was stopped, from 1.
         explanation: why it ended as it did, or why it waits.
     """
@@ -28,6 +29,7 @@ class Situation:
     nodes: str = ""
     started: float | None = None
     ended: float | None = None
+    attempt: int = 1
     run: int = 1
     explanation: str = ""
     error_tail: list[str] = field(default_factory=list)

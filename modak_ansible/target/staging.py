@@ -18,6 +18,10 @@ PLAN = "plan.json"
 CODE = "code"
 RUNTIME = "runtime"
 STATE = "state"
+ATTEMPTS = "attempts"
+# What a job writes beside its markers: modak shows the logs, and reads what the training says of itself.
+LOGS = ("output.log", "error.log", "scheduler.log")
+WRITTEN = (*LOGS, "metrics.json", "applied.json", "tuning.json")
 
 
 def is_staged(folder: Path, plan: dict[str, Any]) -> bool:
@@ -29,7 +33,7 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
     """Brings a deployment's folder into being in one step.
 
     Args:
-        folder: where; what is there is replaced, unless a job has begun in it.
+        folder: where; what is there is replaced, unless a job has begun in it. What earlier attempts left stays.
         plan: with the script, and the digests of the files.
         archive: those files, as a tar archive with the folders code and runtime.
         lock: held while the folder is put in its place.
@@ -52,6 +56,9 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
                 return
             if (folder / STATE / "claim").exists():
                 raise ModakError(f"a job has begun in {folder}, which lacks files of the plan", hint="undeploy first")
+            if (folder / ATTEMPTS).exists():
+                _renew(folder, part)
+                return
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
     except OSError as error:
@@ -60,6 +67,16 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
         raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _renew(folder: Path, part: Path) -> None:
+    """Puts the files of the plan back in their places, beside what a training made there."""
+    for path in sorted(part.rglob("*")):
+        place = folder / path.relative_to(part)
+        if path.is_dir():
+            place.mkdir(mode=0o700, exist_ok=True)
+        else:
+            path.replace(place)
 
 
 def _unpack(archive: bytes, folder: Path) -> None:

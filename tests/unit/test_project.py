@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modak_ansible.errors import UsageError
-from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, project_root
+from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, moved_with, project_root
 
 
 @pytest.fixture
@@ -48,3 +48,15 @@ def test_a_blueprint_that_is_not_there(elsewhere):
     with pytest.raises(UsageError) as caught:
         find_blueprint("mnist-pytorch-slrum")
     assert caught.value.hint == "did you mean mnist-pytorch-slurm?"
+
+
+def test_what_a_deployment_noted_moves_with_its_project(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    deployment = new / ".modak" / "deployments" / "example-1"
+    deployment.mkdir(parents=True)
+    state = old / ".modak"
+    assert moved_with(deployment, state, state) == new / ".modak"
+    assert moved_with(deployment, state, old / "blueprints" / "service.yaml") == new / "blueprints" / "service.yaml"
+    assert moved_with(deployment, state, tmp_path / "elsewhere") == tmp_path / "elsewhere"
+    assert moved_with(deployment, new / ".modak", old / "service.yaml") == old / "service.yaml"
+    assert moved_with(tmp_path / "plans" / "example-1", state, old / "service.yaml") == old / "service.yaml"

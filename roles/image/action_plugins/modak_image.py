@@ -5,16 +5,25 @@ from __future__ import annotations
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.image import ensure_image
+from modak_ansible.stages.image import ensure_image, show_build_log
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``."""
+    """Runs the stage for the plan in ``plan_file``; ``state`` as the role's image_state."""
 
     stage_name = "image"
 
     def perform(self, stage):
-        return ensure_image(stage, again=boolean(self._task.args.get("again", False)))
+        arguments = self._task.args
+        if arguments.get("state", "present") == "logged":
+            last, within = int(arguments.get("last", -1)), float(arguments.get("within", -1))
+            return show_build_log(
+                stage,
+                follow=boolean(arguments.get("follow", False)),
+                last=None if last < 0 else last,
+                within=None if within < 0 else within,
+            )
+        return ensure_image(stage, again=boolean(arguments.get("again", False)))
 
     def subject(self, plan):
         return plan["image"]["digest"] if plan["image"]["layers"] else ""

@@ -7,6 +7,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.files import changed_at, read_on
 from ansible.module_utils.modak.target.image import ImageStore
 from ansible.module_utils.modak.target.uses import Uses
 from ansible.module_utils.modak.target.workspace import Workspace
@@ -25,11 +26,14 @@ options:
   action:
     type: str
     required: true
-    choices: [look, start, wait]
-    description: What to do; wait comes back when there is news, or when its time is over.
+    choices: [look, start, wait, log]
+    description: >-
+      What to do; wait and log, which reads what the build writes, come back when there is news, or when their time is
+      over.
   again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The last line of the log that the caller knows.}
+  offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   secrets:
     type: dict
     default: {}
@@ -45,10 +49,11 @@ def main():
             "deployment": {"type": "str", "required": True},
             "image": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
-            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait"]},
+            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait", "log"]},
             "again": {"type": "bool", "default": False},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
+            "offset": {"type": "int", "default": 0},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
@@ -59,6 +64,8 @@ def main():
 
 
 def act(store, module):
+    if module.params["action"] == "log":
+        return read_log(store, module.params["offset"], module.params["seconds"])
     started = False
     if module.params["action"] == "look" and not module.check_mode:
         reserve(module.params)
@@ -86,6 +93,20 @@ def reserve(params):
     """Before the first look: what is there then stays there."""
     paths = [layer["path"] for layer in params["image"]["layers"]]
     Uses(Workspace(params["workspace"])).reserve(params["deployment"], paths)
+
+
+def read_log(store, offset, seconds):
+    """What the log holds behind an offset; where that is nothing yet, it is waited for while the build goes on."""
+    began = time.monotonic()
+    while True:
+        status = store.activity.status()
+        is_over = status["state"] != "running"
+        output, end = read_on(store.activity.log, offset, to_end=is_over)
+        if output or is_over or time.monotonic() - began >= seconds:
+            changed = changed_at(store.activity.log)
+            age = None if changed is None else max(0.0, time.time() - changed)
+            return {"changed": False, "output": output, "offset": end, "status": status, "age": age}
+        time.sleep(0.5)
 
 
 def wait_for_news(store, seen, seconds):

@@ -1,11 +1,14 @@
-"""The job stage of a deployment: submitted once and watched, asked for, followed, or cancelled and removed."""
+"""The job stage: a job submitted once and watched, asked for, followed, acted on, or cancelled and removed."""
 
 from __future__ import annotations
+
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.campaign import remove_all, run_campaign
 from modak_ansible.stages.job import cancel_job, follow_job, query_job, run_job
+from modak_ansible.stages.verbs import DEEDS, act_on_job, resume_job
 
 
 class ActionModule(StageAction):
@@ -14,13 +17,18 @@ class ActionModule(StageAction):
     stage_name = "job"
 
     def perform(self, stage):
-        state = self._task.args.get("state", "present")
+        arguments = self._task.args
+        state = arguments.get("state", "present")
         if state == "present":
             return self._run(stage)
+        if state == "resumed":
+            return resume_job(stage, self._run)
         if state == "followed":
-            return follow_job(stage, self._task.args.get("log", "output.log"))
+            return follow_job(stage, arguments.get("log", "output.log"), int(arguments.get("offset", 0)))
         if state == "absent":
-            return cancel_job(stage)
+            return cancel_job(stage, remove_images=boolean(arguments.get("remove_images", False)))
+        if state in DEEDS:
+            return act_on_job(stage, state)
         outcome = query_job(stage)
         stage.say(outcome.message)
         return outcome

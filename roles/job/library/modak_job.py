@@ -1,13 +1,14 @@
 #!/usr/bin/python
-"""Stages, submits, watches and cancels the job of a deployment on a target."""
+"""Stages, submits, watches, holds, requeues and cancels the job of a deployment on a target."""
 
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.errors import ModakError
 from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.job import Deployment
+from ansible.module_utils.modak.target.garbage import Garbage
 from ansible.module_utils.modak.target.uses import Uses, paths_of
+from ansible.module_utils.modak.target.verbs import OperatedDeployment
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -24,17 +25,32 @@ options:
   action:
     type: str
     required: true
-    choices: [look, stage, submit, watch, await, remove]
+    choices: [look, stage, submit, watch, await, remove, cancel, hold, release, requeue, set_aside]
     description: >-
       What to do; watch comes back when there is news, await when the job has ended, or when its time is over.
+      What an attempt without success left is set aside to make room for another one.
   plan: {type: dict, description: The plan, to look and to stage.}
   archive: {type: str, description: The name of the archive with the user's files, below the deployments.}
+  ended: {type: str, default: '', description: The id of the job that the caller saw ended, to set aside.}
+  images:
+    type: list
+    elements: str
+    default: []
+    description: The paths of images that go when the deployment is removed, unless another one uses them.
   seen: {type: str, default: '', description: The state that the caller knows.}
   log: {type: str, default: output.log, choices: [output.log, error.log, scheduler.log], description: What to read.}
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
 author: modak-ansible
 """
+
+# What is done to a job, and gives the situation behind it.
+DEEDS = {
+    "cancel": OperatedDeployment.cancel_job,
+    "hold": OperatedDeployment.hold,
+    "release": OperatedDeployment.release,
+    "requeue": OperatedDeployment.requeue,
+}
 
 
 def main():
@@ -47,10 +63,12 @@ def main():
             "action": {
                 "type": "str",
                 "required": True,
-                "choices": ["look", "stage", "submit", "watch", "await", "remove"],
+                "choices": [*DEEDS, "look", "stage", "submit", "watch", "await", "remove", "set_aside"],
             },
             "plan": {"type": "dict"},
             "archive": {"type": "str"},
+            "ended": {"type": "str", "default": ""},
+            "images": {"type": "list", "elements": "str", "default": []},
             "seen": {"type": "str", "default": ""},
             "log": {"type": "str", "default": "output.log", "choices": ["output.log", "error.log", "scheduler.log"]},
             "offset": {"type": "int", "default": 0},
@@ -64,7 +82,7 @@ def main():
 
 def act(module, params):
     workspace = Workspace(params["workspace"])
-    deployment = Deployment(workspace, params["deployment"], params["scheduler"], params["job_name"])
+    deployment = OperatedDeployment(workspace, params["deployment"], params["scheduler"], params["job_name"])
     action = "look" if module.check_mode else params["action"]
     if action == "stage":
         archive = workspace.deployments / params["archive"]
@@ -81,7 +99,13 @@ def act(module, params):
     if action == "await":
         return {"changed": False, "situation": deployment.await_end(params["seconds"]).as_dict()}
     if action == "remove":
-        return remove(deployment, Uses(workspace))
+        return remove(deployment, workspace, params["images"])
+    if action in DEEDS:
+        situation, changed = DEEDS[action](deployment)
+        return {"changed": changed, "situation": situation.as_dict()}
+    if action == "set_aside":
+        attempt = deployment.set_aside(params["ended"])
+        return {"changed": attempt is not None, "attempt": attempt}
     return {
         "changed": False,
         "there": deployment.path.exists(),
@@ -91,14 +115,22 @@ def act(module, params):
     }
 
 
-def remove(deployment, uses):
+def remove(deployment, workspace, images):
     job_id = deployment.job_id()
     cancelled = deployment.cancel()
     if cancelled and not deployment.wait_for_end(60):
         raise ModakError(f"job {job_id} was cancelled and has not ended within 60 s", hint="undeploy again later")
     removed = deployment.remove()
-    uses.forget(deployment.path.name)
-    return {"changed": cancelled or removed, "cancelled": cancelled, "removed": removed, "job_id": job_id}
+    Uses(workspace).forget(deployment.path.name)
+    # what another deployment uses, or is on its way to use, stays
+    gone = Garbage(workspace, 0).remove([str(workspace.place(path)) for path in images]) if images else []
+    return {
+        "changed": cancelled or removed or bool(gone),
+        "cancelled": cancelled,
+        "removed": removed,
+        "job_id": job_id,
+        "images": [each["name"] for each in gone],
+    }
 
 
 if __name__ == "__main__":

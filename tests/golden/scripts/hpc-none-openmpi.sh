@@ -19,11 +19,21 @@ if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     fi
 fi
 
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
 finish() {
     local code=$?
     trap - EXIT
     cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
     [ "$SECONDS" -ge 3600 ] && echo timeout > state/ended
     echo "$code" > state/finished.part && mv state/finished.part state/finished
     exit "$code"
@@ -32,7 +42,7 @@ trap finish EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
-exec > output.log 2> error.log
+exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
 
 runtime=$(command -v apptainer || command -v singularity) || {

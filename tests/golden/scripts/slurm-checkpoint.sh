@@ -28,9 +28,14 @@ if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
     fi
 fi
 
-# A job that is queued again goes on where it was: nothing that its last run noted of its end counts any more.
-[ "$(cat state/finished 2> /dev/null)" = 0 ] && exit 0
-rm -f state/finished state/ended state/missed state/requeued state/stop state/late
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+
+# It goes on from where it was.
+rm -f state/requeued state/stop state/late
 checkpoints=$deployment/checkpoints
 stop=$deployment/state/stop
 mkdir -p "$checkpoints"
@@ -43,6 +48,10 @@ finish() {
     trap - EXIT
     cd "$deployment" || exit "$code"
     [ -e state/requeued ] && exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
     echo "$code" > state/finished.part && mv state/finished.part state/finished
     exit "$code"
 }

@@ -12,6 +12,7 @@ from modak_ansible.errors import UsageError
 from modak_ansible.packaging import package
 from modak_ansible.planning import plan_blueprint
 from modak_ansible.project import find_blueprint
+from modak_ansible.target.files import write_json
 
 
 @pytest.fixture
@@ -66,3 +67,11 @@ def test_a_package_is_known_by_what_it_holds(blueprint, tmp_path, monkeypatch):
     path.write_bytes(package(blueprint.service, Inputs(None, (("epochs", "9"),)), "modak")[0])
     with pytest.raises(UsageError, match="was not deployed from here"):
         find_deployment(str(path))
+
+
+def test_a_blueprint_means_what_is_deployed_rather_than_what_was_undone_last(deployed, blueprint):
+    write_json(deployed[0] / "state.json", {"updated": 1.0})
+    write_json(deployed[1] / "state.json", {"updated": 2.0, "undeployed": 2.0})
+    assert find_deployment(str(blueprint.path)) == deployed[0]
+    write_json(deployed[0] / "state.json", {"updated": 3.0, "undeployed": 3.0})
+    assert find_deployment(str(blueprint.path)) == deployed[0]

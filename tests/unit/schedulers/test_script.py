@@ -189,7 +189,8 @@ def test_a_term_reaches_the_training_and_is_marked(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     run_script(deployment, "trap 'echo told; exit 9' TERM; touch ../ready; for i in {1..100}; do sleep 0.1; done")
     shutil.rmtree(deployment / "state")
-    (deployment / "ready").unlink()
+    for name in ("ready", "output.log"):
+        (deployment / name).unlink()
     process = subprocess.Popen(["bash", "job.sh"], cwd=deployment)
     for _ in range(100):
         if (deployment / "ready").exists():
@@ -199,3 +200,45 @@ def test_a_term_reaches_the_training_and_is_marked(tmp_path):
     assert process.wait(timeout=10) == 143
     assert (deployment / "output.log").read_text() == "told\n"
     assert (deployment / "state" / "finished").read_text() == "143\n"
+
+
+def rerun_by_the_scheduler(deployment):
+    """The same script in the same job once more, as Slurm runs it after its node failed."""
+    text = (deployment / "job.sh").read_text()
+    (deployment / "job.sh").write_text(text.replace('job_id="$$"', 'job_id="77"'))
+    return subprocess.run(["bash", "job.sh"], cwd=deployment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("life", ["killed without a word", "failed", "timed out"])
+def test_the_same_job_runs_again(tmp_path, life):
+    """What its earlier life noted does not count, and what it wrote stays."""
+    deployment = tmp_path / "deployments" / "one"
+    run_script(deployment, "echo once")
+    state = deployment / "state"
+    (state / "claim").write_text("77\n")
+    (state / "finished").unlink()
+    if life != "killed without a word":
+        (state / "finished").write_text("143\n")
+    if life == "timed out":
+        (state / "ended").write_text("timeout\n")
+    assert rerun_by_the_scheduler(deployment).returncode == 0
+    assert (state / "finished").read_text() == "0\n"
+    assert not (state / "ended").exists()
+    assert (deployment / "output.log").read_text() == "once\nonce\n"
+
+
+def test_a_job_that_had_completed_does_not_train_again(tmp_path):
+    deployment = tmp_path / "deployments" / "one"
+    run_script(deployment, "echo once")
+    (deployment / "state" / "claim").write_text("77\n")
+    assert rerun_by_the_scheduler(deployment).returncode == 0
+    assert (deployment / "output.log").read_text() == "once\n"
+
+
+@pytest.mark.parametrize("other", ["", "78\n"], ids=["set aside", "claimed by another"])
+def test_a_job_that_comes_back_from_the_dead_does_not_mark_the_end_of_the_next_attempt(tmp_path, other):
+    deployment = tmp_path / "deployments" / "one"
+    aside = "mv ../state ../aside; mkdir ../state; " + (f"echo {other.strip()} > ../state/claim; " if other else "")
+    run_script(deployment, f"{aside}exit 3")
+    assert not (deployment / "state" / "finished").exists()
+    assert (deployment / "aside" / "claim").exists()

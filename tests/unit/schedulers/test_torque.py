@@ -170,6 +170,13 @@ def test_a_job_is_found_by_its_name_and_folder():
     assert Torque().find(run_of("state-R-xml"), "other", "/home/alice/work") == []
 
 
+def test_slurms_own_qstat_of_a_job_that_waits():
+    """It was read as no job at all, and a job that waited for long as lost."""
+    (job,) = read_jobs(RECORDED["slurm-qstat-f-waiting"]["out"])
+    assert (job.job_id, job.state, job.name) == ("1170", JobState.QUEUED, "test-8155b2f3-3e12ce951820")
+    assert Torque().status(run_of("qstat-garbage", "slurm-qstat-f-waiting"), "1170").state is JobState.QUEUED
+
+
 def test_a_job_comes_after_others():
     asked = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.stages.job import run_job
+from modak_ansible.stages.job import cancel_job, run_job
 
 
 def test_a_job_that_is_measured_is_waited_for_and_not_read(make_stage):
@@ -23,3 +23,30 @@ def test_a_job_that_is_measured_is_waited_for_and_not_read(make_stage):
     assert calls == ["look", "await", "await", "await"]
     assert said == ["job 7 is completed"]
     assert stage.record.read()["job"]["state"] == "COMPLETED"
+
+
+def removal(plan_images, gone):
+    def call(name, action, images=None, **arguments):
+        assert action == "remove"
+        assert images == plan_images
+        return {"removed": True, "cancelled": False, "job_id": "7", "images": gone}
+
+    return call
+
+
+def test_images_go_with_a_deployment_only_where_that_is_wanted(make_stage):
+    stage, _ = make_stage(removal([], []))
+    assert cancel_job(stage).message == "its folder removed"
+    images = [layer["path"] for layer in stage.plan["image"]["layers"]]
+    stage.call = removal(images, ["pytorch-2.13-cpu (0123456789ab)"])
+    assert (
+        cancel_job(stage, remove_images=True).message == "its folder removed, removed pytorch-2.13-cpu (0123456789ab)"
+    )
+    stage.call = removal(images, [])
+    assert cancel_job(stage, remove_images=True).message.endswith("no image removed: others use them, or they are gone")
+
+
+def test_an_image_that_somebody_else_put_there_stays(make_stage):
+    stage, _ = make_stage(removal([], []))
+    stage.plan["image"]["layers"] = [{"kind": "file", "path": "/shared/images/ours.sif"}]
+    assert cancel_job(stage, remove_images=True).message == "its folder removed"

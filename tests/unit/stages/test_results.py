@@ -131,6 +131,25 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
         report(stage)
 
 
+def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage, remote):
+    """The second attempt has written no metrics yet, and those of the first are below its number."""
+    (remote / "metrics.json").write_text(json.dumps({"epochs": [{"seconds": 1.0, "test_accuracy": 0.5}]}))
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    fetch_results(stage)
+    assert stage.record.read()["metrics"]["epochs"] == 1
+    aside = remote / "attempts" / "1"
+    aside.mkdir(parents=True)
+    for name in ("metrics.json", "output.log"):
+        (remote / name).rename(aside / name)
+    (remote / "output.log").write_text("again\n")
+    fetch_results(stage)
+    results = stage.folder / "results"
+    assert stage.record.read()["metrics"] is None
+    assert not (results / "metrics.json").exists()
+    assert (results / "attempts" / "1" / "output.log").read_text() == "trained\n"
+    assert (results / "output.log").read_text() == "again\n"
+
+
 @pytest.mark.parametrize("path", ["../../above", "/etc/passwd", "a/../../b", ""])
 def test_results_stay_in_their_folder(make_stage, path):
     def call(name, **arguments):

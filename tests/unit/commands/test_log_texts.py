@@ -1,0 +1,106 @@
+"""What modak logs and modak results show of what is here already."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+
+import pytest
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands import log_texts, results
+from modak_ansible.commands.since import Since
+from modak_ansible.errors import ModakError
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.stages import looks
+from modak_ansible.stages.diary import note
+from modak_ansible.target.files import write_json
+
+
+@pytest.fixture
+def folder(blueprint, monkeypatch):
+    """The folder of a deployment whose job has ended, and whose results are here."""
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    made = plan_blueprint(blueprint.service, Inputs()).save()
+    write_json(made / "state.json", {"job": {"state": "FAILED", "job_id": "7"}, "stage": "report"})
+    (made / "results").mkdir()
+    (made / "results" / "output.log").write_text("epoch 1\nepoch 2\nepoch 3\n")
+    return made
+
+
+def job_log(folder, since):
+    return log_texts.of_job(folder, "output.log", since, follow=False, show=print)
+
+
+def test_the_last_lines_of_a_job(folder):
+    assert job_log(folder, Since()) == ["epoch 1", "epoch 2", "epoch 3"]
+    assert job_log(folder, Since(lines=2)) == ["epoch 2", "epoch 3"]
+    assert job_log(folder, Since(lines=0)) == []
+    assert job_log(folder, Since(lines=9)) == ["epoch 1", "epoch 2", "epoch 3"]
+
+
+def test_what_a_job_wrote_since_it_was_looked_at(folder, monkeypatch):
+    monkeypatch.setattr(looks.time, "time", lambda: 1000.0)
+    looks.note_look(folder, "7", "output.log", 8)
+    assert job_log(folder, Since(moment=1000.0)) == ["epoch 2", "epoch 3"]
+    assert job_log(folder, Since(moment=999.0)) == ["epoch 1", "epoch 2", "epoch 3"]
+
+
+def test_a_log_that_is_not_there_is_empty(folder):
+    assert log_texts.of_job(folder, "error.log", Since(lines=3), follow=False, show=print) == []
+
+
+def test_the_stages_with_their_times(folder):
+    note(folder, "image", "made")
+    note(folder, "job", "failed: job 7 ended\n  | oh")
+    image, job, more = log_texts.of_stages(folder, Since(), follow=False, show=print)
+    assert image.endswith("  image    made")
+    assert image.startswith(time.strftime("%Y-"))
+    assert job.endswith("job      failed: job 7 ended")
+    assert more.strip() == "| oh"
+    assert log_texts.of_stages(folder, Since(lines=1), follow=False, show=print) == [more]
+    assert log_texts.of_stages(folder, Since(moment=time.time() + 60), follow=False, show=print) == []
+
+
+def test_stages_are_followed_to_their_end(folder):
+    note(folder, "image", "made")
+    note(folder, "job", "job 7 is failed")
+    shown = []
+    assert log_texts.of_stages(folder, Since(lines=1), follow=True, show=shown.append) == []
+    assert [line.endswith("job      job 7 is failed") for line in shown] == [True]
+
+
+def manifest(folder):
+    data = (folder / "results" / "output.log").read_bytes()
+    files = [{"path": "output.log", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}]
+    write_json(folder / "results" / "manifest.json", {"files": files})
+
+
+def test_results_are_copied_whole(folder, tmp_path, monkeypatch, capsys):
+    manifest(folder)
+    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: {})
+    results.command(folder.name, to=tmp_path / "copy", as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["state"], answer["folder"]) == ("FAILED", str(tmp_path / "copy"))
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["output.log"]
+    results.command(folder.name, to=None, as_json=False)
+    assert "output.log" in capsys.readouterr().out
+
+
+def test_results_that_were_changed_here_are_not_copied(folder, tmp_path, monkeypatch):
+    manifest(folder)
+    (folder / "results" / "output.log").write_text("tampered\n")
+    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: {})
+    with pytest.raises(ModakError, match="not as it came from the target"):
+        results.command(folder.name, to=tmp_path / "copy", as_json=False)
+    assert not (tmp_path / "copy" / "output.log").exists()
+
+
+def test_what_was_undeployed_is_listed_and_not_asked_for(folder, monkeypatch, capsys):
+    manifest(folder)
+    write_json(folder / "state.json", {"undeployed": 1.0, "job": {"state": "COMPLETED"}})
+    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: pytest.fail("the target was asked"))
+    results.command(folder.name, to=None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["state"] == "UNDEPLOYED"

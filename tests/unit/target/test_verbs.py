@@ -1,0 +1,360 @@
+"""What a user does to a job: what its state permits is done once, and the rest is refused with the reason."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import replace
+
+import pytest
+
+from modak_ansible.errors import ModakError
+from modak_ansible.schedulers import SCHEDULERS
+from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.target import job as job_module
+from modak_ansible.target import verbs
+from modak_ansible.target.attempts import attempts_of
+from modak_ansible.target.files import read_json, sha256_of
+from modak_ansible.target.results import list_results
+from modak_ansible.target.verbs import OperatedDeployment
+from modak_ansible.target.workspace import Workspace
+
+
+class FakeScheduler(Scheduler):
+    """A scheduler whose jobs do at once what they are told."""
+
+    name = "fake"
+    title = "Fake"
+
+    def __init__(self):
+        self.jobs = {}
+        self.told = []
+        self.trouble = None
+
+    def _tell(self, verb, job_id, state):
+        if self.trouble:
+            raise self.trouble
+        self.told.append(verb)
+        self.jobs[job_id] = replace(self.jobs[job_id], state=state)
+
+    def submit(self, run, script, name, waits=None):
+        job_id = str(len(self.jobs) + 1)
+        self.jobs[job_id] = JobRecord(job_id, JobState.QUEUED, name=name)
+        return job_id
+
+    def find(self, run, name, folder):
+        if self.trouble:
+            raise self.trouble
+        return sorted(self.jobs)
+
+    def status(self, run, job_id):
+        return self.jobs.get(job_id)
+
+    def cancel(self, run, job_id):
+        self._tell("cancel", job_id, JobState.CANCELLED)
+
+    def hold(self, run, job_id):
+        self._tell("hold", job_id, JobState.HELD)
+
+    def release(self, run, job_id):
+        self._tell("release", job_id, JobState.QUEUED)
+
+    def requeue(self, run, job_id):
+        self._tell("requeue", job_id, JobState.QUEUED)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    scheduler = FakeScheduler()
+    monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
+    for name in ("_SEEN_SECONDS", "_END_SECONDS", "GRACE"):
+        monkeypatch.setattr(verbs, name, 0.2)
+    monkeypatch.setattr(job_module, "GRACE", 0)
+    return scheduler
+
+
+@pytest.fixture
+def code(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("print('x')\n")
+    return path
+
+
+def plan_of(code):
+    file = {"path": "train.py", "sha256": sha256_of(code), "size": code.stat().st_size, "executable": False}
+    return {"application": {"files": [file]}, "job": {"script": "#!/bin/bash\necho hello\n"}}
+
+
+def archive_of(code):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        tar.add(code, "code/train.py")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def staged(tmp_path, fake, code):
+    made = OperatedDeployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
+    made.stage(plan_of(code), archive_of(code))
+    return made
+
+
+@pytest.fixture
+def deployment(staged):
+    staged.submit()
+    return staged
+
+
+def become(fake, state, **more):
+    fake.jobs["1"] = JobRecord("1", JobState(state), name="example-1", **more)
+
+
+def mark(deployment, name, text):
+    (deployment.path / "state" / name).write_text(text)
+
+
+# --- hold, release, requeue, cancel
+
+DONE = [("hold", "QUEUED", "HELD"), ("release", "HELD", "QUEUED"), ("requeue", "RUNNING", "QUEUED"),
+        ("requeue", "SUSPENDED", "QUEUED")]  # fmt: skip
+NOTHING_TO_DO = [
+    ("hold", "HELD"),
+    ("release", "QUEUED"),
+    ("release", "RUNNING"),
+    ("requeue", "QUEUED"),
+    ("requeue", "HELD"),
+]
+REFUSED = [
+    ("hold", "RUNNING", "job 1 is running and cannot be held"), ("hold", "SUSPENDED", "cannot be held"),
+    ("hold", "FAILED", r"job 1 is failed \(.*\) and cannot be held"), ("release", "TIMEOUT", "cannot be released"),
+    ("requeue", "CANCELLED", r"job 1 is cancelled \(it was cancelled\) and cannot be requeued"),
+    ("requeue", "NODE_FAIL", "cannot be requeued"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "before", "after"), DONE)
+def test_what_the_state_permits_is_done(deployment, fake, verb, before, after):
+    become(fake, before)
+    situation, changed = getattr(deployment, verb)()
+    assert (situation.state, changed, fake.told) == (after, True, [verb])
+
+
+@pytest.mark.parametrize(("verb", "state"), NOTHING_TO_DO)
+def test_what_is_so_already_changes_nothing(deployment, fake, verb, state):
+    become(fake, state)
+    situation, changed = getattr(deployment, verb)()
+    assert (situation.state, changed, fake.told) == (state, False, [])
+
+
+@pytest.mark.parametrize(("verb", "state", "words"), REFUSED)
+def test_what_the_state_does_not_permit_is_refused(deployment, fake, verb, state, words):
+    become(fake, state)
+    with pytest.raises(ModakError, match=words) as caught:
+        getattr(deployment, verb)()
+    assert caught.value.hint
+    assert fake.told == []
+
+
+@pytest.mark.parametrize("verb", ["hold", "release", "requeue", "cancel_job"])
+def test_without_a_job_there_is_nothing_to_act_on(staged, verb):
+    with pytest.raises(ModakError, match="no job was submitted"):
+        getattr(staged, verb)()
+
+
+@pytest.mark.parametrize(("verb", "state"), [("hold", "QUEUED"), ("release", "HELD"), ("requeue", "RUNNING")])
+def test_the_scheduler_may_refuse_or_be_silent(deployment, fake, verb, state):
+    become(fake, state)
+    fake.trouble = ActionRefused("leave it")
+    with pytest.raises(ModakError, match=r"job 1 cannot be \w+: leave it"):
+        getattr(deployment, verb)()
+    fake.trouble = SchedulerSilent("hush")
+    with pytest.raises(ModakError, match=r"whether job 1 was \w+ is not known: hush"):
+        getattr(deployment, verb)()
+
+
+def test_a_job_that_begins_while_it_is_held_is_let_go(deployment, fake):
+    """Slurm takes the hold of a running job without a word, and keeps it for when the job is requeued."""
+    become(fake, "QUEUED")
+    fake.hold = lambda run, job_id: become(fake, "RUNNING")
+    released = []
+    fake.release = lambda run, job_id: released.append(job_id)
+    with pytest.raises(ModakError, match="job 1 is running and cannot be held"):
+        deployment.hold()
+    assert released == ["1"]
+
+
+def test_a_job_that_stays_held_is_no_success(deployment, fake):
+    become(fake, "HELD", reason="JobHeldAdmin")
+    fake.release = lambda run, job_id: None
+    with pytest.raises(ModakError, match="job 1 is still held: JobHeldAdmin"):
+        deployment.release()
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING"])
+def test_cancelling_keeps_the_folder_and_says_who_it_was(deployment, fake, state):
+    become(fake, state)
+    (deployment.path / "output.log").write_text("epoch 1\n")
+    situation, changed = deployment.cancel_job()
+    assert (situation.state, situation.explanation, changed) == ("CANCELLED", "by modak", True)
+    assert (deployment.path / "output.log").read_text() == "epoch 1\n"
+    assert deployment.cancel_job()[1] is False
+    assert fake.told == ["cancel"]
+
+
+@pytest.mark.parametrize("state", ["FAILED", "TIMEOUT"])
+def test_a_job_that_had_ended_is_not_cancelled(deployment, fake, state):
+    become(fake, state)
+    situation, changed = deployment.cancel_job()
+    assert (situation.state, changed) == (state, False)
+
+
+def test_a_cancel_that_the_scheduler_did_not_hear_leaves_no_mark(deployment, fake):
+    fake.trouble = SchedulerSilent("hush")
+    with pytest.raises(ModakError, match="could not be cancelled"):
+        deployment.cancel_job()
+    fake.trouble = None
+    become(fake, "FAILED")
+    assert deployment.situation().state == "FAILED"
+
+
+def test_a_job_that_was_never_noted_is_cancelled_too(staged, fake):
+    """Its submitter was killed between the scheduler's taking it and its own note."""
+    mark(staged, "intent.json", "{}")
+    become(fake, "RUNNING")
+    assert staged.cancel_job()[0].state == "CANCELLED"
+
+
+# --- a job that the scheduler runs again
+
+
+def test_a_requeued_job_waits_whatever_its_earlier_life_noted(deployment, fake):
+    for name, text in (("started", "1 1 node01"), ("finished", "143\n"), ("ended", "timeout\n")):
+        mark(deployment, name, text)
+    become(fake, "RUNNING")
+    assert deployment.situation().state == "ENDING"
+    become(fake, "QUEUED", reason="BeginTime")
+    situation = deployment.situation()
+    assert (situation.state, situation.explanation, situation.started) == ("QUEUED", "BeginTime", None)
+    become(fake, "NODE_FAIL")
+    assert deployment.situation().state == "NODE_FAIL"
+
+
+# --- another attempt
+
+ENDS = ["FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"]
+
+
+@pytest.mark.parametrize("state", ENDS)
+def test_an_attempt_without_success_makes_room(deployment, fake, state):
+    become(fake, state)
+    (deployment.path / "output.log").write_text("epoch 1\n")
+    (deployment.path / "code" / "checkpoint.pt").write_text("weights")
+    for name, text in (("claim", "1\n"), ("started", "1 1 node01"), ("finished", "1\n"), ("ended", "timeout\n")):
+        mark(deployment, name, text)
+    mark(deployment, "cancelled", "modak\n")
+    assert deployment.set_aside("1") == 1
+    aside = deployment.path / "attempts" / "1"
+    assert (aside / "output.log").read_text() == "epoch 1\n"
+    assert (aside / "state" / "claim").read_text() == "1\n"
+    assert (deployment.path / "code" / "checkpoint.pt").read_text() == "weights"
+    assert deployment.situation().state == "NONE"
+    assert deployment.submit() == ("2", True)
+    situation = deployment.situation()
+    assert (situation.state, situation.job_id, situation.attempt, situation.started) == ("QUEUED", "2", 2, None)
+    assert deployment.submit() == ("2", False)
+    listed = {each["path"] for each in list_results(deployment.path, [])}
+    assert {"attempts/1/output.log", "attempts/1/state/finished", "attempts/1/jobs.json"} <= listed
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "COMPLETED"])
+def test_a_job_that_lives_or_has_completed_stays(deployment, fake, state):
+    become(fake, state)
+    if state == "COMPLETED":
+        mark(deployment, "finished", "0\n")
+    assert deployment.set_aside("1") is None
+    assert attempts_of(deployment.path) == []
+
+
+def test_only_the_job_that_was_seen_ended_is_set_aside(deployment, fake):
+    """A second resume, or the first one tried again over a new connection, leaves the new attempt alone."""
+    become(fake, "FAILED")
+    assert deployment.set_aside("1") == 1
+    deployment.submit()
+    fake.jobs["2"] = JobRecord("2", JobState.FAILED, name="example-1")
+    assert deployment.set_aside("1") is None
+    assert deployment.set_aside("2") == 2
+    assert [path.name for path in attempts_of(deployment.path)] == ["1", "2"]
+
+
+def test_jobs_of_earlier_attempts_are_not_taken_for_the_next_ones(deployment, fake):
+    """Killed between submission and note, in the second attempt."""
+    become(fake, "FAILED")
+    fake.jobs["9"] = JobRecord("9", JobState.FAILED, name="example-1")  # submitted twice, and left alone by its claim
+    deployment.set_aside("1")
+    (deployment.path / "state").mkdir()
+    mark(deployment, "intent.json", "{}")
+    assert deployment.submit() == ("3", True)
+    (deployment.path / "state" / "submitted.json").unlink()
+    assert deployment.submit() == ("3", False)
+
+
+def test_setting_aside_goes_on_where_it_was_cut_short(deployment, fake):
+    become(fake, "FAILED")
+    (deployment.path / "output.log").write_text("epoch 1\n")
+    (deployment.path / "attempts" / "1").mkdir(parents=True)
+    (deployment.path / "output.log").rename(deployment.path / "attempts" / "1" / "output.log")
+    (deployment.path / "metrics.json").write_text("{}")
+    assert deployment.set_aside("1") == 1
+    kept = {path.name for path in (deployment.path / "attempts" / "1").iterdir()}
+    assert kept == {"jobs.json", "metrics.json", "output.log", "state"}
+    assert read_json(deployment.path / "attempts" / "1" / "jobs.json") == {"jobs": ["1"]}
+
+
+def test_with_a_silent_scheduler_nothing_is_set_aside(deployment, fake):
+    become(fake, "FAILED")
+    fake.trouble = SchedulerSilent("hush")
+    with pytest.raises(ModakError, match="which jobs there were is not known"):
+        deployment.set_aside("1")
+    assert deployment.situation().state == "FAILED"
+
+
+def test_files_that_the_training_changed_are_put_back_and_nothing_else(deployment, fake, code):
+    """A second attempt begins with the plan's own files, among what the first one made."""
+    become(fake, "FAILED")
+    deployment.set_aside("1")
+    (deployment.path / "code" / "train.py").write_text("changed by itself")
+    (deployment.path / "code" / "checkpoints").mkdir()
+    (deployment.path / "code" / "checkpoints" / "1.pt").write_text("weights")
+    assert not deployment.is_staged(plan_of(code))
+    deployment.stage(plan_of(code), archive_of(code))
+    assert deployment.is_staged(plan_of(code))
+    assert (deployment.path / "code" / "checkpoints" / "1.pt").read_text() == "weights"
+    assert len(attempts_of(deployment.path)) == 1
+
+
+def test_two_resumes_at_once_make_one_attempt(deployment, fake):
+    import os
+
+    become(fake, "FAILED")
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            attempt = deployment.set_aside("1")
+            (deployment.path / f"answer-{os.getpid()}").write_text(str(attempt))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    assert sorted(path.read_text() for path in deployment.path.glob("answer-*")) == ["1", "None", "None", "None"]
+
+
+def test_a_hold_that_the_scheduler_does_not_show_is_released_all_the_same(deployment, fake):
+    """Slurm's own qstat, where it plays Torque's."""
+    become(fake, "QUEUED")
+    fake.hold = lambda run, job_id: fake.told.append("hold")
+    situation, changed = deployment.hold()
+    assert (situation.state, changed) == ("QUEUED", True)
+    assert deployment.release()[1]
+    assert not deployment.release()[1]
+    assert fake.told == ["hold", "release"]
