@@ -6,6 +6,7 @@ MODAK_HOSTILE multiplies the number of examples: MODAK_HOSTILE=10 takes ten time
 from __future__ import annotations
 
 import base64
+import copy
 import io
 import json
 import re
@@ -144,6 +145,41 @@ def _run_script(recorded, plan):
 
 # the copy on scratch is another test's; here nothing may be made outside of the folder
 _NO_SCRATCH = 'mkdir() { case "${@: -1}" in state) command mkdir "$@" ;; *) false ;; esac; };'
+
+
+# --- whole requests
+
+_REQUEST_FIELDS = (
+    "job_options/job_name", "job_options/account", "job_options/queue", "job_options/standard_output_file",
+    "job_options/copy_environment_variable", "job_options/email_address", "job_options/request_specific_nodes",
+    "target/name", "application/app_tag", "application/executable", "application/arguments",
+    "application/container_runtime", "optimisation/app_type-ai_training/config/ai_framework",
+    "optimisation/app_type-ai_training/data/location", "optimisation/app_type-ai_training/data/basedata",
+    "optimisation/app_type-ai_training/ai_framework-pytorch/version",
+)  # fmt: skip
+
+
+def test_requests(tmp_path_factory):
+    from example_request import TRAINING, RequestFolder
+
+    made = RequestFolder(tmp_path_factory.mktemp("request") / "request", TRAINING)
+    recorded = Recorded(tmp_path_factory.mktemp("hostile"), "apptainer", "module", "srun")
+
+    @settings(max_examples=examples(300), **_SETTINGS)
+    @given(field=st.sampled_from(_REQUEST_FIELDS), text=HOSTILE)
+    def run(field, text):
+        made.content = copy.deepcopy(TRAINING)
+        made.set(field, text)
+        try:
+            plan = made.plan.model_dump(mode="json")
+        except InvalidBlueprint as error:
+            assert all(each.location.path and each.message for each in error.mistakes)
+            return
+        directives = [line for line in plan["job"]["script"].split("\n") if "#SBATCH" in line]
+        assert all(re.fullmatch(r"#SBATCH --[a-z-]+(=[\w.:=,+@/%&|-]*)?", each, re.ASCII) for each in directives)
+        _run_script(recorded, plan)
+
+    run()
 
 
 # --- directives, as the testbed's own sbatch and qsub read them
