@@ -55,7 +55,7 @@ def ask_targets(entries: Iterable[Entry], every: float = 0.0, heard: Callable[[]
         hosts = {
             f"target{number}": {
                 **group.variables,
-                "jobs_deployments": [entry.name for entry in group.entries],
+                "jobs_deployments": " ".join(entry.name for entry in group.entries),
                 "jobs_answer": str(Path(folder) / f"{number}.json"),
                 "jobs_every": every,
             }

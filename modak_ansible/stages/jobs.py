@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -62,12 +63,16 @@ def _look(stage: Stage, names: list[str], known: dict[str, Any]) -> str:
     """Brings what is known up to date; gives what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
     try:
-        answer = stage.call("modak_jobs", workspace=target["workspace"], scheduler=scheduler, deployments=names)
+        # as texts: Ansible takes long over structures with a thousand parts
+        answer = stage.call(
+            "modak_jobs", workspace=target["workspace"], scheduler=scheduler, deployments="\n".join(names)
+        )
     except ModakError as error:
         return f"{error.message} ({error.hint})" if error.hint else error.message
+    jobs = json.loads(answer["jobs"])
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda job: _note(stage.folder.parent / job["name"], job), answer["jobs"]))
-    known.update({job.pop("name"): job for job in answer["jobs"]})
+        list(pool.map(lambda job: _note(stage.folder.parent / job["name"], job), jobs))
+    known.update({job.pop("name"): job for job in jobs})
     return ""
 
 

@@ -18,5 +18,5 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         given = self._task.args
-        asking = Asking(list(given["deployments"]), Path(given["answer"]), float(given.get("every") or 0))
+        asking = Asking(given["deployments"].split(), Path(given["answer"]), float(given.get("every") or 0))
         return Outcome(False, ask_for_jobs(stage, asking))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.jobs import look_at_jobs
@@ -17,7 +19,10 @@ description: >-
 options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
   scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
-  deployments: {type: list, elements: str, required: true, description: The deployments' names.}
+  deployments:
+    type: str
+    required: true
+    description: The deployments' names, one a line; Ansible takes long over lists of a thousand.
 author: modak-ansible
 """
 
@@ -27,7 +32,7 @@ def main():
         argument_spec={
             "workspace": {"type": "str", "required": True},
             "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
-            "deployments": {"type": "list", "elements": "str", "required": True},
+            "deployments": {"type": "str", "required": True},
         },
         supports_check_mode=True,
     )
@@ -36,7 +41,8 @@ def main():
 
 def act(params):
     workspace = Workspace(params["workspace"])
-    return {"changed": False, "jobs": look_at_jobs(workspace, params["scheduler"], params["deployments"])}
+    jobs = look_at_jobs(workspace, params["scheduler"], params["deployments"].split("\n"))
+    return {"changed": False, "jobs": json.dumps(jobs)}
 
 
 if __name__ == "__main__":

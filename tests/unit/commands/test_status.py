@@ -74,11 +74,12 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
 
     def run(playbook, variables, listener, *, inventory):
         hosts = inventory["all"]["children"]["modak"]["hosts"]
-        asked.extend(sorted(host["jobs_deployments"]) for host in hosts.values())
+        asked.extend(sorted(host["jobs_deployments"].split()) for host in hosts.values())
         for number, (name, host) in enumerate(hosts.items()):
             assert (playbook, name, host["jobs_every"]) == ("jobs", f"target{number}", 0.0)
-            silent = len(host["jobs_deployments"]) == 1
-            jobs = {} if silent else {each: job(position=3, elapsed=5.0) for each in host["jobs_deployments"]}
+            names = host["jobs_deployments"].split()
+            silent = len(names) == 1
+            jobs = {} if silent else {each: job(position=3, elapsed=5.0) for each in names}
             write_json(Path(host["jobs_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
             listener.progress("jobs", f"{number} answered")
             listener.progress("jobs", "the connection broke")

@@ -27,11 +27,11 @@ def asked(make_stage, tmp_path, monkeypatch):
         wanted, slept = [], []
 
         def call(name, deployments, **arguments):
-            wanted.append(deployments)
+            wanted.append(deployments.split("\n"))
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
-            return {"jobs": [each for each in answer if each["name"] in deployments]}
+            return {"jobs": json.dumps([each for each in answer if each["name"] in wanted[-1]])}
 
         stage, said = make_stage(call)
         for name in names:
