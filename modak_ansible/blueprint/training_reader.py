@@ -60,12 +60,14 @@ class TrainingReader:
             training=self._node.name,
             application=application,
             resources=resources,
-            optimisation=self._optimisation(),
+            optimisation=Optimisation(**wished.plain())
+            if (wished := self._property("optimisation"))
+            else Optimisation(),
             target=target,
             dataset=dataset,
             image=image,
             job_options=job_options,
-            checkpoint=self._checkpoint(),
+            checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
         )
 
     def points(self, request: Request) -> list[Request]:
@@ -237,14 +239,6 @@ class TrainingReader:
 
         form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)
         return form.to_model() if form else JobOptions()
-
-    def _checkpoint(self) -> Checkpoint | None:
-        record = self._property("checkpoint")
-        return Checkpoint(**record.plain()) if record else None
-
-    def _optimisation(self) -> Optimisation:
-        record = self._property("optimisation")
-        return Optimisation(**record.plain()) if record else Optimisation()
 
     # --- the dataset and the image
 
