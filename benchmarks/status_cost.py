@@ -78,30 +78,30 @@ class Cost:
 
 def report(template: Path, deployments: Path, target: Connection, names: list[str], rounds: int) -> None:
     """Times each matter in turn, round by round, and prints the medians."""
-    matters: dict[str, list[Cost]] = {"entering the target": [], "one job": [], f"{len(names)} jobs": []}
+    many = f"{len(names)} jobs"
+    matters: dict[str, list[Cost]] = {
+        "entering the target": [], "one job": [], "the same again": [], f"{many}, all news": [], f"{many} again": []
+    }  # fmt: skip
     for number in range(rounds + 1):
         seconds = (
             timed([*target.ssh_command(), "-o", "ControlPath=none", target.address, "true"]),
-            status(template, deployments, names[-1:]),
-            status(template, deployments, names),
+            *status(template, deployments, names[-1:]),
+            *status(template, deployments, names),
         )
         for each, found in zip(seconds, matters.values(), strict=True):
             if number:  # the first round warms what others would have warmed
                 found.append(each)
-    _, one, many = matters.values()
-    pairs = zip(one, many, strict=True)
-    matters["more than for one"] = [Cost(more.wall - less.wall, more.here - less.here) for less, more in pairs]
     for title, found in matters.items():
         wall = sorted(each.wall for each in found)
         here = statistics.median(each.here for each in found)
         print(
-            f"{title:<20} {statistics.median(wall):6.2f} s  ({wall[0]:.2f} to {wall[-1]:.2f})"
+            f"{title:<22} {statistics.median(wall):6.2f} s  ({wall[0]:.2f} to {wall[-1]:.2f})"
             f"  {here:5.2f} s of processors here"
         )
 
 
-def status(template: Path, deployments: Path, names: list[str]) -> Cost:
-    """What a command costs that asks for those deployments, whose jobs lived when they were last heard of."""
+def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, Cost]:
+    """What a command costs that asks for those deployments: when each has news, and right after, when none has."""
     plan, origin = (json.loads((template / each).read_text()) for each in ("plan.json", "origin.json"))
     for name in names:
         folder = deployments / name
@@ -109,9 +109,9 @@ def status(template: Path, deployments: Path, names: list[str]) -> Cost:
         state = {"job": {"state": "QUEUED", "job_id": "1"}, "updated": 1.0}
         for file, value in (("plan", {**plan, "digest": name}), ("origin", origin), ("state", state)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
-    cost = timed([str(MODAK), "status"], lines=len(names) + 1)
+    first, again = (timed([str(MODAK), "status"], lines=len(names) + 1) for _ in range(2))
     shutil.rmtree(deployments)
-    return cost
+    return first, again
 
 
 def timed(command: list[str], lines: int | None = None) -> Cost:

@@ -167,7 +167,7 @@ def bytes_of(text: str, unit: str = "m") -> Optional[int]:
 
 def count_of(text: str) -> Optional[int]:
     """A number; None for what is none, such as UNLIMITED or (null)."""
-    return int(text) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
+    return int(text.strip()) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
 
 
 def seconds_of(text: str) -> Optional[int]:
