@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 # Looking for plugins of pydantic reads the metadata of every installed package.
@@ -14,56 +16,45 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
-from modak_ansible.commands import (
-    bench,
-    cancel,
-    catalogue,
-    check,
-    deploy,
-    diff,
-    discover,
-    gc,
-    hold,
-    image,
-    logs,
-    model,
-    package,
-    plan,
-    release,
-    requeue,
-    results,
-    resume,
-    schema,
-    status,
-    testbed,
-    tune,
-    undeploy,
-    validate,
-)
 from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError, harmless
 
 # typer carries click in itself and gives only some of its names
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _ClickError: type[Any] = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="modak",
-    help="Plans AI trainings with measured models and deploys them as optimised containers.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_OPERATING = (status, logs, results, resume, cancel, hold, release, requeue, undeploy, gc)
-for _command in (discover, check, validate, plan, diff, deploy, tune, *_OPERATING, package, image, schema):
-    app.command(_command.__name__.rpartition(".")[2], epilog=_command.EXAMPLES)(_command.command)
-app.add_typer(catalogue.app)
-app.add_typer(bench.app)
-app.add_typer(model.app)
-app.add_typer(testbed.app)
+# In the order of the help; each is a module of its own.
+_COMMANDS = (
+    "discover", "check", "validate", "plan", "diff", "deploy", "tune",
+    "status", "logs", "results", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc",
+    "package", "image", "schema",
+)  # fmt: skip
+_GROUPS = ("catalogue", "bench", "model", "testbed")
 
 
-@app.callback(invoke_without_command=True)
+def application(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line: with the one subcommand that its words begin with, or with all of them.
+
+    Reading them all takes longer than most of what they are asked for.
+    """
+    app = typer.Typer(
+        name="modak",
+        help="Plans AI trainings with measured models and deploys them as optimised containers.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    is_one = bool(words) and words[0] in (*_COMMANDS, *_GROUPS)
+    for name in [words[0]] if is_one else (*_COMMANDS, *_GROUPS):
+        module = importlib.import_module(f"modak_ansible.commands.{name}")
+        if name in _GROUPS:
+            app.add_typer(module.app)
+        else:
+            app.command(name, epilog=module.EXAMPLES)(module.command)
+    return app
+
+
 def _root(
     show_version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
 ) -> None:
@@ -81,7 +72,7 @@ def run() -> None:
 
 def _run() -> int:
     try:
-        code = app(standalone_mode=False)
+        code = application(sys.argv[1:])(standalone_mode=False)
     except ModakError as error:
         _show(str(error))
         if "--json" in sys.argv:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from modak_ansible import deployment
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.collecting import known_targets
-from modak_ansible.commands.main import app
+from modak_ansible.commands.main import application
 from modak_ansible.deployment import PlaybookError, PlaybookRun
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning import plan_blueprint
@@ -52,7 +52,7 @@ def target(monkeypatch):
 
 
 def gc(*arguments):
-    return CliRunner().invoke(app, ["gc", *arguments], standalone_mode=False)
+    return CliRunner().invoke(application(), ["gc", *arguments], standalone_mode=False)
 
 
 def test_a_target_is_asked_once_however_often_it_was_deployed_to(deployed, target, project):

@@ -11,7 +11,7 @@ import pytest
 from example_request import TRAINING, RequestFolder
 from typer.testing import CliRunner
 
-from modak_ansible.commands.main import app
+from modak_ansible.commands.main import application
 from modak_ansible.errors import ModakError
 
 
@@ -21,7 +21,7 @@ def training(tmp_path):
 
 
 def modak(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=True)
+    return CliRunner().invoke(application(), [str(each) for each in arguments], catch_exceptions=True)
 
 
 def test_a_valid_request(training):
