@@ -15,7 +15,7 @@ BLUEPRINT ?= mnist-pytorch-slurm
 export MNIST EPOCHS
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test unit integration lint audit clean
+.PHONY: setup demo test unit integration thorough lint audit clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -72,7 +72,11 @@ unit: $(READY)
 	.venv/bin/pytest -q -n auto tests/unit
 
 integration: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -v --durations=15 tests/integration
+	.venv/bin/pytest -v --durations=15 -m "not thorough" tests/integration
+
+# The cases that make test leaves out, for their time.
+thorough: $(READY) $(OPERA_READY)
+	.venv/bin/pytest -v --durations=15 -m thorough tests/integration
 
 # The first part needs no network, and is among the unit tests; the second asks the package index for advisories.
 audit: $(READY)

@@ -10,11 +10,18 @@ import sys
 import uuid
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(sys.executable).parent
 MODAK = SCRIPTS / "modak"
+
+
+def thorough(*cases: object) -> list[object]:
+    """Cases of a parametrized test that only make thorough runs."""
+    values = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*each, marks=pytest.mark.thorough) for each in values]
 
 
 def has_root() -> bool:

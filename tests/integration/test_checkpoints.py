@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cluster import ROOT, Project
+from cluster import ROOT, Project, thorough
 
 from modak_ansible.datasets import digits
 from modak_ansible.runtime import FILES
@@ -68,7 +68,7 @@ def losses_of(output: str) -> list:
 # --- scripts of one's own
 
 
-@pytest.mark.parametrize("kind", ["plain", "workers", "own", "epoch", "replacement"])
+@pytest.mark.parametrize("kind", ["plain", *thorough("workers", "own", "epoch", "replacement")])
 def test_pytorch_goes_on_to_the_bit(pytorch_python: str, tmp_path: Path, kind: str) -> None:
     """Stopped after the first step of all, within an epoch, after the last step of one, and before the very last."""
     case = Case(pytorch_python, HERE / "loaders.py", tmp_path, (kind,))
@@ -81,7 +81,7 @@ def test_pytorch_goes_on_to_the_bit(pytorch_python: str, tmp_path: Path, kind: s
     assert (code, losses_of(output)) == (0, whole)
 
 
-@pytest.mark.parametrize("at_once", ["1", "2"])
+@pytest.mark.parametrize("at_once", ["1", *thorough("2")])
 def test_fit_goes_on_to_the_bit(tensorflow_python: str, tmp_path: Path, at_once: str) -> None:
     case = Case(tensorflow_python, HERE / "fits.py", tmp_path, (at_once,))
     whole = losses_of(case.run(saves=False)[1])
@@ -139,10 +139,12 @@ def interrupt(case: Case, how: int) -> None:
     ("framework", "script", "switches"),
     [
         ("pytorch", "pytorch.py", ()),
-        ("pytorch", "pytorch.py", ("--input", "loader")),
         ("tensorflow", "tensorflow_keras.py", ()),
-        ("tensorflow", "tensorflow_keras.py", ("--input", "tfdata")),
-        ("tensorflow", "tensorflow_keras.py", ("--step-loop", "whole")),
+        *thorough(
+            ("pytorch", "pytorch.py", ("--input", "loader")),
+            ("tensorflow", "tensorflow_keras.py", ("--input", "tfdata")),
+            ("tensorflow", "tensorflow_keras.py", ("--step-loop", "whole")),
+        ),
     ],
 )
 def test_the_mnist_cnn_goes_on_to_the_bit(
