@@ -31,11 +31,11 @@ class Losses:
 class Stop(keras.callbacks.Callback):
     """Asks for the end after so many steps."""
 
-    steps = 0
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before = len(losses.seen) * 10 + progress.step
 
     def on_train_batch_end(self, batch, logs=None):
-        Stop.steps = len(losses.seen) * 10 + progress.step + batch + 1
-        if os.environ.get("STOP_AFTER") == str(Stop.steps):
+        if os.environ.get("STOP_AFTER") == str(self._before + batch + 1):
             with open(os.environ["MODAK_STOP"], "w"):
                 progress._next_look = 0.0
 
