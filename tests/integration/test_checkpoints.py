@@ -207,6 +207,7 @@ def completed(project: Project, process: subprocess.Popen[str], whole: list) -> 
 
 
 @pytest.mark.testbed
+@pytest.mark.thorough
 def test_a_job_is_stopped_before_its_wall_and_completes(project: Project, whole: list) -> None:
     """Slurm's signal comes a minute or two before the wall of three, and the steps take longer."""
     process = begin(project, 8, "00:03:00", signal_before_wall=60)
@@ -221,6 +222,7 @@ def test_a_job_is_stopped_before_its_wall_and_completes(project: Project, whole:
 
 
 @pytest.mark.testbed
+@pytest.mark.thorough
 def test_a_job_that_makes_way_and_loses_its_node_completes(project: Project, whole: list) -> None:
     process = begin(project, 2, "00:10:00")
     wait_for(project, "step 4\n")
@@ -239,6 +241,7 @@ def test_a_job_that_makes_way_and_loses_its_node_completes(project: Project, who
 
 
 @pytest.mark.testbed
+@pytest.mark.thorough
 def test_a_job_that_is_cancelled_stays_so(project: Project) -> None:
     process = begin(project, 2, "00:10:00")
     wait_for(project, "step 2\n")
@@ -246,14 +249,3 @@ def test_a_job_that_is_cancelled_stays_so(project: Project) -> None:
     said = process.communicate(timeout=120)[0]
     assert process.returncode == 5
     assert "ended as CANCELLED" in said
-
-
-@pytest.mark.testbed
-def test_torques_commands(project: Project, whole: list) -> None:
-    """Each job submits the next, half a minute before its wall."""
-    project.target["type"] = "modak.nodes.Torque"
-    process = begin(project, 4, "00:01:00", signal_before_wall=30, requeue=9)
-    completed(project, process, whole)
-    jobs = sorted(set(project.jobs()), key=int)
-    assert len(jobs) == project.record["job"]["run"]
-    assert project.record["job"]["job_id"].split(".")[0] == jobs[-1]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 from cluster import MODAK, ROOT, run
 
-pytestmark = pytest.mark.testbed
+pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
 SCRIPT = ROOT / "docs" / "example" / "ci-smoke.sh"
 
 

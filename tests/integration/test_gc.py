@@ -9,7 +9,7 @@ import uuid
 import pytest
 from cluster import ROOT, SCRIPTS, Project, modak, run
 
-pytestmark = pytest.mark.testbed
+pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
 
 OLD = "0" * 64
 

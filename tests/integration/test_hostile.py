@@ -36,6 +36,8 @@ _SETTINGS = {
 }
 _EXAMPLES = {"job scripts": 50, "programs": 50, "paths": 100, "requirements": 60, "images": 100, "connections": 150}
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_renderers(name, tmp_path_factory):

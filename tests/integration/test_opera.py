@@ -9,7 +9,7 @@ import pytest
 import yaml
 from cluster import ROOT, modak, run
 
-pytestmark = pytest.mark.testbed
+pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
 OPERA = ROOT / ".venv-opera" / "bin"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cluster import ROOT, modak, run
 
-pytestmark = pytest.mark.testbed
+pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
 
 ENTRY = """\
 name: planted-1.0
