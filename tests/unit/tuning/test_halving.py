@@ -41,7 +41,7 @@ def test_the_best_one_is_found(tune, section, fake_runner, seed):
     assert "c0" in asked[180]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     speeds=st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12),
     noise=st.floats(0.0, 0.1),
@@ -59,6 +59,20 @@ def test_what_is_taken_is_nearly_the_best_and_never_slower_than_the_plan(
     taken = by_name[(folder / "state" / "tuned").read_text().strip()]
     assert taken <= min(speeds) * (1 + scores.LEAST_GAIN + 4 * noise)
     assert taken <= speeds[0] * (1 + noise)
+
+
+def test_who_reads_of_a_trial_finds_the_best_noted(tmp_path, fake_runner, section):
+    """A tuner that is killed behind the line leaves what the line says."""
+    (tmp_path / "state").mkdir()
+    tuned, heard = tmp_path / "state" / "tuned", []
+
+    class Heard(Diary):
+        def say(self, text):
+            heard.append((text, tuned.read_text().strip()))
+
+    tuning, runner = section(2), fake_runner({"c0": 1.0, "c1": 0.5})
+    Halving(tuning, runner, Heard(str(tmp_path), tuning), runner.clock).tune(optuna)
+    assert [best for _, best in heard[:2]] == ["c0", "c1"]
 
 
 def test_differences_inside_the_noise_leave_the_plans_choice(tune, section, fake_runner):

@@ -49,25 +49,22 @@ class Diary:
         return bool(self._content["best"])
 
     def trial(self, rung, name, measure, score, seconds):
-        """Notes a trial that was measured."""
+        """Notes a trial that was measured; gives the line for people, to be said when the best so far is noted too."""
         self._content["candidates"][name]["outcome"] = "measured"
         steps = {key: value for key, value in measure.items() if key != "report"}
         self._add(rung, name, seconds, steps=steps, score=score, report=measure.get("report", {}))
         first = measure.get("first_seconds") or measure.get("to_first_step_seconds") or 0.0
         busy = measure.get("foreign_cores") or 0.0
-        self._say(
-            "%s: %.2f ms a step, the first after %.1f s (%d steps%s)"
-            % (
-                self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"],
-                ", others kept %.1f cores busy" % busy if busy > self.busy else "",
-            )
+        return "%s: %.2f ms a step, the first after %.1f s (%d steps%s)" % (
+            self._of(rung, name), measure["median_seconds"] * 1e3, first, measure["count"],
+            ", others kept %.1f cores busy" % busy if busy > self.busy else "",
         )  # fmt: skip
 
     def lost(self, rung, name, reason, seconds):
-        """Notes a candidate that cannot be taken, and why."""
+        """Notes a candidate that cannot be taken, and why; gives the line for people, as ``trial``."""
         self._content["candidates"][name].update(outcome="out", reason=reason)
         self._add(rung, name, seconds, reason=reason)
-        self._say("%s: out, %s" % (self._of(rung, name), reason))
+        return "%s: out, %s" % (self._of(rung, name), reason)
 
     def pruned(self, rung, name):
         """Notes a candidate that others left behind."""
@@ -91,7 +88,12 @@ class Diary:
         self._content.update(state=state, reason=reason)
         self._write()
         best = self._content["best"]
-        self._say("ended, %s; best: %s" % (reason, self._titles[best] if best else "none was measured"))
+        self.say("ended, %s; best: %s" % (reason, self._titles[best] if best else "none was measured"))
+
+    def say(self, text):
+        """Writes a line for people."""
+        sys.stdout.write("tuning: %s\n" % text)
+        sys.stdout.flush()
 
     def _of(self, rung, name):
         return "trial %d, rung %d, %s" % (self._position, rung + 1, self._titles[name])
@@ -106,10 +108,6 @@ class Diary:
     def _write(self):
         self._content["spent"] = round(time.monotonic() - self._began, 3)
         _replace(os.path.join(self._folder, "tuning.json"), json.dumps(self._content, indent=1, sort_keys=True) + "\n")
-
-    def _say(self, text):
-        sys.stdout.write("tuning: %s\n" % text)
-        sys.stdout.flush()
 
 
 def _replace(path, text):

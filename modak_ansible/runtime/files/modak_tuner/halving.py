@@ -115,9 +115,10 @@ class Halving:
                 continue
             self._durations.append(self._clock() - began)
             self._measures[rung][name] = measure
-            self._diary.trial(rung, name, measure, self._score(rung, name), self._clock() - began)
+            line = self._diary.trial(rung, name, measure, self._score(rung, name), self._clock() - began)
             if rung == 0:
                 self._note_best(rung)
+            self._diary.say(line)
         return ""
 
     def _measured(self, name, rung, seconds):
@@ -145,9 +146,10 @@ class Halving:
             measured.pop(name, None)
         if name in self._trials:
             self._study.tell(self._trials.pop(name), state=self._states.FAIL)
-        self._diary.lost(rung, name, reason, self._clock() - began)
+        line = self._diary.lost(rung, name, reason, self._clock() - began)
         if rung:
             self._note_best(rung - 1)  # this one is not over
+        self._diary.say(line)
 
     def _is_pruned(self, rung, name):
         if not self._trials[name].should_prune():
