@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 import subprocess
@@ -40,6 +41,26 @@ class Way:
             KeyError: it is none.
         """
         return cls(**{name: target[name] for name in ("address", "username", "port", "identity_file", "local")})
+
+
+# What tells one way to a target, and one queue there, from another.
+_QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
+
+
+def queue_of(plan: dict[str, Any], blueprint: str) -> str:
+    """The digest of the way to a plan's target and of its scheduler: deployments with the same are asked for together.
+
+    Args:
+        plan: a plan's JSON.
+        blueprint: the service template's path; a key beside it is found from there.
+
+    Raises:
+        KeyError, TypeError, AttributeError: it is none.
+    """
+    target = plan["target"]
+    where = blueprint if target.get("identity_file") else ""
+    way = [plan["job"]["scheduler"], where, *(target.get(name) for name in _QUEUE)]
+    return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
 from modak_ansible.project import shipped
 from modak_ansible.secrets import handed_on
-from modak_ansible.stages.lifeline import OWNER
+from modak_ansible.stages.lifeline import OWNER, PASSING, run_folder
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -97,7 +96,7 @@ def run_playbook(
     with (
         handed_on(needed=playbook not in _NEEDS_NO_SECRETS) as handed,
         _own_signals(),
-        tempfile.TemporaryDirectory(prefix="modak-run-") as private,
+        run_folder() as private,
         _no_leftovers(private),
     ):
         is_ended = signal_handler()
@@ -108,7 +107,7 @@ def run_playbook(
             playbook=f"{playbook}.yml",
             inventory=_as_they_are(inventory) if inventory else "localhost,",
             extravars=_as_they_are(variables),
-            envvars={**_environment(), **handed},
+            envvars={**_environment(), **handed, PASSING: private},
             passwords={r"BECOME password.*:\s*?$": become_password} if become_password else None,
             cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},

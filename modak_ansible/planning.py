@@ -11,6 +11,7 @@ from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.choosing import Shared
+from modak_ansible.connection import queue_of
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.here import as_known_here
 from modak_ansible.model.plan import Plan, digest_of
@@ -68,7 +69,9 @@ class Planned:
         paths = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
         origin: dict[str, object] = {name: str(path) for name, path in paths.items()}
         origin.update({"node": self.node, "parallel": self.parallel} if self.node else {})
-        _write_unless_same(folder / "plan.json", self.plan.model_dump(mode="json"))
+        plan = self.plan.model_dump(mode="json")
+        origin["queue"] = queue_of(plan, str(self.blueprint.absolute()))
+        _write_unless_same(folder / "plan.json", plan)
         _write_unless_same(folder / "origin.json", origin)
         return folder
 
@@ -300,12 +303,14 @@ def planned_from_file(path: Path) -> Planned:
         ModakError: it is damaged, or of another version.
     """
     try:
-        plan = Plan(**json.loads(path.read_text(encoding="utf-8")))
+        written = json.loads(path.read_text(encoding="utf-8"))
+        plan = Plan(**written)
         origin = read_origin(path)
         more = read_json(path.parent / "origin.json") or {}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
-    if digest_of(plan.model_dump(mode="json", exclude={"digest"})) != plan.digest:
+    # of what was written: a later version's plans may have fields that this one lacks
+    if digest_of({name: value for name, value in written.items() if name != "digest"}) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
     node, parallel = more.get("node", ""), more.get("parallel")
     return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel)

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 from example_blueprint import ROOT, BlueprintFolder
+from hypothesis import settings
+
+# Property tests run beside others, and say nothing about time.
+settings.register_profile("modak", deadline=None)
+settings.load_profile("modak")
 
 
 @pytest.fixture

@@ -23,6 +23,9 @@ class FakeQueue(Scheduler):
         names: their deployments, and what they wait for.
         room: how many jobs may live at once.
         forgets: whether what has ended cannot be waited for, as under Torque.
+        largest_array: how many tasks an array may have; 0 for no arrays.
+        arrays: of each that was submitted the folder, name, number of tasks and limit.
+        searches: how often an array was looked for.
     """
 
     name = "fake"
@@ -36,6 +39,9 @@ class FakeQueue(Scheduler):
         self.room = 1000
         self.forgets = False
         self.silent = False
+        self.largest_array = 0
+        self.arrays: list[tuple[str, str, int, int | None]] = []
+        self.searches = 0
 
     def submit(self, run, script, name, waits=NO_WAITS):
         if sum(not state.is_final for state in self.jobs.values()) >= self.room:
@@ -58,10 +64,37 @@ class FakeQueue(Scheduler):
     def statuses(self, run, job_ids):
         return {each: self.status(run, each) for each in job_ids if self.status(run, each)}
 
-    def cancel(self, run, job_id):
-        if self.jobs[job_id].is_final:  # as Slurm's own qdel does
-            raise SchedulerSilent("exit code 1")
-        self.jobs[job_id] = JobState.CANCELLED
+    def array_script(self, script):
+        return f"array of {script.splitlines()[0]}" if self.largest_array else ""
+
+    def array_limit(self, run):
+        return self.largest_array
+
+    def submit_array(self, run, script, name, count, parallel, waits=NO_WAITS):
+        if sum(not state.is_final for state in self.jobs.values()) + count > self.room:
+            raise SubmissionRefused("QOSMaxSubmitJobPerUserLimit")
+        folder = Path(run._folder)
+        self.arrays.append((folder.name, name, count, parallel))
+        array = len(self.jobs) + 1
+        for task in range(count):
+            job_id = f"{array}_{task}"
+            self.names[job_id] = (folder / str(task)).resolve().name
+            self.jobs[job_id], self.waits[job_id] = JobState.QUEUED, waits
+        return [f"{array}_{task}" for task in range(count)]
+
+    def find_array(self, run, name, folder, count):
+        self.searches += 1
+        place = Path(folder)
+        tasks = [(place / str(task)).resolve().name for task in range(count)]
+        if place.name not in [each[0] for each in self.arrays]:
+            return []
+        return [self.id_of(each) for each in tasks]
+
+    def cancel(self, run, *job_ids):
+        for job_id in job_ids:
+            if self.jobs[job_id].is_final:  # as Slurm's own qdel does
+                raise SchedulerSilent("exit code 1")
+            self.jobs[job_id] = JobState.CANCELLED
 
     # --- what a test tells it
 

@@ -13,25 +13,36 @@ Which = Annotated[
     str,
     typer.Argument(
         metavar="DEPLOYMENT",
-        help="A deployment as modak status shows it, or a blueprint for its newest one.",
+        help="A deployment as modak status shows it, or a blueprint for the newest one of each of its trainings.",
         autocompletion=completing.deployments,
     ),
 ]
 
 
-def act(deployment: str, state: str, *, as_json: bool) -> None:
-    """Brings the job of a deployment into a state: cancelled, held, released or requeued.
+Only = Annotated[
+    str | None, typer.Option("--training", help="Of a blueprint only this training, or this point of its sweep.")
+]
+
+
+def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> None:
+    """Brings the jobs of deployments into a state: cancelled, held, released or requeued.
 
     Raises:
         ModakError: there is no such deployment, its job does not permit it, or the scheduler refuses.
     """
     from rich.console import Console
 
-    from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.commands.deployments import find_trainings
     from modak_ansible.commands.display import StageDisplay
     from modak_ansible.deployment import run_playbook
 
-    folder = find_deployment(deployment)
+    found = find_trainings(deployment, training)
+    if len(found) > 1:
+        from modak_ansible.commands.several import act_on_all
+
+        act_on_all(found, state, as_json=as_json)
+        return
+    folder = found[0].folder
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
         outcome = run_playbook("act", {"modak_plan": str(folder / "plan.json"), "job_state": state}, display)
     if as_json:

@@ -64,11 +64,11 @@ def deploy_all(
         failure = TimeIsOver("the time limit is over", hint=hint.replace("\n", "\n  "))
     except PlaybookError as error:
         failure = error
-    rows = [_row(each, folder) for each, folder in zip(planned, folders, strict=True)]
+    rows = [row_of(folder) for folder in folders]
     if as_json and failure is None:
         typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
     elif not as_json:
-        _print_table(console, rows)
+        print_table(console, rows)
     if failure is not None:
         raise failure
     if not changed and not as_json:
@@ -106,15 +106,16 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
     return f"{words}. To follow it, and to do the rest: {again}\n{end}"
 
 
-def _row(planned: Planned, folder: Path) -> dict[str, Any]:
+def row_of(folder: Path) -> dict[str, Any]:
+    """What is known of a training, by its deployment's folder."""
     from modak_ansible.target.files import read_json
 
-    record = read_json(folder / "state.json") or {}
+    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
     job, metrics = record.get("job") or {}, record.get("metrics") or {}
     return {
-        "training": planned.plan.training,
-        "deployment": planned.plan.deployment,
-        "digest": planned.plan.digest,
+        "training": plan["training"],
+        "deployment": folder.name,
+        "digest": plan["digest"],
         "job_id": job.get("job_id", ""),
         "state": job.get("state", "NONE"),
         "exit_code": job.get("exit_code"),
@@ -132,7 +133,8 @@ def _seconds(job: dict[str, Any]) -> float | None:
     return round(ended - began, 1) if began and ended and ended >= began else None
 
 
-def _print_table(console: Console, rows: list[dict[str, Any]]) -> None:
+def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
+    """Shows how trainings are or have ended, a line each."""
     from rich.table import Table
 
     from modak_ansible.model.quantities import format_seconds

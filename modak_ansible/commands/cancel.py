@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from modak_ansible.commands.acting import Which, act
+from modak_ansible.commands.acting import Only, Which, act
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak cancel mnist-pytorch-slurm"
 
 
-def command(deployment: Which, as_json: Json = False) -> None:
+def command(deployment: Which, training: Only = None, as_json: Json = False) -> None:
     """End a deployment's job. Its folder on the target stays, and what it wrote there; modak resume runs it again.
 
     A job that has ended before is left as it is.
     """
-    act(deployment, "cancelled", as_json=as_json)
+    act(deployment, "cancelled", training, as_json=as_json)

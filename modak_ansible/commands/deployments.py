@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,17 @@ from modak_ansible.project import blueprint_state, find_blueprint, is_packed, mo
 from modak_ansible.target.files import read_json
 
 
-@dataclass(frozen=True)
+@dataclass
 class Known:
-    """A deployment's folder, its plan and its record."""
+    """A deployment's folder, its record and its plan."""
 
     folder: Path
-    plan: dict[str, Any]
     record: dict[str, Any]
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
+        return read_json(self.folder / "plan.json") or {}
 
     @property
     def updated(self) -> float:
@@ -33,17 +39,20 @@ def known_deployments(state: Path) -> list[Known]:
 def survey(state: Path) -> tuple[list[Known], list[Path]]:
     """The deployments of a project, the newest last, and the folders of those whose plan cannot be read."""
     found, damaged = [], []
-    for path in sorted((state / "deployments").glob("*/*.json")):
-        folder = path.parent
-        if path.name == "plan.json":
-            plan = read_json(path)
-            if plan and plan.get("digest"):
-                found.append(Known(folder, plan, read_json(folder / "state.json") or {}))
-            else:
-                damaged.append(folder)
-        elif path.name == "state.json" and not (folder / "plan.json").exists():
-            damaged.append(folder)
-    return sorted(found, key=lambda each: each.updated), damaged
+    for each in glance(state):
+        if each.plan.get("digest"):
+            found.append(each)
+        else:
+            damaged.append(each.folder)
+    return found, damaged
+
+
+def glance(state: Path) -> list[Known]:
+    """All that a project has of deployments, the newest last; their plans are read when they are asked for."""
+    files = (state / "deployments").glob("*/*.json")
+    folders = sorted({path.parent for path in files if path.name in ("plan.json", "state.json")})
+    found = [Known(folder, read_json(folder / "state.json") or {}) for folder in folders]
+    return sorted(found, key=lambda each: each.updated)
 
 
 def find_deployment(text: str) -> Path:
@@ -75,6 +84,53 @@ def find_deployments(text: str) -> list[Known]:
     if not of_blueprint:
         raise UsageError(f"{text} was not deployed from here", hint="modak status lists what was")
     return of_blueprint
+
+
+def find_trainings(text: str, training: str | None = None) -> list[Known]:
+    """The deployments that a user means: one by its name, or of each of a blueprint's trainings the newest one.
+
+    Those that were undone are left out while others are there, and so is what the blueprint no longer has.
+
+    Args:
+        text: a deployment's name, or the beginning of it, or a blueprint.
+        training: the only one that is meant, with all points of its sweep, or one point.
+
+    Raises:
+        UsageError: there is none, or the beginning of a name fits several.
+    """
+    found = find_deployments(text)
+    there = [each for each in found if not each.record.get("undeployed")] or found
+    nodes = _nodes_of(text) if len(there) > 1 else None
+    current = [each for each in there if nodes is None or _node_of(each) in nodes] or there[-1:]
+    newest = {each.plan.get("training", ""): each for each in current}
+    meant = [each for name, each in newest.items() if training in (None, name, _node_of(each))]
+    if not meant:
+        hint = nearest(training or "", list(newest)) or "modak status lists them"
+        raise UsageError(f"{text} has no deployment of a training {training}", hint=hint)
+    return sorted(meant, key=lambda each: natural(each.plan.get("training", "")))
+
+
+def natural(text: str) -> list[tuple[float, str]]:
+    """Sorts texts by the numbers in them: seed=2 before seed=10."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(float(part), "") if number % 2 else (0.0, part) for number, part in enumerate(parts)]
+
+
+def _node_of(known: Known) -> str:
+    """The blueprint's node of a deployment; a sweep's points share it."""
+    noted = read_json(known.folder / "origin.json") or {}
+    return str(noted.get("node") or known.plan.get("training", ""))
+
+
+def _nodes_of(text: str) -> set[str] | None:
+    """The names of a blueprint's nodes; None where they cannot be told as simply as this."""
+    import yaml
+
+    try:
+        template = yaml.safe_load(find_blueprint(text).read_bytes())
+        return set(template["topology_template"]["node_templates"])
+    except (ModakError, OSError, yaml.YAMLError, KeyError, TypeError):
+        return None
 
 
 def deployments_of(blueprint: Path) -> list[Known]:

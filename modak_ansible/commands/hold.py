@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from modak_ansible.commands.acting import Which, act
+from modak_ansible.commands.acting import Only, Which, act
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak hold mnist-pytorch-slurm"
 
 
-def command(deployment: Which, as_json: Json = False) -> None:
+def command(deployment: Which, training: Only = None, as_json: Json = False) -> None:
     """Keep a deployment's job in the queue until modak release. A job that has begun cannot be held."""
-    act(deployment, "held", as_json=as_json)
+    act(deployment, "held", training, as_json=as_json)

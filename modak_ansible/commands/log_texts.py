@@ -73,8 +73,8 @@ def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[s
         lines = written()
 
 
-def fetch_results(folder: Path) -> dict[str, Any]:
-    """Brings a deployment's results here, and gives what the results stage found.
+def fetch_results(*folders: Path) -> dict[str, Any]:
+    """Brings the results of deployments here, and gives what the results stage found.
 
     How the job ended is no error here.
 
@@ -84,8 +84,10 @@ def fetch_results(folder: Path) -> dict[str, Any]:
     from modak_ansible.deployment import PlaybookError, run_playbook
     from modak_ansible.errors import JOB_FAILED
 
+    plans = [str(folder / "plan.json") for folder in folders]
+    variables = {"modak_plans": plans} if len(plans) > 1 else {"modak_plan": plans[0]}
     try:
-        return run_playbook("results", {"modak_plan": str(folder / "plan.json")}).results.get("modak_results", {})
+        return run_playbook("results", variables).results.get("modak_results", {})
     except PlaybookError as error:
         if error.exit_code != JOB_FAILED:
             raise

@@ -89,8 +89,7 @@ def _run() -> int:
         _show(error.format_message())
         return FAILED
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)  # noqa: T201
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - nobody reads what is left
         return FAILED
@@ -100,6 +99,8 @@ def _run() -> int:
     except Exception as error:  # noqa: BLE001 - a user never sees a traceback, and never loses it either
         _show(f"modak itself failed: {type(error).__name__}: {error}\n  please report it with {_keep_traceback()}")
         return FAILED
+    if code == INTERRUPTED:  # of which typer makes this code, without a word
+        print("interrupted", file=sys.stderr)  # noqa: T201
     return code if isinstance(code, int) else 0
 
 

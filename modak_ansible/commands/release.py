@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from modak_ansible.commands.acting import Which, act
+from modak_ansible.commands.acting import Only, Which, act
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak release mnist-pytorch-slurm"
 
 
-def command(deployment: Which, as_json: Json = False) -> None:
+def command(deployment: Which, training: Only = None, as_json: Json = False) -> None:
     """Let a deployment's job start that was held. A job that nothing holds is left as it is."""
-    act(deployment, "released", as_json=as_json)
+    act(deployment, "released", training, as_json=as_json)

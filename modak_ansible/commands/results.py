@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.acting import Which
+from modak_ansible.commands.acting import Only, Which
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak results mnist-pytorch-slurm --to run-7"
@@ -16,6 +16,7 @@ EXAMPLES = "Example: modak results mnist-pytorch-slurm --to run-7"
 
 def command(
     deployment: Which,
+    training: Only = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy them into this folder, too.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -24,24 +25,53 @@ def command(
     What is here already is not fetched again, and what comes is compared with its checksum. A job that still runs gives
     what it has written so far. What earlier attempts left is below attempts/.
     """
-    from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.commands.deployments import find_trainings
     from modak_ansible.commands.log_texts import fetch_results
     from modak_ansible.target.files import read_json
 
-    folder = find_deployment(deployment)
-    is_gone = bool((read_json(folder / "state.json") or {}).get("undeployed"))
-    if not is_gone:
-        fetch_results(folder)
+    found = find_trainings(deployment, training)
+    there = [each.folder for each in found if not each.record.get("undeployed")]
+    if there:
+        fetch_results(*there)
+    if len(found) > 1:
+        _print_all([each.folder for each in found], to, as_json=as_json)
+        return
+    folder, is_gone = found[0].folder, not there
     results = folder / "results"
     files = (read_json(results / "manifest.json") or {}).get("files", [])
     copied = _copy(results, files, to) if to else None
     record = read_json(folder / "state.json") or {}
     if as_json:
-        place = str(copied or results)
-        facts = {"deployment": folder.name, "state": _state(record), "folder": place, "files": files}
-        typer.echo(json.dumps({**facts, "missing": record.get("missing_outputs") or []}, indent=2))
+        typer.echo(json.dumps(_facts(folder, record, copied or results, files), indent=2))
         return
     _print(files, record, copied or results, is_gone=is_gone)
+
+
+def _print_all(folders: list[Path], to: Path | None, *, as_json: bool) -> None:
+    """Lists what came back of several deployments, a line each; it is copied into a folder for each of them."""
+    from modak_ansible.target.files import read_json
+
+    answers, lines = [], []
+    for folder in folders:
+        results, record = folder / "results", read_json(folder / "state.json") or {}
+        files = (read_json(results / "manifest.json") or {}).get("files", [])
+        place = _copy(results, files, to / folder.name) if to else results
+        training = (read_json(folder / "plan.json") or {}).get("training", "")
+        answers.append({"training": training, **_facts(folder, record, place, files)})
+        missing = ", ".join(record.get("missing_outputs") or [])
+        words = f"{len(files)} files" + (f"; nothing fits {missing}" if missing else "")
+        lines.append((training, _state(record), words, str(place)))
+    if as_json:
+        typer.echo(json.dumps(answers, indent=2))
+        return
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    for line in lines:
+        typer.echo("  ".join([*(f"{word:<{width}}" for word, width in zip(line, widths, strict=False)), line[3]]))
+
+
+def _facts(folder: Path, record: dict[str, Any], place: Path, files: list[dict[str, Any]]) -> dict[str, Any]:
+    facts = {"deployment": folder.name, "state": _state(record), "folder": str(place), "files": files}
+    return {**facts, "missing": record.get("missing_outputs") or []}
 
 
 def _copy(results: Path, files: list[dict[str, Any]], to: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.acting import Which
+from modak_ansible.commands.acting import Only, Which
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak resume mnist-pytorch-slurm"
@@ -16,6 +16,7 @@ EXAMPLES = "Example: modak resume mnist-pytorch-slurm"
 
 def command(
     deployment: Which,
+    training: Only = None,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
 ) -> None:
@@ -28,13 +29,19 @@ def command(
     """
     from rich.console import Console
 
-    from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.commands.deployments import find_trainings
     from modak_ansible.commands.display import StageDisplay, print_pairs
     from modak_ansible.deployment import run_playbook
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
-    folder = find_deployment(deployment)
+    found = find_trainings(deployment, training)
+    if len(found) > 1:
+        from modak_ansible.commands.several import resume_all
+
+        resume_all(found, deployment, wait=not detach, as_json=as_json)
+        return
+    folder = found[0].folder
     _check_that_it_is_deployed(folder)
     console = Console(stderr=as_json, highlight=False)
     try:

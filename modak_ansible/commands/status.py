@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands import completing
+from modak_ansible.commands.acting import Only
 from modak_ansible.commands.options import Json, without_collecting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from modak_ansible.commands.status_rows import Entry
 
 EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
@@ -27,6 +26,7 @@ def command(
             autocompletion=completing.deployments,
         ),
     ] = None,
+    training: Only = None,
     as_json: Json = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until all jobs have ended.")] = False,
@@ -41,33 +41,39 @@ def command(
     object on a line of its own.
     """
     if watch:
-        _watch(*_found(deployment), _pause(every), as_json=as_json, offline=offline)
+        _watch(_entries(deployment, training), _pause(every), as_json=as_json, offline=offline)
         return
     _refuse(every is not None, "--every goes with --watch")
     without_collecting()
-    entries, damaged = _found(deployment)
-    _show(_asked(entries, damaged, offline=offline), as_json=as_json)
+    _show(_asked(_entries(deployment, training), offline=offline), as_json=as_json)
 
 
-def _found(deployment: str | None) -> tuple[list[Entry], list[Path]]:
+def _entries(deployment: str | None, training: str | None) -> list[Entry]:
     from pathlib import Path
 
-    from modak_ansible.commands.deployments import find_deployments, survey
+    from modak_ansible.commands.deployments import find_deployments, find_trainings, glance
     from modak_ansible.commands.status_rows import Entry
     from modak_ansible.project import state_folder
 
-    known, damaged = (find_deployments(deployment), []) if deployment else survey(state_folder(Path.cwd()))
-    return [Entry(each) for each in known], damaged
+    _refuse(bool(training and not deployment), "--training goes with a blueprint", "modak status BLUEPRINT")
+    if deployment and training:
+        return [Entry(each) for each in find_trainings(deployment, training)]
+    known = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
+    return [Entry(each) for each in known]
 
 
-def _asked(entries: list[Entry], damaged: list[Path], *, offline: bool) -> list[dict[str, Any]]:
+def _asked(entries: list[Entry], *, offline: bool) -> list[dict[str, Any]]:
+    from threading import Thread
+
     from modak_ansible.commands.status_rows import may_live, rows_of
 
     if not offline and any(may_live(entry.known) for entry in entries):
         from modak_ansible.commands.status_asking import ask_targets
 
+        # read while Ansible starts
+        Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
         ask_targets(entries)
-    return rows_of(entries, damaged)
+    return rows_of(entries)
 
 
 def _pause(every: float | None) -> float:
@@ -86,16 +92,16 @@ def _refuse(condition: bool, message: str, hint: str = "") -> None:
         raise UsageError(message, hint=hint)
 
 
-def _watch(entries: list[Entry], damaged: list[Path], every: float, *, as_json: bool, offline: bool) -> None:
+def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) -> None:
     from modak_ansible.commands.status_asking import ask_targets
     from modak_ansible.commands.status_rows import rows_of
     from modak_ansible.commands.status_watch import watch_for
 
     _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
-    if not entries and not damaged:
+    if not entries:
         _show([], as_json=False)
         return
-    with watch_for(lambda: rows_of(entries, damaged), as_json=as_json) as shown:
+    with watch_for(lambda: rows_of(entries), as_json=as_json) as shown:
         ask_targets(entries, every, shown.update)
         shown.update()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -11,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.status_rows import Entry, may_live
-from modak_ansible.connection import Way, connect
+from modak_ansible.connection import Way, connect, queue_of
 from modak_ansible.deployment import run_playbook
 from modak_ansible.project import read_origin
 from modak_ansible.stages.jobs import ANSWERED
-from modak_ansible.target.files import read_json, read_text
-
-# What tells one way to a target, and one queue there, from another.
-_WAY = ("address", "username", "port", "identity_file", "local", "workspace")
+from modak_ansible.target.files import read_json
 
 
 @dataclass(frozen=True)
@@ -90,16 +86,13 @@ def _groups(entries: list[Entry]) -> list[_Group]:
     """Entries by the way to their targets; those whose plan does not say it are left out."""
     found: dict[str, list[Entry]] = {}
     for entry in entries:
-        plan = entry.known.plan
         try:
-            target = plan["target"]
-            # a key beside the blueprint is found from there
-            origin = read_text(entry.known.folder / "origin.json") if target.get("identity_file") else ""
-            way = [plan["job"]["scheduler"], origin, *(target.get(name) for name in _WAY)]
+            origin = read_json(entry.known.folder / "origin.json") or {}
+            queue = origin.get("queue") or queue_of(entry.known.plan, str(origin.get("blueprint")))
         except (KeyError, TypeError, AttributeError) as error:
             entry.problem = f"its plan is damaged: {error}"
             continue
-        found.setdefault(json.dumps(way), []).append(entry)
+        found.setdefault(str(queue), []).append(entry)
     groups = [_group(each) for each in found.values()]
     return [group for group in groups if group]
 

@@ -99,10 +99,13 @@ def damaged_row(folder: Path, why: str) -> dict[str, Any]:
     return {"deployment": folder.name, "state": "DAMAGED", "explanation": why}
 
 
-def rows_of(entries: list[Entry], damaged: list[Path]) -> list[dict[str, Any]]:
+def rows_of(entries: list[Entry]) -> list[dict[str, Any]]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
-    rows = [damaged_row(folder, "plan.json cannot be read; deploy its blueprint again") for folder in damaged]
+    rows = []
     for entry in sorted(entries, key=lambda each: -each.known.updated):
+        if not entry.known.plan.get("digest"):
+            rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
+            continue
         try:
             rows.append(row_of(entry))
         except (KeyError, TypeError) as error:
@@ -130,7 +133,7 @@ def _explanation(entry: Entry, job: dict[str, Any]) -> str:
     if entry.answer and not entry.answer["there"] and _mapping(entry.known.record.get("job")).get("job_id"):
         return "its folder on the target is gone"
     failed = [_mapping(each) for each in _mapping(entry.known.record.get("stages")).values()]
-    if not job.get("job_id"):
+    if not job.get("job_id") and job.get("state") != "DAMAGED":
         messages = [str(each.get("message", "")) for each in failed if each.get("state") == "failed"]
         return messages[-1].partition("\n")[0] if messages else ""
     return str(job.get("explanation", ""))

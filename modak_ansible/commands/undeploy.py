@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.acting import Which
+from modak_ansible.commands.acting import Only, Which
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -15,6 +15,7 @@ EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
 
 def command(
     deployment: Which,
+    training: Only = None,
     as_json: Json = False,
     keep_images: Annotated[
         bool,
@@ -31,11 +32,17 @@ def command(
     """
     from rich.console import Console
 
-    from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.commands.deployments import find_trainings
     from modak_ansible.commands.display import StageDisplay
     from modak_ansible.deployment import run_playbook
 
-    folder = find_deployment(deployment)
+    found = find_trainings(deployment, training)
+    if len(found) > 1:
+        from modak_ansible.commands.several import undeploy_all
+
+        undeploy_all(found, remove_images=not keep_images, as_json=as_json)
+        return
+    folder = found[0].folder
     console = Console(stderr=as_json, highlight=False)
     variables = {"modak_plan": str(folder / "plan.json"), "job_remove_images": not keep_images}
     with StageDisplay(console) as display:

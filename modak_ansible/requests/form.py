@@ -74,6 +74,16 @@ class ApplicationForm(Form):
     build: BuildForm | None = Field(None, description="How the program is compiled first.")
 
 
+class CheckpointForm(Form):
+    """When the training saves its state, and how often its job may be queued again: docs/checkpoints.md."""
+
+    every: Annotated[int, Field(ge=1)] = Field(600, description="Seconds between two checkpoints.")
+    signal_before_wall: Annotated[int, Field(ge=10)] = Field(
+        120, description="Seconds before the wall at which it is told to save and to end."
+    )
+    requeue: Annotated[int, Field(ge=0)] = Field(3, description="Times that the job may be queued again.")
+
+
 class JobForm(Form):
     """One job."""
 
@@ -81,6 +91,7 @@ class JobForm(Form):
     target: TargetForm | None = Field(None, description="Where it runs.")
     application: ApplicationForm | None = Field(None, description="What runs.")
     optimisation: OptimisationForm | None = Field(None, description="How it may be made faster.")
+    checkpoint: CheckpointForm | None = Field(None, description="How it goes on after it was stopped.")
 
     @property
     def options(self) -> JobOptionsForm:

@@ -9,7 +9,7 @@ from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.blueprint.forms import Path as FieldPath
 from modak_ansible.blueprint.script_folder import work_of
 from modak_ansible.catalogue import Catalogue
-from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Scheduler, Target
@@ -71,6 +71,7 @@ class Mapper:
             dataset=data.dataset,
             image=image,
             job_options=self._job_options(shape),
+            checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
         )
 
     # --- parts

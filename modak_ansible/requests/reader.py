@@ -140,6 +140,7 @@ def _places(tree: Item) -> dict[str, Location]:
         "image": (*APPLICATION, "container_runtime"),
         "arguments": (*APPLICATION, "arguments"),
         "script": (*APPLICATION, "executable"),
+        "checkpoint.signal_before_wall": ("job", "checkpoint", "signal_before_wall"),
     }
     return {
         **{about: place_of(tree, path) for about, path in paths.items()},

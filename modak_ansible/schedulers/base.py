@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -82,6 +83,18 @@ class SchedulerSilent(Exception):
     """The scheduler does not answer, so nothing is known; asking again later may help."""
 
 
+class AccountingSilent(SchedulerSilent):
+    """The scheduler has some jobs no more, and its accounting, which would know how they ended, does not answer.
+
+    Attributes:
+        known: what the scheduler says of other jobs, by their ids.
+    """
+
+    def __init__(self, words: str, known: dict[str, JobRecord] | None = None) -> None:
+        super().__init__(words)
+        self.known = known or {}
+
+
 class ActionRefused(Exception):
     """The scheduler answers, and does not do to a job what it is asked."""
 
@@ -92,6 +105,14 @@ class SubmissionRefused(Exception):
 
 class SubmissionUncertain(Exception):
     """Nobody knows whether the scheduler has taken the job; it must be looked for before another one is submitted."""
+
+
+_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
+
+
+def has_no_room(message: str) -> bool:
+    """Whether a refusal says that the user has as many jobs as the site allows; others may follow as some end."""
+    return bool(_FULL.search(message))
 
 
 def is_of(job: JobRecord, name: str, folder: str) -> bool:
@@ -139,6 +160,46 @@ class Scheduler:
         Raises:
             SubmissionRefused: with the scheduler's own words.
             SubmissionUncertain: the command did not come to an end.
+            SchedulerSilent: it could not be reached.
+        """
+        raise NotImplementedError
+
+    def array_script(self, script: str) -> str:  # noqa: ARG002 - most know no arrays
+        """The script of an array whose tasks are jobs with the same directives as a script; empty where there is none.
+
+        It is submitted from a folder with a link, of the task's number, to the folder of each job, and runs the script
+        ``job.sh`` there, with the id of the task as its argument.
+        """
+        return ""
+
+    def array_limit(self, run: Run) -> int:  # noqa: ARG002
+        """How many tasks an array may have; 0 where there are no arrays."""
+        return 0
+
+    def submit_array(
+        self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
+    ) -> list[str]:
+        """Submits an array of the current folder, and gives the ids of its tasks, which are numbered from 0.
+
+        Args:
+            run: runs a command.
+            script: of :meth:`array_script`.
+            name: the array's.
+            count: how many tasks it has.
+            parallel: how many of them may run at once; None for as many as the target takes.
+            waits: what each of them waits for.
+
+        Raises:
+            SubmissionRefused: with the scheduler's own words.
+            SubmissionUncertain: the command did not come to an end.
+        """
+        raise NotImplementedError
+
+    def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
+        """The ids of the tasks of an array that was submitted from a folder; empty where there is none.
+
+        Raises:
+            SchedulerSilent: it does not answer.
         """
         raise NotImplementedError
 
@@ -158,6 +219,7 @@ class Scheduler:
 
         Raises:
             SchedulerSilent: it does not answer.
+            AccountingSilent: it does not know the job any more, and nobody says how that ended.
         """
         raise NotImplementedError
 
@@ -168,11 +230,12 @@ class Scheduler:
 
         Raises:
             SchedulerSilent: it does not answer.
+            AccountingSilent: of some jobs it does not know any more nobody says how they ended.
         """
         raise NotImplementedError
 
-    def cancel(self, run: Run, job_id: str) -> None:
-        """Cancels a job; one that has ended or is unknown is no error.
+    def cancel(self, run: Run, *job_ids: str) -> None:
+        """Cancels jobs; one that has ended or is unknown is no error.
 
         Raises:
             SchedulerSilent: it does not answer, or refuses.

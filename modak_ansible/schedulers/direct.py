@@ -60,8 +60,8 @@ class Direct(Scheduler):
                 found[job_id] = JobRecord(job_id, JobState.RUNNING)
         return found
 
-    def cancel(self, run: Run, job_id: str) -> None:
-        if self.status(run, job_id):
+    def cancel(self, run: Run, *job_ids: str) -> None:
+        for job_id in self.statuses(run, job_ids):
             pid = job_id.partition(".")[0]
             run(["bash", "-c", 'kill -TERM -- "-$1"', "kill", pid])
 

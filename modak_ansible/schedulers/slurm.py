@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from . import slurm_array
 from .base import (
     NO_WAITS,
+    AccountingSilent,
     ActionRefused,
     CommandResult,
     JobRecord,
@@ -53,15 +55,20 @@ _STATES = {
     "PREEMPTED": JobState.PREEMPTED,
     "BOOT_FAIL": JobState.BOOT_FAIL,
 }
+# Each task of an array on a line of its own, by the id that all commands take: 12_4.
+_SQUEUE = ["squeue", "--noheader", "--array"]
 _QUEUE_FORMAT = "--format=%i|%T|%r|%N|%j|%Z"
-_ACCOUNT_FORMAT = "--format=JobIDRaw,State,ExitCode,NodeList,JobName,WorkDir"
+_ACCOUNT_FORMAT = "--format=JobID,State,ExitCode,NodeList,JobName,WorkDir"
 # All jobs that wait, in the order of their priorities.
-_QUEUE = ["squeue", "--noheader", "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
-_NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime")
+_QUEUE = [*_SQUEUE, "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
+_NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
-_NO_ACCOUNTING = ("accounting storage is disabled", "No such file or directory", "command not found")
-_SILENT = (*_UNCERTAIN, "Unable to contact")
+_GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
+# What sacct says where slurmdbd is away; whatever else it says, it has no accounting to show.
+_NO_DATABASE = ("Problem talking to the database", "Connection refused")
+_UNREACHED = "Unable to contact"
+_SILENT = (*_UNCERTAIN, _UNREACHED)
 # What is said of a job that was submitted with --no-requeue.
 _NOT_REQUEUED = "Requested operation is presently disabled"
 
@@ -74,63 +81,79 @@ class Slurm(Scheduler):
     commands = ("sbatch", "squeue", "scancel")
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
-        waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
-        result = run(["sbatch", "--parsable", f"--job-name={name}", *waiting, script])
-        if result.code == 0:
-            # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
-            found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
-            if found:
-                return str(found[-1])
-            raise SubmissionUncertain(f"sbatch printed no job id: {result.out.strip()!r}")
-        if result.timed_out or any(words in result.err for words in _UNCERTAIN):
-            raise SubmissionUncertain(f"sbatch did not answer: {result.message}")
-        raise SubmissionRefused(_refusal(result))
+        return _submitted(run, [f"--job-name={name}"], waits, script)
+
+    def array_script(self, script: str) -> str:
+        return slurm_array.array_script(script)
+
+    def array_limit(self, run: Run) -> int:
+        return slurm_array.limit_of(run(["scontrol", "show", "config"]).out)
+
+    def submit_array(
+        self, run: Run, script: str, name: str, count: int, parallel: int | None, waits: Waits = NO_WAITS
+    ) -> list[str]:
+        options = [f"--job-name={name}", *slurm_array.options(count, parallel)]
+        array = _submitted(run, options, waits, script)
+        return [f"{array}_{number}" for number in range(count)]
+
+    def find_array(self, run: Run, name: str, folder: str, count: int) -> list[str]:
+        found = self.find(run, name, folder)
+        array = found[0].partition("_")[0] if found else ""
+        return [f"{array}_{number}" for number in range(count)] if array else []
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
-        result = run(["squeue", "--noheader", "--me", "--states=all", f"--name={name}", _QUEUE_FORMAT])
+        result = run([*_SQUEUE, "--me", "--states=all", f"--name={name}", _QUEUE_FORMAT])
         if result.code != 0:
             raise SchedulerSilent(f"squeue: {result.message}")
         records = [*map(_queue_record, _lines(result.out))]
         known = {record.job_id for record in records if record}
-        for record in self._accounted(run, [f"--name={name}", "--starttime=now-30days"]) or []:
+        # what began is known by its claim, too, where the accounting is away
+        for record in self._accounted(run, [f"--name={name}", "--starttime=now-30days"])[0]:
             if record.job_id not in known:
                 records.append(record)
         ours = [record.job_id for record in records if record and is_of(record, name, folder)]
-        return sorted(ours, key=int)
+        return sorted(ours, key=lambda job_id: [int(number) for number in re.findall(r"\d+", job_id)])
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
-        result = run(["squeue", "--noheader", "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
+        result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
             raise SchedulerSilent(f"squeue: {result.message}")
         queued = _queue_record(_first(result.out)) if result.code == 0 else None
         if queued and not queued.state.is_final:
             return queued
-        accounted = self._accounted(run, [f"--jobs={job_id}"])
+        accounted, silence = self._accounted(run, [f"--jobs={job_id}"])
         if accounted:
-            record = accounted[-1]
+            record = next((each for each in reversed(accounted) if each.job_id == job_id), accounted[-1])
             # the accounting runs a little behind the controller
             return queued if queued and not record.state.is_final else record
-        return self._shown(run, job_id) or queued
+        found = self._shown(run, job_id) or queued
+        if silence and not found:
+            raise AccountingSilent(silence)
+        return found
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # with --me the controller itself picks the user's jobs; with a list of them it would send everybody's
-        result = run(["squeue", "--noheader", "--me", "--states=all", _QUEUE_FORMAT])
+        result = run([*_SQUEUE, "--me", "--states=all", _QUEUE_FORMAT])
         if result.code != 0:
             raise SchedulerSilent(f"squeue: {result.message}")
         queued = _by_id(map(_queue_record, _lines(result.out)), job_ids)
         ended = [each for each in job_ids if each not in queued or queued[each].state.is_final]
-        found = {**queued, **self._ended(run, ended, queued)}
+        records, silence = self._ended(run, ended, queued)
+        found = {**queued, **records}
+        if silence and set(job_ids) - set(found):
+            raise AccountingSilent(silence, found)
         waiting = [each for each, record in found.items() if record.state is JobState.QUEUED]
         places = _places(run(_QUEUE).out) if waiting else {}
         return {**found, **{each: replace(found[each], **places.get(each, {})) for each in waiting}}
 
-    def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> dict[str, JobRecord]:
-        """How jobs have ended, by the accounting, and by the controller's memory where that says nothing."""
+    def _ended(self, run: Run, job_ids: list[str], queued: dict[str, JobRecord]) -> tuple[dict[str, JobRecord], str]:
+        """How jobs have ended, by the accounting, or by the controller's memory; and why the accounting is silent."""
         if not job_ids:
-            return {}
-        accounted = _by_id(self._accounted(run, [f"--jobs={','.join(job_ids)}"]) or [], job_ids)
+            return {}, ""
+        records, silence = self._accounted(run, [f"--jobs={','.join(job_ids)}"])
+        accounted = _by_id(records, job_ids)
         # the accounting runs a little behind the controller
         found = {each: record for each, record in accounted.items() if record.state.is_final or each not in queued}
         missing = [each for each in job_ids if each not in accounted]
@@ -138,12 +161,11 @@ class Slurm(Scheduler):
             shown = run(["scontrol", "--oneliner", "show", "job"])
             lines = _lines(shown.out) if shown.code == 0 else []
             found.update(_by_id(map(_shown_record, lines), missing))
-        return found
+        return found, silence
 
-    def cancel(self, run: Run, job_id: str) -> None:
-        result = run(["scancel", job_id])
-        gone = any(words in result.err for words in (*_UNKNOWN_JOB, "already completing", "already completed"))
-        if result.code != 0 and not gone:
+    def cancel(self, run: Run, *job_ids: str) -> None:
+        result = run(["scancel", *job_ids])
+        if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
             raise SchedulerSilent(f"scancel: {result.message}")
 
     def hold(self, run: Run, job_id: str) -> None:
@@ -165,17 +187,16 @@ class Slurm(Scheduler):
             finally:
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
-    def _accounted(self, run: Run, selection: list[str]) -> list[JobRecord] | None:
-        """What the accounting says; None where a site keeps none."""
+    def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
+        """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
         result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])
         if result.code != 0:
-            if result.missing or any(words in result.err for words in _NO_ACCOUNTING):
-                return None
-            if result.timed_out:
-                raise SchedulerSilent(f"sacct: {result.message}")
-            return None
+            is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
+            return [], f"sacct: {result.message}" if is_away else ""
         found = [_accounting_record(line) for line in _lines(result.out)]
-        return [record for record in found if record]
+        # tasks that never began are one line: 12_[4-9]
+        known = [record for record in found if record]
+        return [replace(each, job_id=job_id) for each in known for job_id in slurm_array.tasks(each.job_id)], ""
 
     def _shown(self, run: Run, job_id: str) -> JobRecord | None:
         """What the controller remembers of a finished job for MinJobAge seconds."""
@@ -185,6 +206,23 @@ class Slurm(Scheduler):
         return _shown_record(result.out)
 
 
+def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
+    """The id of a job that sbatch has taken."""
+    waiting = [f"--dependency={waits.words}", "--kill-on-invalid-dep=yes"] if waits else []
+    result = run(["sbatch", "--parsable", *options, *waiting, script])
+    if result.code == 0:
+        # with clusters in a federation: id;cluster; a site's filter may print lines of its own before
+        found = re.findall(r"^(\d+)(?:;[\w.-]+)?$", result.out, re.MULTILINE)
+        if found:
+            return str(found[-1])
+        raise SubmissionUncertain(f"sbatch printed no job id: {result.out.strip()!r}")
+    if result.timed_out or any(words in result.err for words in _UNCERTAIN):
+        raise SubmissionUncertain(f"sbatch did not answer: {result.message}")
+    if _UNREACHED in result.err:
+        raise SchedulerSilent(_refusal(result))
+    raise SubmissionRefused(_refusal(result))
+
+
 def _control(run: Run, *words: str) -> None:
     result = run(["scontrol", *words])
     if result.code == 0:
@@ -192,6 +230,10 @@ def _control(run: Run, *words: str) -> None:
     if result.timed_out or result.missing or any(each in result.err for each in _SILENT):
         raise SchedulerSilent(f"scontrol: {result.message}")
     raise ActionRefused(result.message)
+
+
+def _says_gone(line: str) -> bool:
+    return any(words in line for words in _GONE)
 
 
 def _lines(text: str) -> list[str]:
@@ -254,7 +296,9 @@ def _shown_record(text: str) -> JobRecord | None:
     code, signal = _exit(values.get("ExitCode", ""))
     reason = values.get("Reason", "")
     nodes = _nodes(values.get("NodeList", ""))
-    return JobRecord(values.get("JobId", ""), state, code, signal, "" if reason == "None" else reason, nodes)
+    number = values.get("ArrayTaskId", "")
+    job_id = f"{values.get('ArrayJobId')}_{number}" if number.isdigit() else values.get("JobId", "")
+    return JobRecord(job_id, state, code, signal, "" if reason == "None" else reason, nodes)
 
 
 def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[str, JobRecord]:
@@ -262,11 +306,15 @@ def _by_id(records: Iterable[JobRecord | None], job_ids: Sequence[str]) -> dict[
     wanted = set(job_ids)
     found: dict[str, JobRecord] = {}
     for record in records:
-        number = re.match(r"\d*", record.job_id) if record else None
-        key = number.group() if number else ""
-        if record and key in wanted and (key not in found or found[key].state.is_final):
-            found[key] = record
+        for key in wanted.intersection(_names(record.job_id)) if record else ():
+            if record and (key not in found or found[key].state.is_final):
+                found[key] = record
     return found
+
+
+def _names(job_id: str) -> tuple[str, ...]:
+    """The ids that a job goes by: a task's own, and that of its array."""
+    return job_id, job_id.partition("_")[0]
 
 
 def _places(text: str) -> dict[str, dict[str, Any]]:
@@ -280,10 +328,9 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
         if not rest or reason.startswith(_NOT_IN_TURN):
             continue
         counts[partition] = counts.get(partition, 0) + 1
-        number = re.match(r"\d+", job_id)
-        if number:
-            starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
-            found.setdefault(number.group(), {"position": counts[partition], "starts": starts})
+        starts = starts if re.fullmatch(r"[\d:T-]+", starts) else ""
+        for name in _names(job_id):
+            found.setdefault(name, {"position": counts[partition], "starts": starts})
     return found
 
 

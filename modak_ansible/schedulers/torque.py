@@ -49,6 +49,7 @@ _REFUSALS = {
     208: "the dependency is wrong",
 }
 _SERVER_DOWN = (33, 111)
+_SLURM_UNREACHED = "Unable to contact slurm"  # by Slurm's own qsub, in place of Torque's
 _UNKNOWN_JOB = 153
 _COMPLETED_JOB = 170
 # What the server says without a word to a command other than qsub.
@@ -79,6 +80,8 @@ class Torque(Scheduler):
             raise SubmissionUncertain("qsub did not answer")
         if result.missing:
             raise SubmissionRefused("qsub is not on the target's PATH")
+        if result.code in _SERVER_DOWN or _SLURM_UNREACHED in result.err:
+            raise SchedulerSilent(_refusal(result))
         raise SubmissionRefused(_refusal(result))
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
@@ -97,10 +100,11 @@ class Torque(Scheduler):
         found = {each: jobs.get(each.split(".")[0]) for each in job_ids}
         return {each: job for each, job in found.items() if job}
 
-    def cancel(self, run: Run, job_id: str) -> None:
-        result = run(["qdel", job_id])
-        if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
-            raise SchedulerSilent(f"qdel: {result.message}")
+    def cancel(self, run: Run, *job_ids: str) -> None:
+        for job_id in job_ids:
+            result = run(["qdel", job_id])
+            if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
+                raise SchedulerSilent(f"qdel: {result.message}")
 
     def hold(self, run: Run, job_id: str) -> None:
         _act(run, "qhold", job_id)

@@ -15,15 +15,15 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.connection import Connection, Way, connect
-from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.errors import ModakError
 from modak_ansible.project import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.diary import note
 from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
+from modak_ansible.stages.patience import PAUSES, patiently
+from modak_ansible.target.files import mend_of
 
-# A dropped connection is tried again for about two minutes; whatever runs on the target runs on meanwhile.
-_PAUSES = (1, 2, 5, 10, 20, 30, 60)
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's diary; what a job writes is in its own log.
 _NOTED = ("dataset", "image", "results")
@@ -39,7 +39,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     stage_name: ClassVar[str]
     is_noted: ClassVar[bool] = True  # False for what concerns the target, and no deployment
-    pauses: ClassVar[tuple[int, ...]] = _PAUSES
+    pauses: ClassVar[tuple[int, ...]] = PAUSES
 
     def perform(self, stage: Stage) -> Outcome:
         """Does the stage's work."""
@@ -52,7 +52,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
             alike.setdefault(self.subject(stage.plan), []).append(stage)
         outcomes = [self._once(same) for same in alike.values()]
         words = dict.fromkeys(each.message for each in outcomes)
-        return Outcome(any(each.changed for each in outcomes), "; ".join(words))
+        data = outcomes[0].data if len(outcomes) == 1 else {}
+        return Outcome(any(each.changed for each in outcomes), "; ".join(words), data)
 
     def subject(self, plan: dict[str, Any]) -> str:  # noqa: ARG002 - all want the same of some stages
         """What of a plan the work is about: where it is the same for several plans, the work is done once."""
@@ -63,12 +64,20 @@ class StageAction(ActionBase):  # type: ignore[misc]
         first = stages[0]
         try:
             with noted(first, self.stage_name) as finish:
-                outcome = self.perform(first)
+                outcome = self._outcome(stages)
                 finish(outcome)
         finally:
             for stage in stages[1:] if not first.check else ():
                 stage.record.take_over(self.stage_name, first.record.read(), _SHARED)
         return outcome
+
+    def _outcome(self, stages: list[Stage]) -> Outcome:
+        """Does the work for the first of some deployments, unless all have completed and so need it no more."""
+        completed = self._task.args.get("completed") or ()
+        if any(stage.folder.name not in completed for stage in stages):
+            return self.perform(stages[0])
+        known = stages[0].record.read().get("stages", {}).get(self.stage_name, {})
+        return Outcome(False, known.get("message") or "not looked at: the job has completed")
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         end_with_parent()  # a worker of Ansible's has a session of its own
@@ -83,9 +92,12 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 result.update(changed=outcome.changed, msg=outcome.message, seconds=seconds, **outcome.data)
             else:
                 with noted(stages[0], self.stage_name, keep=self.is_noted) as finish:
-                    result.update(finish(self.perform(stages[0])))
+                    result.update(finish(self._outcome(stages)))
         except ModakError as error:
             result.update(failed=True, msg=str(error), exit_code=error.exit_code)
+        except OSError as error:  # such as a full disk under the project's own files
+            place = f"{error.filename}: " if error.filename else ""
+            result.update(failed=True, msg=f"on this machine, {place}{error.strerror or error}\n  {mend_of(error)}")
         return result
 
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
@@ -140,19 +152,15 @@ class StageAction(ActionBase):  # type: ignore[misc]
         return call
 
     def _patiently(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        for pause in self.pauses:
+        def try_it() -> dict[str, Any]:
             try:
                 return attempt()
             except AnsibleConnectionFailure as error:
                 _raise_if_home_is_closed(error)
-                self._say(f"the connection broke; trying again in {pause} s")
-                time.sleep(pause)
-                self._connection.reset()
-        try:
-            return attempt()
-        except AnsibleConnectionFailure as error:
-            hint = "what runs on the target goes on; deploy again to follow it"
-            raise TargetUnreachable(f"the target does not answer any more: {error}", hint=hint) from error
+                raise
+
+        mend = self._connection.reset
+        return patiently(try_it, AnsibleConnectionFailure, self._say, pauses=self.pauses, mend=mend)
 
 
 def _read(plan_file: Path) -> tuple[dict[str, Any], dict[str, Path], Way]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,5 +141,6 @@ def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[O
     except ModakError as error:
         if is_kept:
             seconds = round(time.monotonic() - began, 2)
-            stage.record.note_stage(name, state="failed", seconds=seconds, changed=False, message=str(error))
+            with suppress(OSError):  # a full disk here must not hide what went wrong
+                stage.record.note_stage(name, state="failed", seconds=seconds, changed=False, message=str(error))
         raise

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
-import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.plan import digest_of
-from modak_ansible.schedulers.base import LIVING
+from modak_ansible.schedulers.base import LIVING, has_no_room
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.campaign_results import fetch_all
-from modak_ansible.stages.job import code_archive, deployment_arguments, describe
+from modak_ansible.stages.job import code_archive, deployment_arguments, describe, images_gone, images_of
+from modak_ansible.stages.lifeline import passing_folder
 from modak_ansible.stages.members import NOT_RUN, Known, Member, Members
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.campaign import INCOMING, PLANS
 
-# Jobs that one call submits; what is broken off in between is known to have been done.
+# Jobs that one call submits, but for the points of a sweep; what is broken off in between is known to have been done.
 _AT_ONCE = 200
-# What schedulers say to a user who has as many jobs as a site allows.
-_FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
 _SHOWN = 8
 
 
@@ -73,11 +72,19 @@ def report_all(stages: Sequence[Stage]) -> Outcome:
     raise JobFailed("\n".join(lines), hint=hint)
 
 
+def query_all(stages: Sequence[Stage]) -> Outcome:
+    """How all jobs are now."""
+    campaign = _Campaign(stages)
+    campaign.look(alone=True)
+    return Outcome(False, campaign.summary())
+
+
 def keep_all_results(stages: Sequence[Stage]) -> Outcome:
-    """Fetches what the jobs of deployments left that have ended, by the records of the deployments."""
+    """Fetches what the jobs of deployments left, or have written so far, by the records of the deployments."""
     jobs = [(stage, stage.record.read().get("job") or {}) for stage in stages]
-    ended = [stage for stage, job in jobs if job.get("job_id") and job["state"] not in LIVING and not _is_skipped(job)]
-    return fetch_all(ended) if ended else Outcome(False, "no training has ended")
+    ran = [stage for stage, job in jobs if job.get("job_id") and not _is_skipped(job)]
+    begun = [stage for stage, job in jobs if stage in ran and (job["state"] not in LIVING or job.get("started"))]
+    return fetch_all(begun) if begun else Outcome(False, "no training has begun")
 
 
 def _is_skipped(job: dict[str, Any]) -> bool:
@@ -106,8 +113,8 @@ class _Campaign:
 
     # --- what is known
 
-    def look(self) -> None:
-        """Asks the target for all deployments, and for those before them."""
+    def look(self, *, alone: bool = False) -> None:
+        """Asks the target for all deployments, and for those before them unless they are looked at alone."""
         wanted = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in self.members]
         wanted += [{"deployment": name, "digest": ""} for name in self.members.outside]
         answer = self._call("look", deployments=wanted)
@@ -116,7 +123,7 @@ class _Campaign:
         for each in self.members:
             if each.known.state != "NONE":
                 self._record(each)
-        for each in self.members.to_submit():
+        for each in [] if alone else self.members.to_submit():
             for name, training in each.after.items():
                 if name in self.members.outside and self.members.known(name).state == "NONE":
                     hint = f"deploy {training} before, or leave out --training"
@@ -140,8 +147,8 @@ class _Campaign:
         wanted = [] if self._waits_for_room else self._next()
         if wanted:
             self._stage([each for each in self.members.to_submit() if not each.known.staged])
-            for position in range(0, len(wanted), _AT_ONCE):
-                if not self._submit(wanted[position : position + _AT_ONCE], len(wanted)):
+            for part in _parts(wanted):
+                if not self._submit(part, len(wanted)):
                     break
         self._keep_results()
 
@@ -165,7 +172,7 @@ class _Campaign:
         if not members:
             return
         folder = f"{INCOMING}{uuid.uuid4().hex}"
-        with tempfile.TemporaryDirectory(prefix="modak-campaign-") as temporary:
+        with passing_folder("modak-campaign-") as temporary:
             files = _packed(members, Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
         self._call("stage", folder=folder)
@@ -175,13 +182,20 @@ class _Campaign:
 
     def _submit(self, members: list[Member], count: int) -> bool:
         """Submits some jobs; False where the scheduler takes no more for now."""
+        living = self.members.living_points()
+        tasks = {
+            node: [name for name in names if self.members.is_task(name)] for node, names in living.items()
+        }  # whose array keeps their number by itself
         wanted = [
             {
                 "deployment": each.name,
                 "job_name": deployment_arguments(each.stage.plan)["job_name"],
                 "after": self._waiting(each.after),
-                "behind": self._waiting(each.behind),
+                "behind": self._waiting([*each.behind, *tasks.get(each.node, [])]),
                 "again": self.members.is_void(each),
+                "array": _array_name(each.stage.plan, each.node),
+                "parallel": each.parallel,
+                "barrier": living.get(each.node, []),
             }
             for each in members
         ]
@@ -203,7 +217,7 @@ class _Campaign:
     def _refused(self, refused: dict[str, str]) -> bool:
         living = any(each.known.is_living for each in self.members)
         training = self.members[refused["deployment"]].training
-        if not _FULL.search(refused["message"]) or not living:
+        if not has_no_room(refused["message"]) or not living:
             raise ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
         self._first.say(f"{refused['message']}; the rest follows as others end")
         self._waits_for_room = True
@@ -257,6 +271,24 @@ class _Campaign:
         return _counts(Counter(each.known.state for each in self.members))
 
 
+def _parts(members: list[Member]) -> Iterator[list[Member]]:
+    """Members as they are submitted in one call: all points of a sweep together."""
+    part: list[Member] = []
+    for _, points in itertools.groupby(members, key=lambda member: member.node):
+        part += points
+        if len(part) >= _AT_ONCE:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _array_name(plan: dict[str, Any], node: str) -> str:
+    """What the scheduler calls the points of a sweep together."""
+    name: str = plan["job"]["options"]["job_name"] or f"{plan['name']}-{node}"
+    return re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
+
+
 def _packed(members: list[Member], folder: Path) -> list[Path]:
     """The plans in one file, and an archive for each different set of the user's files."""
     archives: dict[str, Path] = {}
@@ -274,20 +306,27 @@ def _packed(members: list[Member], folder: Path) -> list[Path]:
     return [packed, *archives.values()]
 
 
-def remove_all(stages: Sequence[Stage]) -> Outcome:
-    """Cancels the jobs that live and removes the deployments' folders; images and data stay for others."""
+def remove_all(stages: Sequence[Stage], *, remove_images: bool = False) -> Outcome:
+    """Cancels the jobs that live and removes the deployments' folders; data stays for others, and so do images.
+
+    Args:
+        stages: of deployments on one target.
+        remove_images: whether those of their images go that no other deployment on the target uses.
+    """
     campaign = _Campaign(stages)
     names = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in campaign.members]
     if stages[0].check:
         known = campaign._call("look", deployments=names)["known"].values()
         there = sum(bool(each["staged"]) for each in known)
         return Outcome(bool(there), f"would remove {there} deployments" if there else "nothing is deployed")
-    answer = campaign._call("remove", deployments=names)
+    images = list(dict.fromkeys(path for stage in stages for path in images_of(stage.plan))) if remove_images else []
+    answer = campaign._call("remove", deployments=names, images=images)
     for name in answer["removed"]:
         campaign.members[name].stage.record.update(undeployed=time.time())
     words = [f"{_jobs(len(answer['cancelled']))} cancelled"] if answer["cancelled"] else []
     words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
-    return Outcome(bool(answer["removed"]), ", ".join(words) or "nothing was deployed")
+    words += images_gone(answer["images"]) if images else []
+    return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")
 
 
 def _jobs(count: int) -> str:

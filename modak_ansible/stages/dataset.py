@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments
+from modak_ansible.stages.lifeline import passing_folder
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.dataset import fetch
 from modak_ansible.target.files import Lock, make_private, sha256_of
@@ -31,6 +31,8 @@ def ensure_dataset(stage: Stage) -> Outcome:
         return Outcome(False, _message(answer["dataset"]), {"dataset": answer["dataset"]})
     if stage.check:
         return Outcome(True, f"would bring {dataset['name']}")
+    if answer.get("damaged"):
+        stage.say(f"{answer['damaged']} on the target is no longer what was staged: the data is brought anew")
     refusals: list[str] = []
     for source in dataset["sources"]:
         try:
@@ -73,7 +75,7 @@ def _bring(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
         return _download(stage, source)
     if source["kind"] == "folder":
         return _push(stage, source, stage.blueprint_folder / Path(source["location"]).expanduser())
-    with tempfile.TemporaryDirectory(prefix="modak-digits-") as folder:
+    with passing_folder("modak-digits-") as folder:
         stage.say("drawing digits: no MNIST is at hand, and these are not MNIST")
         files = [asdict(file) for file in digits.write(Path(folder))]
         return _push(stage, {**source, "files": files}, Path(folder))

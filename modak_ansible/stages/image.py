@@ -14,6 +14,7 @@ from modak_ansible.refusals import note_refusal
 from modak_ansible.secrets import read_secrets
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments
+from modak_ansible.target.image_build import MIRROR
 from modak_ansible.target.image_probe import refusal_error
 from modak_ansible.target.site import package_sources
 
@@ -45,7 +46,10 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         stage.say(f"{path} is no longer the image that was made: it is made anew")
     began = time.monotonic()
     # apt, pip and secrets are asked for only where something is to be built
-    site = {**arguments["site"], "otherwise": package_sources()}
+    apt = any(
+        MIRROR in each["definition"] for each in stage.plan["image"]["layers"] if each["name"] in answer["missing"]
+    )
+    site = {**arguments["site"], "otherwise": package_sources(apt=apt)}
     secrets = read_secrets().for_target(stage.plan["image"]["layers"])
     answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", again=again, secrets=secrets)
     stage.say(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
+import platform
 import tarfile
-import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from modak_ansible.errors import ModakError
 from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.lifeline import passing_folder
 from modak_ansible.stages.looks import note_look
 from modak_ansible.stages.transfer import push
-from modak_ansible.target.files import sha256_of
+from modak_ansible.target.files import Lock, sha256_of
 from modak_ansible.target.staging import CODE, RUNTIME
 
 # What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
@@ -54,8 +56,8 @@ def run_job(stage: Stage, *, wait: bool = True, quietly: bool = False) -> Outcom
     if not answer["situation"]["job_id"]:
         if not answer["staged"]:
             _stage_code(stage, arguments, answer["folder"])
-        submitted = stage.call("modak_job", **arguments, action="submit")["submitted"]
-        answer = stage.call("modak_job", **arguments, action="look", plan=stage.plan)
+        answer = stage.call("modak_job", **arguments, action="submit")
+        submitted = answer["submitted"]
         words = "submitted" if submitted else "was submitted before"
         stage.tell("job", f"job {answer['situation']['job_id']} {words}")
     situation = answer["situation"]
@@ -73,7 +75,10 @@ def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
     """
     folder = blueprint_folder / plan["application"]["folder"]
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as tar,
+    ):
         for name, source, files in (
             (CODE, folder, plan["application"]["files"]),
             (RUNTIME, FILES, plan.get("runtime", [])),
@@ -93,11 +98,22 @@ def _add(tar: tarfile.TarFile, path: Path, name: str, file: dict[str, Any]) -> N
 
 
 def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="modak-code-") as temporary:
-        archive = Path(temporary) / f".{arguments['deployment']}.{uuid.uuid4().hex}.tar.gz"
-        archive.write_bytes(code_archive(stage.plan, stage.blueprint_folder))
-        push(stage.connection, [archive], folder, stage.say)
-    stage.call("modak_job", **arguments, action="stage", plan=stage.plan, archive=archive.name)
+    # the same name each time, so that a transfer that was cut short is gone on with, and for each controller its own
+    mine = hashlib.sha256(f"{platform.node()}:{stage.folder.resolve()}".encode()).hexdigest()[:32]
+    lock = Lock(stage.folder / ".code.lock")  # two deploys of one plan send in turn
+    is_first = lock.take(wait=False)
+    if not is_first:
+        lock.take(wait=True)
+    try:
+        if not is_first and stage.call("modak_job", **arguments, action="look", plan=stage.plan)["staged"]:
+            return
+        with passing_folder("modak-code-") as temporary:
+            archive = Path(temporary) / f".{arguments['deployment']}.{mine}.tar.gz"
+            archive.write_bytes(code_archive(stage.plan, stage.blueprint_folder))
+            push(stage.connection, [archive], folder, stage.say)
+        stage.call("modak_job", **arguments, action="stage", plan=stage.plan, archive=archive.name)
+    finally:
+        lock.release()
 
 
 def _watch(
@@ -187,14 +203,21 @@ def cancel_job(stage: Stage, *, remove_images: bool = False) -> Outcome:
     if stage.check:
         there = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["there"]
         return Outcome(there, "would remove the deployment" if there else "nothing is deployed")
-    images = [each["path"] for each in stage.plan["image"]["layers"] if each["kind"] != "file"] if remove_images else []
+    images = images_of(stage.plan) if remove_images else []
     answer = stage.call("modak_job", **arguments, action="remove", images=images)
     words = [f"job {answer['job_id']} cancelled"] if answer["cancelled"] else []
     words += ["its folder removed"] if answer["removed"] else []
-    if answer["images"]:
-        words.append(f"removed {', '.join(answer['images'])}")
-    elif images:
-        words.append("no image removed: others use them, or they are gone")
+    words += images_gone(answer["images"]) if images else []
     if answer["removed"]:
         stage.record.update(undeployed=time.time())
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")
+
+
+def images_of(plan: dict[str, Any]) -> list[str]:
+    """The paths of the images that were made for a plan."""
+    return [each["path"] for each in plan["image"]["layers"] if each["kind"] != "file"]
+
+
+def images_gone(names: list[str]) -> list[str]:
+    """What is said of images that were to be removed, given those that were."""
+    return [f"removed {', '.join(names)}" if names else "no image removed: others use them, or they are gone"]

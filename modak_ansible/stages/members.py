@@ -168,6 +168,18 @@ class Members:
                 ready.append(each)
         return ready
 
+    def is_task(self, name: str) -> bool:
+        """Whether the job of a deployment is one of an array."""
+        return "_" in self.known(name).job_id
+
+    def living_points(self) -> dict[str, list[str]]:
+        """Of each sweep with a limit the points whose jobs wait or run, by the sweep's node."""
+        void, found = self._void(), dict[str, list[str]]()
+        for each in self._all.values():
+            if each.parallel and each.known.is_living and each.name not in void:
+                found.setdefault(each.node, []).append(each.name)
+        return found
+
     def is_void(self, member: Member) -> bool:
         """Whether a job was submitted for a member that has not begun, and another is to be in its place."""
         return member.name in self._void()

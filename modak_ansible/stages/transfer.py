@@ -7,17 +7,21 @@ import shlex
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Say
+from modak_ansible.stages.patience import patiently
 from modak_ansible.target.files import make_private
 
 _OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
 
 # rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
 _VANISHED = 24
+# Its exit codes where the connection broke: of its sockets and its protocol, after too long a silence, and ssh's own.
+_BROKEN = (10, 12, 30, 35, 255)
 
 # Shorter transfers are over before anybody wonders.
 _QUIET_SECONDS = 2
@@ -27,18 +31,30 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
     """Brings files into a folder of the target; what is there of them already is not sent again.
 
     Raises:
-        ModakError: rsync is missing, the disk is full, or the connection broke.
+        ModakError: rsync is missing, or the disk is full.
+        TargetUnreachable: the connection broke, and stayed so.
     """
     destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(connection, [*map(str, files), destination], say)
+    _rsync(connection, [*map(str, files), destination], say, f"on the target, at {folder}")
 
 
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
-    """Fetches files below a folder of the target into a folder here, keeping their relative paths."""
+    """Fetches files below a folder of the target into a folder here, keeping their relative paths.
+
+    Raises:
+        ModakError, TargetUnreachable: as :func:`push`.
+    """
     make_private(destination)
     listed = "\0".join(paths).encode()
+    place = f"on this machine, at {destination}"
     source = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    _rsync(connection, ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"], say, listed)
+    _rsync(
+        connection,
+        ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"],
+        say,
+        place,
+        listed,
+    )
 
 
 def _remote(connection: Connection) -> str:
@@ -49,7 +65,16 @@ def _quoted(connection: Connection, path: str) -> str:
     return path if connection.is_local else shlex.quote(path)
 
 
-def _rsync(connection: Connection, arguments: list[str], say: Say, listed: bytes | None = None) -> None:
+class _Broken(Exception):
+    """The connection broke on the way; the message is rsync's last word."""
+
+
+def _rsync(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None = None) -> None:
+    """Runs rsync, which writes at some place."""
+    patiently(lambda: _rsync_once(connection, arguments, say, place, listed), _Broken, say)
+
+
+def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None) -> None:
     shell = [] if connection.is_local else ["--rsh", shlex.join(connection.ssh_command())]
     try:
         process = subprocess.Popen(
@@ -62,12 +87,13 @@ def _rsync(connection: Connection, arguments: list[str], say: Say, listed: bytes
         raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
     with process:
         if process.stdin and listed is not None:
-            process.stdin.write(listed)
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # rsync has ended, and says why
+                process.stdin.write(listed)
+                process.stdin.close()
         _show_progress(process, say)
         errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
     if process.returncode not in (0, _VANISHED):
-        raise _transfer_error(process.returncode, errors)
+        _raise_transfer_error(process.returncode, errors, place, is_remote=not connection.is_local)
 
 
 def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
@@ -80,11 +106,14 @@ def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
             say(f"{shown} % transferred, {found.group(3)}")
 
 
-def _transfer_error(code: int, errors: str) -> ModakError:
+def _raise_transfer_error(code: int, errors: str, place: str, *, is_remote: bool) -> None:
     if re.search(r"No space left on device|Disk quota exceeded", errors):
-        return ModakError("the disk is full on the way", hint="make room and deploy again: the transfer goes on")
+        hint = "make room there, and run the same command again: the transfer goes on"
+        raise ModakError(f"the disk is full {place}", hint=hint)
     if "command not found" in errors:
-        return ModakError("rsync is not on the target", hint="install rsync there")
+        raise ModakError("rsync is not on the target", hint="install rsync there")
     lines = [line for line in errors.splitlines() if line.strip()]
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
-    return ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")
+    if is_remote and code in _BROKEN:
+        raise _Broken(said)
+    raise ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")

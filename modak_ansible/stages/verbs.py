@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.stages.campaign import run_campaign
 from modak_ansible.stages.job import deployment_arguments, describe, run_job
 
 # The deed behind each state that the job is to be in.
 DEEDS = {"cancelled": "cancel", "held": "hold", "released": "release", "requeued": "requeue"}
 # How long a resume waits for a job that is about to end.
 _ENDING_SECONDS = 30
+_SHOWN = 8
 
 
 def act_on_job(stage: Stage, state: str) -> Outcome:
@@ -51,3 +56,65 @@ def resume_job(stage: Stage, run: Callable[[Stage], Outcome] = run_job) -> Outco
             if answer["changed"]:
                 stage.tell("job", f"{describe(situation)}; what it left is kept in attempts/{answer['attempt']}")
     return run(stage)
+
+
+def act_on_jobs(stages: Sequence[Stage], state: str) -> Outcome:
+    """Brings the jobs of deployments on one target into one of the states of DEEDS, as far as theirs permit it.
+
+    Raises:
+        ModakError: none of them permits it, or the scheduler refuses or does not answer.
+    """
+    named = {stage.folder.name: stage for stage in stages}
+    if stages[0].check:
+        return Outcome(False, f"would {DEEDS[state]} {len(stages)} jobs, as far as their states permit it")
+    answer = _call(stages, DEEDS[state], [{"deployment": name} for name in named])
+    rows = [_noted(named[each["deployment"]], each) for each in json.loads(answer["jobs"])]
+    problems = [row for row in rows if row["problem"]]
+    if len(problems) == len(rows) or any(row["permitted"] for row in problems):
+        _raise(problems, len(rows))
+    changed = sum(row["changed"] for row in rows)
+    return Outcome(bool(changed), f"{changed} of {len(rows)} jobs {state}", {"jobs": json.dumps(rows)})
+
+
+def _call(stages: Sequence[Stage], action: str, deployments: list[dict[str, Any]]) -> dict[str, Any]:
+    first = stages[0].plan
+    where = {"workspace": first["target"]["workspace"], "scheduler": first["job"]["scheduler"]}
+    return stages[0].call("modak_campaign", **where, action=action, deployments=deployments)
+
+
+def _noted(stage: Stage, job: dict[str, Any]) -> dict[str, Any]:
+    """What became of a job, which its record gets to know, too."""
+    if stage.record.read().get("job") != job["situation"]:
+        stage.record.update(job=job["situation"])
+    words = describe(job["situation"])
+    unchanged = "" if job["changed"] else "nothing changed: "
+    return {**job, "training": stage.plan["training"], "message": job["problem"] or unchanged + words}
+
+
+def _raise(problems: list[dict[str, Any]], count: int) -> None:
+    lines = [f"{len(problems)} of {count} jobs are not as they were to be:"]
+    lines += [f"  {each['training']}: {each['problem']}" for each in problems[:_SHOWN]]
+    lines += [f"  and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+    raise ModakError("\n".join(lines), hint=problems[0]["hint"])
+
+
+def resume_jobs(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
+    """Goes on with deployments on one target: those that failed are submitted once more, and what comes after them.
+
+    Raises:
+        ModakError: something cannot be staged, or the scheduler refuses it or does not answer.
+    """
+    named = {stage.folder.name: stage for stage in stages}
+    if not stages[0].check:
+        known = _call(stages, "look", [{"deployment": name, "digest": ""} for name in named])["known"]
+        jobs = {name: each["situation"] for name, each in known.items() if not each["skipped"]}
+        ended = [
+            {**deployment_arguments(named[name].plan), "ended": situation["job_id"]}
+            for name, situation in jobs.items()
+            if situation["job_id"] and situation["state"] not in (*LIVING, "COMPLETED")
+        ]
+        attempts = _call(stages, "set_aside", ended)["attempts"] if ended else {}
+        for name, attempt in attempts.items():
+            words = f"{describe(jobs[name])}; what it left is kept in attempts/{attempt}"
+            named[name].tell("job", f"{named[name].plan['training']}: {words}")
+    return run_campaign(stages, wait=wait)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..errors import ModakError
+from .files import mend_of
 
 
 def answer(module: Any, act: Callable[[], dict[str, Any]]) -> None:
@@ -20,6 +21,6 @@ def answer(module: Any, act: Callable[[], dict[str, Any]]) -> None:
         module.fail_json(msg=error.message, hint=error.hint)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        module.fail_json(msg=f"{place}{error.strerror or error}", hint="look at it on the target")
+        module.fail_json(msg=f"on the target, {place}{error.strerror or error}", hint=mend_of(error))
     else:
         module.exit_json(**result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import ModakError
-from .files import Lock, make_private, read_json, tail, write_json
+from .files import Lock, is_full, make_private, mend_of, read_json, tail, write_json
 
+_FULL = OSError(errno.ENOSPC, "")
 Work = Callable[["Activity"], None]
 
 
@@ -58,11 +60,18 @@ class Activity:
             return {"state": "running" if self.is_alive() else "none"}
         if status["state"] == "running" and not self.is_alive():
             again = read_json(self._status) or status  # it may have ended between the two looks
-            status = again if again["state"] != "running" else {**again, "state": "killed"}
+            status = again if again["state"] != "running" else {**again, **self._cut_short()}
         if status["state"] == "running":
             status["seconds"] = round(time.time() - status["started"], 1)
         status["line"] = next(iter(tail(self.log, 1)), "")
         return status
+
+    def _cut_short(self) -> dict[str, Any]:
+        """What has become of work that was killed, or could not even note why it failed."""
+        folder = self._status.parent
+        if is_full(folder):
+            return {"state": "failed", "message": f"the disk is full at {folder}", "hint": mend_of(_FULL)}
+        return {"state": "killed"}
 
     def _live(self, work: Work, started: int) -> None:
         """The life of the process; it never returns."""

@@ -7,16 +7,25 @@ import json
 import os
 import shutil
 import time
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, TypeVar
 
 from ..errors import ModakError
 from ..schedulers import SCHEDULERS
-from ..schedulers.base import JobRecord, JobState, SchedulerSilent, Waits
+from ..schedulers.base import (
+    AccountingSilent,
+    JobRecord,
+    JobState,
+    SchedulerSilent,
+    SubmissionRefused,
+    Waits,
+    has_no_room,
+)
+from .arrays import Arrays, remove_arrays
 from .commands import TimedRun
-from .files import read_json, read_text, write_json
-from .job import GRACE, Deployment
+from .intent import refused
+from .job import GRACE
+from .member import Member
 from .situation import Situation
-from .staging import PLAN
 from .uses import Uses, paths_of
 from .workspace import Workspace
 
@@ -24,89 +33,8 @@ from .workspace import Workspace
 PLANS = "plans.json.gz"
 INCOMING = ".incoming-"
 _FORGOTTEN_AFTER = 24 * 3600
-_WAITS = "waits.json"
-# How long a job that is cancelled may take to leave the queue.
-_LEAVE = 30.0
 
-
-class Member(Deployment):
-    """A deployment whose job may come after others."""
-
-    def began(self) -> bool:
-        """Whether the job has ever started."""
-        return bool(self._claimed())
-
-    def waited(self) -> dict[str, Any]:
-        """The ids of the jobs that this one was submitted to run after, by their deployments."""
-        return read_json(self._state / _WAITS) or {}
-
-    def note_waits(self, waited: dict[str, str]) -> None:
-        if waited and not self.job_id():
-            write_json(self._state / _WAITS, waited)
-
-    def is_skipped(self) -> bool:
-        return bool(read_text(self._state / "skipped"))
-
-    def is_staged_as(self, digest: str) -> bool:
-        """Whether all that a plan with a digest stages is there."""
-        plan = read_json(self.path / PLAN)
-        return plan is not None and plan.get("digest") == digest and self.is_staged(plan)
-
-    def skip(self, words: str) -> bool:
-        """Has a job that has not begun never begin, for a reason; False for one that has.
-
-        Raises:
-            ModakError: the scheduler does not answer.
-        """
-        with self._lock:
-            if not self._state.exists() or self.began():
-                return False
-            self._leave_queue()
-            (self._state / "skipped").write_text(words + "\n", encoding="utf-8")
-            return True
-
-    def start_over(self) -> None:
-        """Forgets a job that has not begun, so that another can be submitted in its place; a living one is cancelled.
-
-        Raises:
-            ModakError: the scheduler does not answer, or the job does not leave the queue.
-        """
-        with self._lock:
-            if self.began():
-                return
-            self._leave_queue()
-            if not self.wait_for_end(_LEAVE):
-                raise ModakError(f"job {self.job_id()} was cancelled and has not left the queue", hint="deploy again")
-            if self.began():
-                return
-            with (self._state / "forgotten").open("a", encoding="utf-8") as file:
-                file.write(f"{self.job_id() or ''}\n")
-            for name in ("submitted.json", "intent.json", "cancelled", "missed", "skipped", _WAITS):
-                if (self._state / name).exists():
-                    (self._state / name).unlink()
-
-    def _leave_queue(self) -> None:
-        job_id = self.job_id()
-        if not job_id:
-            return
-        try:
-            if self._lives(job_id):
-                self._cancel(job_id)
-        except SchedulerSilent as error:
-            hint = "deploy again when it answers"
-            raise ModakError(f"job {job_id} could not be taken out of the queue: {error}", hint=hint) from error
-
-    def _lives(self, job_id: str) -> bool:
-        record = self._scheduler.status(self._run, job_id)
-        return record is not None and not record.state.is_final
-
-    def _cancel(self, job_id: str) -> None:
-        """Cancels a job; that it ended meanwhile, which some commands call a failure, is as good."""
-        try:
-            self._scheduler.cancel(self._run, job_id)
-        except SchedulerSilent:
-            if self._lives(job_id):
-                raise
+_Done = TypeVar("_Done")
 
 
 class Campaign:
@@ -120,6 +48,7 @@ class Campaign:
     def __init__(self, workspace: Workspace, scheduler: str) -> None:
         self._workspace = workspace
         self._scheduler = SCHEDULERS[scheduler]
+        self._arrays = Arrays(workspace, scheduler)
 
     def _member(self, name: str, job_name: str = "") -> Member:
         return Member(self._workspace, name, self._scheduler.name, job_name or name)
@@ -158,12 +87,14 @@ class Campaign:
         try:
             records = self._scheduler.statuses(TimedRun(), job_ids)
         except SchedulerSilent as error:
-            silence = error
+            silence, known = error, error.known if isinstance(error, AccountingSilent) else {}
 
-            def silent(_: str) -> JobRecord | None:
-                raise SchedulerSilent(str(silence))
+            def partly_silent(job_id: str) -> JobRecord | None:
+                if job_id not in known:
+                    raise silence
+                return known[job_id]
 
-            return silent
+            return partly_silent
         return records.get
 
     # --- staging
@@ -207,38 +138,86 @@ class Campaign:
 
         Args:
             wanted: each with ``deployment``, ``job_name``, ``after`` (deployments that have to complete before),
-                ``behind`` (those that have to end before) and ``again`` (whether what was submitted is void).
+                ``behind`` (those that have to end before) and ``again`` (whether what was submitted is void); and
+                where it may be submitted with others that come after the same, as an array: ``array`` (its name),
+                ``parallel`` (how many of it may run at once, or None) and ``barrier`` (what has to end before it).
 
         Returns:
             ``jobs``: for each that was submitted ``job_id``, and ``submitted``, whether it was now; ``refused``:
             ``deployment``, ``message`` and ``hint`` of the one that was not, or None.
         """
         jobs: dict[str, Any] = {}
-        for each in wanted:
-            name = each["deployment"]
-            member = self._member(name, each["job_name"])
+        for together in _together(wanted):
             try:
-                if each["again"]:
-                    member.start_over()
-                job_id, submitted = self._submit(member, each)
+                for each in together:
+                    if each["again"]:
+                        self._member(each["deployment"]).start_over()
+                rest = self._submit_arrays(together, jobs) if len(together) > 1 else together
             except ModakError as error:
-                return {"jobs": jobs, "refused": {"deployment": name, "message": error.message, "hint": error.hint}}
-            jobs[name] = {"job_id": job_id, "submitted": submitted}
+                return {"jobs": jobs, "refused": _refusal(together[0], error)}
+            for each in rest:
+                member = self._member(each["deployment"], each["job_name"])
+                try:
+                    job_id, submitted = self._behind(each["after"], each["behind"], member.submit_behind)
+                except ModakError as error:
+                    return {"jobs": jobs, "refused": _refusal(each, error)}
+                jobs[each["deployment"]] = {"job_id": job_id, "submitted": submitted}
         return {"jobs": jobs, "refused": None}
 
-    def _submit(self, member: Member, wanted: dict[str, Any]) -> tuple[str, bool]:
-        after, behind = self._ids(wanted["after"]), self._ids(wanted["behind"])
-        member.note_waits(after)
+    def _submit_arrays(self, wanted: list[dict[str, Any]], jobs: dict[str, Any]) -> list[dict[str, Any]]:
+        """Submits jobs as arrays, as far as they can be, and notes them; gives those that are to be submitted alone."""
+        scripts: dict[str, list[dict[str, Any]]] = {}
+        for each in wanted:
+            scripts.setdefault(self._member(each["deployment"]).array_script(), []).append(each)
+        alone = scripts.pop("", [])
+        size = self._arrays.limit() if scripts else 0
+        for script, alike in scripts.items():
+            alone += self._submit_alike(alike, script, size, jobs)
+        return alone
+
+    def _submit_alike(
+        self, wanted: list[dict[str, Any]], script: str, size: int, jobs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Submits as many arrays as it takes; where there is no room for one, smaller ones, or none."""
+        rest, barrier, parallel = wanted, wanted[0]["barrier"], wanted[0]["parallel"]
+        while size > 1 and len(rest) > 1:
+            part = rest[:size]
+            try:
+                done = self._submit_array(part, script, barrier)
+            except SubmissionRefused as refusal:
+                if not has_no_room(str(refusal)):
+                    raise refused(self._scheduler, refusal) from refusal
+                size = 0 if parallel else len(part) // 2  # those with a limit wait for each other's ends one by one
+                continue
+            jobs.update({name: {"job_id": each[0], "submitted": each[1]} for name, each in done.items()})
+            rest = rest[size:]
+            barrier = list(done) if parallel else []
+        return [{**each, "behind": [*each["behind"], *barrier]} for each in rest]
+
+    def _submit_array(
+        self, wanted: list[dict[str, Any]], script: str, barrier: list[str]
+    ) -> dict[str, tuple[str, bool]]:
+        first = wanted[0]
+        members = [self._member(each["deployment"], each["job_name"]) for each in wanted]
+
+        def submit(waits: Waits, waited: dict[str, str]) -> dict[str, tuple[str, bool]]:
+            return self._arrays.submit(members, first["array"], script, first["parallel"], waits, waited)
+
+        return self._behind(first["after"], barrier, submit)
+
+    def _behind(self, names: list[str], ending: list[str], submit: Callable[[Waits, dict[str, str]], _Done]) -> _Done:
+        """Submits something behind deployments that have to complete, and others that have to end."""
+        after, behind = self._ids(names), self._ids(ending)
         waits = Waits(tuple(after.values()), tuple(behind.values()))
         try:
-            return member.submit(waits)
-        except ModakError:
+            return submit(waits, after)
+        except (ModakError, SubmissionRefused):
             # a scheduler may forget a job the moment that it ends, and then refuses to wait for it
             situations = self._settled({**after, **behind})
             living = Waits(_living(after, situations, has_to_complete=True), _living(behind, situations))
             if living == waits:
                 raise
-            return member.submit(living)
+            return submit(living, after)
 
     def _settled(self, names: Iterable[str]) -> dict[str, Situation]:
         """How jobs are when none of them is just about to be judged, or when that has taken too long."""
@@ -298,7 +277,7 @@ class Campaign:
         """
         members = {name: self._member(name) for name in names}
         over = {name for name, each in self.situations(members).items() if each.job_id and each.is_final}
-        cancelled = [name for name in reversed(list(members)) if name not in over and members[name].cancel()]
+        cancelled = self.cancel([members[name] for name in reversed(members) if name not in over])
         deadline, living = time.monotonic() + seconds, set(cancelled)
         while living := {name for name, each in self.situations(living).items() if not each.is_final}:
             if time.monotonic() > deadline:
@@ -307,9 +286,40 @@ class Campaign:
                 raise ModakError(words, hint="undeploy again later")
             time.sleep(0.5)
         removed = [name for name, each in members.items() if each.remove()]
+        remove_arrays(self._workspace.deployments)
         for name in members:
             Uses(self._workspace).forget(name)
         return {"cancelled": cancelled, "removed": removed}
+
+    def cancel(self, members: Iterable[Member]) -> list[str]:
+        """Cancels the jobs of deployments, all together; tells of which.
+
+        Raises:
+            ModakError: the scheduler does not answer.
+        """
+        ids = {each: job_id for each in members if (job_id := each.begin_to_cancel())}
+        try:
+            if ids:
+                self._scheduler.cancel(TimedRun(), *ids.values())
+        except SchedulerSilent as error:
+            for each in ids:
+                each.was_not_cancelled()
+            hint = "try again when it answers"
+            raise ModakError(f"the jobs could not be cancelled: {error}", hint=hint) from error
+        return [each.path.name for each in ids]
+
+
+def _together(wanted: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Those that may be submitted as one array, in the place of the first of them; others by themselves."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for each in wanted:
+        key = (each["array"], *each["after"]) if each.get("array") else each["deployment"]
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _refusal(wanted: dict[str, Any], error: ModakError) -> dict[str, str]:
+    return {"deployment": wanted["deployment"], "message": error.message, "hint": error.hint}
 
 
 def _living(

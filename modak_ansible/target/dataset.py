@@ -8,12 +8,14 @@ import shutil
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModakError
 from .background import Activity
 from .files import open_private, read_json, sha256_of, write_json
+from .seal import stamp_of
 from .site import read_site
 from .workspace import Workspace
 
@@ -36,20 +38,43 @@ class DatasetStore:
         self.path = workspace.place(dataset["path"])
         self.partial = self.path.with_name(f".{self.path.name}.part")
         self.activity = Activity(workspace.datasets, self.path.name)
+        self.damaged = ""  # the file that is not what was staged, as the last description found it
 
     def description(self) -> dict[str, Any] | None:
-        """What lies there: source, label, files with sizes and digests; None when it is not there whole.
+        """What lies there: source, label, files with sizes and digests; None when it is not there as it was staged.
 
-        Sizes are compared each time, digests where the data arrives.
+        A file whose stamp is not the one that it was staged with is read and compared; see the seals of images.
         """
-        known = read_json(self.path / DESCRIPTION)
-        if known is None:
+        self.damaged = ""
+        if not self.path.is_dir():
             return None
-        for file in known.get("files", []):
-            path = self.path / file["name"]
-            if not path.is_file() or path.stat().st_size != file["size"]:
-                return None
+        known = read_json(self.path / DESCRIPTION)
+        try:
+            files = [] if known is None else [dict(file) for file in known["files"]]
+            damaged = next((file["name"] for file in files if not self._is_intact(file)), "")
+        except (KeyError, TypeError, ValueError):
+            known, damaged = None, ""
+        if known is None or damaged:
+            self.damaged = damaged or DESCRIPTION
+            return None
+        if files != known["files"]:
+            known = {**known, "files": files}
+            with suppress(OSError):
+                write_json(self.path / DESCRIPTION, known)
         return known
+
+    def _is_intact(self, file: dict[str, Any]) -> bool:
+        """Whether a file is the one that was staged; the stamp of one that was only touched or copied is renewed."""
+        path = self.path / file["name"]
+        try:
+            stamp = stamp_of(path)
+            if file.get("stamp") != stamp:
+                if path.stat().st_size != file["size"] or sha256_of(path) != file["sha256"]:
+                    return False
+                file["stamp"] = stamp
+        except OSError:
+            return False
+        return True
 
     def prepare(self, size: int | None) -> Path:
         """A folder to bring the files to; what an interrupted transfer left is still in it.
@@ -77,14 +102,14 @@ class DatasetStore:
             path = self.partial / file["name"]
             if not path.is_file():
                 raise ModakError(f"{file['name']} has not arrived at {self.partial}")
-            digest = sha256_of(path)
+            stamp, digest = stamp_of(path), sha256_of(path)
             if file["sha256"] and digest != file["sha256"]:
                 path.unlink()
                 raise ModakError(
                     f"{file['name']} arrived with the SHA-256 {digest}, not {file['sha256']}",
                     hint="deploy again to fetch it anew; if it stays so, the source has other data",
                 )
-            files.append({"name": file["name"], "size": path.stat().st_size, "sha256": digest})
+            files.append({"name": file["name"], "size": path.stat().st_size, "sha256": digest, "stamp": stamp})
         wanted = {file["name"] for file in files}
         for path in self.partial.iterdir():
             if path.name not in wanted:

@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,18 +17,29 @@ from typing import Any, BinaryIO
 
 _BLOCK = 1 << 18
 _ATTEMPTS = 1000
+# Of errors: the disk is full, or the user has had all of it that a quota gives.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file so that after a crash it is the old one or the new one, never a part."""
+    """Writes a file so that after a crash it is the old one or the new one, never a part.
+
+    Raises:
+        OSError: with the file's own name; what was there before is still there.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     data = content.encode() if isinstance(content, str) else content
-    with open_private(part) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with open_private(part) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
@@ -72,6 +85,15 @@ def changed_at(path: Path) -> float | None:
         return None
 
 
+def clock_of(folder: Path) -> float:
+    """Now, by the clock that dates the files of a folder, which is its server's; else by this machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
 def read_text(path: Path) -> str:
     """A file's text without surrounding space; empty when it cannot be read."""
     try:
@@ -94,6 +116,27 @@ def free_bytes(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the user can write nothing more into a folder, for want of room; a quota shows only when it is tried."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".room-") as file:
+            file.write(bytes(8192))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno in NO_ROOM
+    return False
+
+
+def mend_of(error: OSError) -> str:
+    """What a user can do about an error of a file."""
+    if error.errno in NO_ROOM:
+        return "make room there, and run the same command again"
+    if error.errno == errno.EISDIR:
+        return "a folder stands where modak keeps a file: move it away, and run the same command again"
+    return "look at it there"
 
 
 def tail(path: Path, lines: int) -> list[str]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -16,7 +17,7 @@ from .commands import TimedRun, find_program, full_environment
 from .container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
 from .files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
 from .hiding import run_hiding, secret_words
-from .image_build import build_error, filled, pip_environment
+from .image_build import MIRROR, build_error, filled, pip_environment
 from .image_probe import (
     PROBE_FAILED,
     ProbeFailed,
@@ -31,11 +32,13 @@ from .mirror import require_keyring, require_release
 from .seal import is_intact, seal_path, sealed_digest, write_seal
 from .site import Site, read_site
 from .site_folder import write_site_folder
+from .slots import BUILDS, build_slot
 from .workspace import Workspace
 
 # A framework's image and the folder that it is built in, together.
 NEEDED_BYTES = 5 * 10**9
 COMPLETE = ".complete"
+_CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do at once"
 # A fifth of gzip's processor time for an image that is 2 % larger.
 _COMPRESSION = "-comp zstd -Xcompression-level 3"
 
@@ -191,7 +194,9 @@ class ImageStore:
             activity.note(f"waiting for {layer['name']}, which another build makes")
             with Lock(self._workspace.images / f".{layer['digest']}.lock"):
                 self._changed.clear()  # another build may have mended it
-                if not self._is_there(layer):
+                if self._is_there(layer):
+                    continue
+                with build_slot(self._workspace.images, partial(activity.note, _CROWDED.format(layer["name"]))):
                     self._make_or_refuse(layer, below, activity)
 
     def _make_or_refuse(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
@@ -259,7 +264,7 @@ class ImageStore:
         definition = filled(
             layer["definition"],
             base=str(below or ""),
-            apt_mirror=settings.apt_mirror or "",
+            apt_mirror=(settings.apt_mirror if MIRROR in layer["definition"] else None) or "",
             definition_digest=layer["digest"],
             build_date=_now(),
         )

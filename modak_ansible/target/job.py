@@ -11,6 +11,7 @@ from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import (
     NO_WAITS,
+    AccountingSilent,
     JobRecord,
     JobState,
     SchedulerSilent,
@@ -20,7 +21,9 @@ from ..schedulers.base import (
 )
 from .attempts import attempts_of, earlier_jobs
 from .commands import TimedRun
-from .files import Lock, changed_at, read_json, read_on, read_text, tail, write_json, write_whole
+from .files import Lock, changed_at, is_full, read_on, read_text, tail, write_json, write_whole
+from .intent import Intents, refused, unreached, withdraw_intent, write_intent
+from .markers import claimed_by, missed_for, noted_code, noted_start, submitted_job
 from .runs import WAITING, explained, living_state, run_of
 from .situation import Situation
 from .staging import LOGS, SCRIPT, STATE, is_staged, stage
@@ -32,6 +35,8 @@ _MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE
 _GATHER = 1.0
 # How long a job that ran a moment ago is taken to run still.
 _TRUST = 5.0
+# The marker of a job that modak has cancelled.
+CANCELLED = "cancelled"
 # Why a job is cancelled where it was modak that did so.
 _BY_MODAK = "by modak"
 
@@ -72,8 +77,7 @@ class Deployment:
 
     def job_id(self) -> str | None:
         """The id of the job that was submitted; None before that."""
-        record = read_json(self._state / "submitted.json")
-        return str(record["job_id"]) if record else None
+        return submitted_job(self._state) or None
 
     def submit(self, waits: Waits = NO_WAITS) -> tuple[str, bool]:
         """Submits the job unless that was done, to begin after others, and gives its id and whether it was done now.
@@ -90,33 +94,37 @@ class Deployment:
             if known:
                 self._record(known)
                 return known, False
-            self._state.mkdir(exist_ok=True)  # it went with an earlier attempt
-            write_json(self._state / "intent.json", {"name": self._job_name, "time": time.time()})
+            write_intent(self._state, self._job_name)
             # a killed module must not give the lock away while sbatch or qsub are at work
             run = TimedRun(self.path, timeout=120, keep_locks=self._scheduler.name != "none")
             try:
                 job_id = self._scheduler.submit(run, SCRIPT, self._job_name, waits)
             except SubmissionRefused as error:
-                (self._state / "intent.json").unlink()
-                hint = f"change what {self._scheduler.title} refuses; nothing was submitted"
-                raise ModakError(f"{self._scheduler.title} refuses the job: {error}", hint=hint) from error
+                withdraw_intent(self._state)
+                raise refused(self._scheduler, error) from error
+            except SchedulerSilent as error:
+                raise unreached(self._scheduler, error) from error
             except SubmissionUncertain as error:
                 hint = "deploy again: the job is looked for before another one is submitted"
                 raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
             self._record(job_id)
             return job_id, True
 
-    def _claimed(self) -> str:
-        return read_text(self._state / "claim")
+    def was_submitted(self) -> bool:
+        """Whether somebody has begun to submit the job, also where nobody can read any more which one it is."""
+        return any((self._state / name).exists() for name in ("intent.json", "submitted.json"))
 
-    def _find_unrecorded(self) -> str | None:
+    def _claimed(self) -> str:
+        return claimed_by(self._state)
+
+    def _find_unrecorded(self, intents: Intents | None = None) -> str | None:
         """The id of a job that was submitted, and whose submitter did not live to note it."""
         if self._claimed():
             return self._claimed()
-        if not (self._state / "intent.json").exists():
+        if not self.was_submitted():
             return None
         try:
-            found = self._scheduler.find(self._run, self._job_name, str(self.path.resolve()))
+            found = (intents or Intents(self._scheduler, self._run)).jobs(self.path, self._job_name)
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
             raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
@@ -142,23 +150,28 @@ class Deployment:
         if not job_id:
             return Situation()
         finished = self.finished()
+        if finished == 0:  # nobody has more to say
+            return self._judge(job_id, finished, None)
         try:
             record = ask(job_id) if ask else self._scheduler.status(self._run, job_id)
         except SchedulerSilent as error:
-            if finished != 0:
+            # what is in the queue no more runs no more, and its own word counts
+            if finished is None or not isinstance(error, AccountingSilent):
                 return self._situation(job_id, "UNKNOWN", None, explanation=f"the scheduler does not answer: {error}")
             record = None
         return self._judge(job_id, finished, record)
 
     def _judge(self, job_id: str, finished: int | None, record: JobRecord | None) -> Situation:
-        if finished == 0:
+        completed = record is not None and record.state is JobState.COMPLETED
+        # an end that was noted and cannot be read was an end all the same, and the scheduler knows which
+        if finished == 0 or (finished is None and completed and (self._state / "finished").exists()):
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
             state = living_state(self._state, finished, record)
             return self._situation(job_id, state, record, explanation=explained(self._state, state, record.reason))
         if finished is not None:
             return self._judge_failure(job_id, finished, record)
-        if record is None or record.state is JobState.COMPLETED:
+        if record is None or completed:
             return self._judge_silence(job_id, record)
         state = JobState.OUT_OF_MEMORY if self._outgrew_memory(record.state) else record.state
         return self._situation(job_id, state, record, explanation=self._explain(state, record))
@@ -168,7 +181,7 @@ class Deployment:
         state = record.state if record and record.state is not JobState.COMPLETED else JobState.FAILED
         if read_text(self._state / "ended") == "timeout":
             state = JobState.TIMEOUT
-        if read_text(self._state / "cancelled"):
+        if read_text(self._state / CANCELLED):
             state = JobState.CANCELLED
         if self._outgrew_memory(state):
             state = JobState.OUT_OF_MEMORY
@@ -179,12 +192,11 @@ class Deployment:
 
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
-        if read_text(self._state / "cancelled"):
+        if read_text(self._state / CANCELLED):
             return self._situation(job_id, JobState.CANCELLED, record, explanation=_BY_MODAK)
-        since = self._silent_since()
-        if time.time() - since < GRACE:
+        if missed_for(self._state) < GRACE:
             return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
-        if read_text(self._state / "started"):
+        if self._claimed():
             explanation = "the job began and is gone without a word: its node may have died, or it was killed"
         else:
             explanation = "the scheduler no longer knows the job, and it never began: it may have been deleted"
@@ -197,23 +209,15 @@ class Deployment:
         lines = [*tail(self.path / "scheduler.log", 20), *tail(self.path / "error.log", 20)]
         return any(_MEMORY.search(line) for line in lines)
 
-    def _silent_since(self) -> float:
-        """When the job was first missed, in seconds since the epoch."""
-        path = self._state / "missed"
-        if not path.exists():
-            path.touch(mode=0o600)
-        return path.stat().st_mtime
-
     def finished(self) -> int | None:
         """The exit code that the job has noted at its end; None before that."""
-        text = read_text(self._state / "finished")
-        return int(text) if text.lstrip("-").isdigit() else None
+        return noted_code(self._state)
 
     def _explain(self, state: JobState, record: JobRecord | None) -> str:
         words = {
             JobState.TIMEOUT: "it reached its wall time",
             JobState.OUT_OF_MEMORY: "it used more memory than it was given",
-            JobState.CANCELLED: _BY_MODAK if read_text(self._state / "cancelled") else "it was cancelled",
+            JobState.CANCELLED: _BY_MODAK if read_text(self._state / CANCELLED) else "it was cancelled",
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
             JobState.BOOT_FAIL: "its node did not start it",
@@ -226,8 +230,10 @@ class Deployment:
         self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,
         explanation: str = "",
     ) -> Situation:  # fmt: skip
-        begun = read_text(self._state / "started").split()
-        final = isinstance(state, JobState) and state.is_final
+        started, node = noted_start(self._state)
+        has_failed = isinstance(state, JobState) and state.is_final and state is not JobState.COMPLETED
+        if has_failed and is_full(self.path):
+            explanation += f"; the disk is full at {self.path}"
         code = exit_code if exit_code is not None or record is None else record.exit_code
         return Situation(
             state=str(state),
@@ -235,13 +241,13 @@ class Deployment:
             exit_code=code,
             signal=record.signal if record else None,
             reason=record.reason if record else "",
-            nodes=(record.nodes if record else "") or (begun[2] if len(begun) > 2 else ""),
-            started=float(begun[0]) if begun else None,
+            nodes=(record.nodes if record else "") or node,
+            started=started,
             ended=changed_at(self._state / "finished"),
             attempt=len(attempts_of(self.path)) + 1,
             run=max(1, run_of(self._state)),
             explanation=explanation,
-            error_tail=self._error_tail() if final and state is not JobState.COMPLETED else [],
+            error_tail=self._error_tail() if has_failed else [],
         )
 
     def _error_tail(self) -> list[str]:
@@ -303,15 +309,18 @@ class Deployment:
             self._record(job_id)
             if self.situation().is_final:
                 return False
-            mark = self._state / "cancelled"
-            write_whole(mark, "modak\n")
-            try:
-                self._scheduler.cancel(self._run, job_id)
-            except SchedulerSilent as error:
-                mark.unlink()
-                hint = "try again when it answers"
-                raise ModakError(f"the job could not be cancelled: {error}", hint=hint) from error
+            self._cancel_now(job_id)
         return True
+
+    def _cancel_now(self, job_id: str) -> None:
+        mark = self._state / CANCELLED
+        write_whole(mark, "modak\n")
+        try:
+            self._scheduler.cancel(self._run, job_id)
+        except SchedulerSilent as error:
+            mark.unlink()
+            hint = "try again when it answers"
+            raise ModakError(f"the job could not be cancelled: {error}", hint=hint) from error
 
     def wait_for_end(self, seconds: float) -> bool:
         """Whether the job has left the scheduler within some seconds."""

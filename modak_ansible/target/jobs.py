@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Sequence
 
 from ..schedulers import SCHEDULERS
-from ..schedulers.base import JobRecord, SchedulerSilent
+from ..schedulers.base import AccountingSilent, JobRecord, SchedulerSilent
 from .commands import TimedRun
-from .files import read_text
+from .files import clock_of, read_text
 from .job import Deployment
 from .progress import progress_of
 from .staging import STATE
@@ -34,7 +33,13 @@ def look_at_jobs(workspace: Workspace, scheduler: str, names: Sequence[str]) -> 
     """
     deployments = [Deployment(workspace, name, scheduler, name) for name in names]
     word = _Word(scheduler, workspace, deployments)
-    return [_look(deployment, word) for deployment in deployments]
+    now = clock_of(workspace.deployments)
+    return [_look(deployment, word, now) for deployment in deployments]
+
+
+def has_completed(workspace: Workspace, name: str) -> bool:
+    """Whether a deployment's job has completed, by the marker that it writes itself."""
+    return read_text(workspace.deployments / name / STATE / "finished") == "0"
 
 
 class _Word:
@@ -48,6 +53,8 @@ class _Word:
         try:
             folder = workspace.path if workspace.path.is_dir() else None
             self._records = SCHEDULERS[scheduler].statuses(TimedRun(folder), sorted(known))
+        except AccountingSilent as error:
+            self._silence, self._records = error, error.known
         except SchedulerSilent as error:
             self._silence = error
 
@@ -56,7 +63,7 @@ class _Word:
         Raises:
             SchedulerSilent: it did not answer.
         """
-        if self._silence:
+        if self._silence and job_id not in self._records:
             raise self._silence
         return self._records.get(job_id)
 
@@ -72,10 +79,13 @@ def _known_job(deployment: Deployment) -> str:
         return ""
 
 
-def _look(deployment: Deployment, word: _Word) -> dict[str, Any]:
+def _look(deployment: Deployment, word: _Word, now: float) -> dict[str, Any]:
     there = deployment.path.is_dir()
     try:
         situation = deployment.situation(word.of).as_dict()
+        if not situation["job_id"] and (deployment.path / STATE / "submitted.json").exists():
+            words = "submitted.json on the target holds no job's id; deploy again, and the job is looked for"
+            situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
     except _DAMAGED as error:
         words = f"its files on the target cannot be read: {type(error).__name__}: {error}"
         situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
@@ -85,7 +95,7 @@ def _look(deployment: Deployment, word: _Word) -> dict[str, Any]:
         "name": deployment.path.name,
         "there": there,
         "situation": situation,
-        "elapsed": max(0.0, (ended or time.time()) - started) if started else None,
+        "elapsed": max(0.0, (ended or now) - started) if started else None,
         "position": record.position if record else None,
         "starts": record.starts if record else "",
         "progress": progress_of(deployment.path) if started else {},

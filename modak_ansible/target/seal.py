@@ -20,13 +20,13 @@ def seal_path(images: Path, digest: str) -> Path:
     return images / f"{digest}{ENDING}"
 
 
-def stamp_of(image: Path) -> str:
-    """What ``stat -L -c '%s %i %.9Y %.9Z'`` prints of a file.
+def stamp_of(file: Path) -> str:
+    """What ``stat -L -c '%s %i %.9Y %.9Z'`` prints of a file, of an image or a dataset.
 
     Raises:
         OSError: it is not there.
     """
-    known = image.stat()
+    known = file.stat()
     moments = (f"{each // 10**9}.{each % 10**9:09}" for each in (known.st_mtime_ns, known.st_ctime_ns))
     return f"{known.st_size} {known.st_ino} {' '.join(moments)}"
 

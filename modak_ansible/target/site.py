@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
 from urllib.parse import unquote, urlsplit
@@ -42,13 +43,20 @@ class Site:
         bundles: files with certificates, each content once; the first one serves alone.
         pip: pip's settings by name, such as ``find-links``; several values in one text.
         proxies: environment variables.
-        apt_mirror: the address of a Debian mirror; None when there is none.
+        mirror: of Debian, as the blueprint has it.
+        other_mirror: what serves where apt names none.
     """
 
     bundles: list[str] = field(default_factory=list)
     pip: dict[str, str] = field(default_factory=dict)
     proxies: dict[str, str] = field(default_factory=dict)
-    apt_mirror: str | None = None
+    mirror: str | None = None
+    other_mirror: str | None = None
+
+    @cached_property
+    def apt_mirror(self) -> str | None:
+        """The address of a Debian mirror; None when there is none. Asking apt takes half a second."""
+        return self.mirror or debian_mirror() or self.other_mirror or None
 
     @property
     def bundle(self) -> str | None:
@@ -74,15 +82,22 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     bundles = (
         [given["certificate_bundle"]] if given.get("certificate_bundle") else certificate_bundles(environment, pip)
     )
-    mirror = given.get("apt_mirror") or debian_mirror() or otherwise.get("apt_mirror")
-    return Site(bundles, pip, proxies(environment), mirror or None)
+    return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 
-def package_sources(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold."""
+def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = True) -> dict[str, Any]:
+    """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold.
+
+    Args:
+        environment: of the user who asks.
+        apt: whether Debian's packages are wanted, too.
+    """
     pip = pip_settings(environment)
     addresses = {name: " ".join(filter(_is_public, pip.get(name, "").split())) for name in _PIP_SOURCES}
-    return {"apt_mirror": debian_mirror(), "pip": {name: value for name, value in addresses.items() if value}}
+    return {
+        "apt_mirror": debian_mirror() if apt else "",
+        "pip": {name: value for name, value in addresses.items() if value},
+    }
 
 
 def _is_public(location: str) -> bool:

@@ -14,7 +14,7 @@ class Situation:
 
     Attributes:
         state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
-        started: when it began, in seconds since the epoch.
+        started: when it began, in seconds since the epoch, by the clock that dates its files.
         ended: when it noted its own end; None where it did not.
         attempt: which one of the deployment it is, from 1.
         run: which one it is of a job that its scheduler starts anew after it was stopped, from 1.

@@ -1,16 +1,21 @@
-"""What a user does to a deployment's job: cancels, holds, releases, requeues it, or has it tried once more."""
+"""What a user does to deployments' jobs: cancels, holds, releases, requeues them, or has one tried once more."""
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Callable
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable
 
 from ..errors import ModakError
 from ..schedulers.base import ActionRefused, JobState, SchedulerSilent
 from .attempts import set_aside
-from .job import GRACE, Deployment
+from .campaign import Campaign
+from .intent import Intents
+from .job import GRACE
+from .member import Member
 from .situation import Situation
+from .workspace import Workspace
 
 # How long a cancelled job may take to leave the scheduler, and another deed to be seen in its answers.
 _END_SECONDS = 60.0
@@ -20,7 +25,11 @@ _HELD = "held"
 _WAITING = (JobState.QUEUED, JobState.HELD)
 
 
-class OperatedDeployment(Deployment):
+class NotPermitted(ModakError):
+    """The state of a job does not permit what is to be done to it."""
+
+
+class OperatedDeployment(Member):
     """A deployment whose job is told what to do; each deed gives the situation behind it, and whether it was done."""
 
     def cancel_job(self) -> tuple[Situation, bool]:
@@ -29,14 +38,7 @@ class OperatedDeployment(Deployment):
         Raises:
             ModakError: no job was submitted, or the scheduler does not answer, or the job does not end.
         """
-        cancelled = self.cancel()
-        situation = self._situation_of_job()
-        if not cancelled:
-            return situation, False
-        if not self.wait_for_end(_END_SECONDS):
-            message = f"{_named(situation)} was cancelled and has not ended within {_END_SECONDS:.0f} s"
-            raise ModakError(message, hint="modak status tells when it has")
-        return self._look_until(lambda seen: seen.is_final, GRACE + 5), True
+        return self._act(DEEDS["cancel"])
 
     def hold(self) -> tuple[Situation, bool]:
         """Keeps the job from starting.
@@ -44,22 +46,7 @@ class OperatedDeployment(Deployment):
         Raises:
             ModakError: it does not wait any more, or the scheduler refuses or does not answer.
         """
-        with self._lock:
-            situation = self._situation_of_job()
-            if situation.state == JobState.HELD:
-                return situation, False
-            if situation.state != JobState.QUEUED:
-                raise _not_permitted(situation, "held", "only a job that waits can be held; modak cancel ends it")
-            self._do("held", self._scheduler.hold, situation)
-            (self._state / _HELD).touch()
-        # Slurm's own qstat, in place of Torque's, does not show a hold
-        situation = self._look_until(lambda seen: seen.state != JobState.QUEUED, _SEEN_SECONDS)
-        if situation.state not in _WAITING:
-            (self._state / _HELD).unlink()
-            with suppress(ActionRefused, SchedulerSilent):  # Slurm would keep a job that runs from being requeued
-                self._scheduler.release(self._run, situation.job_id)
-            raise _not_permitted(situation, "held", "it began before the hold took effect; modak cancel ends it")
-        return situation, True
+        return self._act(DEEDS["hold"])
 
     def release(self) -> tuple[Situation, bool]:
         """Lets a held job start.
@@ -67,21 +54,7 @@ class OperatedDeployment(Deployment):
         Raises:
             ModakError: it has ended, or the scheduler refuses or does not answer.
         """
-        with self._lock:
-            situation = self._situation_of_job()
-            if situation.is_final:
-                raise _not_permitted(situation, "released", "modak resume runs it again")
-            is_ours = situation.state == JobState.QUEUED and (self._state / _HELD).exists()
-            if situation.state != JobState.HELD and not is_ours:
-                return situation, False
-            self._do("released", self._scheduler.release, situation)
-            with suppress(FileNotFoundError):
-                (self._state / _HELD).unlink()
-        situation = self._look_until(lambda seen: seen.state != JobState.HELD, _SEEN_SECONDS)
-        if situation.state == JobState.HELD:
-            message = f"{_named(situation)} is still held: {situation.explanation or 'no reason given'}"
-            raise ModakError(message, hint="it waits for another job, or an administrator holds it")
-        return situation, True
+        return self._act(DEEDS["release"])
 
     def requeue(self) -> tuple[Situation, bool]:
         """Sends a running job back into the queue, where it waits for its turn under the same id.
@@ -89,19 +62,87 @@ class OperatedDeployment(Deployment):
         Raises:
             ModakError: it has ended, or the scheduler has no queue, refuses or does not answer.
         """
+        return self._act(DEEDS["requeue"])
+
+    def _act(self, deed: Deed) -> tuple[Situation, bool]:
+        before, is_done = self.begin(deed)
+        if not is_done:
+            return before, False
+        deadline = time.monotonic() + deed.seconds()
+        while not deed.is_seen(before, seen := self.situation()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        deed.end(self, seen)
+        return seen, True
+
+    def begin(self, deed: Deed, known: Situation | None = None) -> tuple[Situation, bool]:
+        """Tells the scheduler; gives the situation before, and whether there was anything to do.
+
+        Args:
+            deed: what is done.
+            known: the situation, where that was just asked for.
+
+        Raises:
+            ModakError: there is no job, its state does not permit it, or the scheduler refuses or does not answer.
+        """
         with self._lock:
-            situation = self._situation_of_job()
-            if situation.state in _WAITING:
-                return situation, False
-            if situation.state not in (JobState.RUNNING, JobState.SUSPENDED):
-                raise _not_permitted(situation, "requeued", "modak resume runs it again when it has ended")
-            self._do("requeued", self._scheduler.requeue, situation)
-        began = situation.started
+            job_id = self.submitted(Intents(self._scheduler, self._run)) if self._state.exists() else ""
+            situation = known if known and known.job_id == job_id else self.situation()
+            if not situation.job_id:
+                raise NotPermitted("no job was submitted", hint="modak resume, or modak deploy, submits it")
+            if situation.state == "UNKNOWN":
+                raise ModakError(f"{_named(situation)}: {situation.explanation}", hint="try again when it answers")
+            return situation, deed.begin(self, situation)
 
-        def is_back(seen: Situation) -> bool:
-            return seen.state in _WAITING or seen.is_final or seen.started != began
+    def begin_hold(self, situation: Situation) -> bool:
+        if situation.state == JobState.HELD:
+            return False
+        if situation.state != JobState.QUEUED:
+            raise _not_permitted(situation, "held", "only a job that waits can be held; modak cancel ends it")
+        self._do("held", self._scheduler.hold, situation)
+        (self._state / _HELD).touch()
+        return True
 
-        return self._look_until(is_back, _END_SECONDS), True
+    def end_hold(self, situation: Situation) -> None:
+        if situation.state not in _WAITING:
+            (self._state / _HELD).unlink()
+            with suppress(ActionRefused, SchedulerSilent):  # Slurm would keep a job that runs from being requeued
+                self._scheduler.release(self._run, situation.job_id)
+            raise _not_permitted(situation, "held", "it began before the hold took effect; modak cancel ends it")
+
+    def begin_release(self, situation: Situation) -> bool:
+        if situation.is_final:
+            raise _not_permitted(situation, "released", "modak resume runs it again")
+        is_ours = situation.state == JobState.QUEUED and (self._state / _HELD).exists()
+        if situation.state != JobState.HELD and not is_ours:
+            return False
+        self._do("released", self._scheduler.release, situation)
+        with suppress(FileNotFoundError):
+            (self._state / _HELD).unlink()
+        return True
+
+    def end_release(self, situation: Situation) -> None:
+        if situation.state == JobState.HELD:
+            message = f"{_named(situation)} is still held: {situation.explanation or 'no reason given'}"
+            raise ModakError(message, hint="it waits for another job, or an administrator holds it")
+
+    def begin_requeue(self, situation: Situation) -> bool:
+        if situation.state in _WAITING:
+            return False
+        if situation.state not in (JobState.RUNNING, JobState.SUSPENDED):
+            raise _not_permitted(situation, "requeued", "modak resume runs it again when it has ended")
+        self._do("requeued", self._scheduler.requeue, situation)
+        return True
+
+    def begin_cancel(self, situation: Situation) -> bool:
+        if situation.is_final:
+            return False
+        self._cancel_now(situation.job_id)
+        return True
+
+    def end_cancel(self, situation: Situation) -> None:
+        if not situation.is_final:
+            message = f"{_named(situation)} was cancelled and has not ended within {_END_SECONDS:.0f} s"
+            raise ModakError(message, hint="modak status tells when it has")
 
     def set_aside(self, ended: str) -> int | None:
         """Makes room for another attempt of a job that has ended without success.
@@ -126,18 +167,6 @@ class OperatedDeployment(Deployment):
                 raise ModakError(f"which jobs there were is not known: {error}", hint=hint) from error
             return set_aside(self.path, {ended, *found, *filter(None, [self._claimed()])})
 
-    def _situation_of_job(self) -> Situation:
-        """
-        Raises:
-            ModakError: there is no job, or nothing is known of it.
-        """
-        situation = self.situation()
-        if not situation.job_id:
-            raise ModakError("no job was submitted", hint="modak resume, or modak deploy, submits it")
-        if situation.state == "UNKNOWN":
-            raise ModakError(f"{_named(situation)}: {situation.explanation}", hint="try again when it answers")
-        return situation
-
     def _do(self, done: str, deed: Callable[..., None], situation: Situation) -> None:
         try:
             deed(self._run, situation.job_id)
@@ -148,12 +177,95 @@ class OperatedDeployment(Deployment):
             message = f"whether {_named(situation)} was {done} is not known: {error}"
             raise ModakError(message, hint="try again when it answers") from error
 
-    def _look_until(self, is_news: Callable[[Situation], bool], seconds: float) -> Situation:
-        """The situation when it has come to something, or after some seconds."""
-        deadline = time.monotonic() + seconds
-        while not is_news(situation := self.situation()) and time.monotonic() < deadline:
-            time.sleep(0.5)
-        return situation
+
+@dataclass(frozen=True)
+class Deed:
+    """What is done to a job.
+
+    Attributes:
+        begin: tells the scheduler, where the situation permits it; False where there is nothing to do.
+        is_seen: whether a situation, the second one, shows that it was done, given the one before.
+        seconds: how long that may take.
+        end: complains about a situation in which it was not.
+    """
+
+    begin: Callable[[OperatedDeployment, Situation], bool]
+    is_seen: Callable[[Situation, Situation], bool]
+    seconds: Callable[[], float]
+    end: Callable[[OperatedDeployment, Situation], None]
+
+
+def _is_back(before: Situation, now: Situation) -> bool:
+    return now.state in _WAITING or now.is_final or now.started != before.started
+
+
+DEEDS = {
+    "cancel": Deed(
+        OperatedDeployment.begin_cancel,
+        lambda _, now: now.is_final,
+        lambda: _END_SECONDS + GRACE,
+        OperatedDeployment.end_cancel,
+    ),
+    # Slurm's own qstat, in place of Torque's, does not show a hold
+    "hold": Deed(
+        OperatedDeployment.begin_hold,
+        lambda _, now: now.state != JobState.QUEUED,
+        lambda: _SEEN_SECONDS,
+        OperatedDeployment.end_hold,
+    ),
+    "release": Deed(
+        OperatedDeployment.begin_release,
+        lambda _, now: now.state != JobState.HELD,
+        lambda: _SEEN_SECONDS,
+        OperatedDeployment.end_release,
+    ),
+    "requeue": Deed(OperatedDeployment.begin_requeue, _is_back, lambda: _END_SECONDS, lambda *_: None),
+}
+
+
+def act_on_all(workspace: Workspace, scheduler: str, verb: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Does one of DEEDS to the jobs of deployments; the scheduler is asked for all of them at once.
+
+    Returns:
+        Of each, in that order: ``deployment``, ``situation``, ``changed``; ``problem`` and ``hint`` where it could not
+        be done, and ``permitted``, False where the job's state is the reason.
+    """
+    deed, campaign = DEEDS[verb], Campaign(workspace, scheduler)
+    members = {name: OperatedDeployment(workspace, name, scheduler, name) for name in names}
+    before = campaign.situations(members)
+    now, begun, problems = dict(before), list[str](), dict[str, ModakError]()
+    living = [name for name in reversed(members) if before[name].job_id and not before[name].is_final]
+    if verb == "cancel":  # in one call; the first submitted last
+        begun = campaign.cancel([members[name] for name in living])
+    for name, member in members.items():
+        try:
+            if name not in begun and member.begin(deed, before[name])[1]:
+                begun.append(name)
+        except ModakError as error:
+            problems[name] = error
+    deadline, waiting = time.monotonic() + deed.seconds(), begun
+    while waiting:
+        now.update(campaign.situations(waiting))
+        waiting = [name for name in waiting if not deed.is_seen(before[name], now[name])]
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.5 if waiting else 0)
+    for name in begun:
+        try:
+            deed.end(members[name], now[name])
+        except ModakError as error:
+            problems[name] = error
+    return [
+        {
+            "deployment": name,
+            "situation": now[name].as_dict(),
+            "changed": name in begun and name not in problems,
+            "problem": problems[name].message if name in problems else "",
+            "hint": problems[name].hint if name in problems else "",
+            "permitted": not isinstance(problems.get(name), NotPermitted),
+        }
+        for name in members
+    ]
 
 
 def _named(situation: Situation) -> str:
@@ -165,5 +277,5 @@ def _words(situation: Situation) -> str:
     return f"{words} ({situation.explanation})" if situation.explanation else words
 
 
-def _not_permitted(situation: Situation, done: str, hint: str) -> ModakError:
-    return ModakError(f"{_named(situation)} is {_words(situation)} and cannot be {done}", hint=hint)
+def _not_permitted(situation: Situation, done: str, hint: str) -> NotPermitted:
+    return NotPermitted(f"{_named(situation)} is {_words(situation)} and cannot be {done}", hint=hint)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from measured import Measured
 
@@ -53,6 +55,16 @@ def test_a_saved_plan_is_read_back_and_checked(blueprint, tmp_path):
     (folder / "plan.json").write_text(text[:100])
     with pytest.raises(Exception, match="is not a plan"):
         planned_from_file(folder / "plan.json")
+
+
+def test_a_plan_of_an_earlier_version_is_still_carried_out(blueprint, tmp_path):
+    """What was deployed is to be undeployed, too, when plans have got a field more."""
+    planned = plan_blueprint(blueprint.service, Inputs())
+    path = planned.save(tmp_path / "deployments") / "plan.json"
+    written = json.loads(path.read_text())
+    del written["job"]["checkpoint"], written["digest"]
+    path.write_text(json.dumps({**written, "digest": digest_of(written)}))
+    assert planned_from_file(path).plan.job == planned.plan.job
 
 
 def test_a_described_partition_is_asked_for(blueprint):

@@ -71,6 +71,7 @@ def act(store, module):
     return {
         "changed": changed,
         "dataset": store.description(),
+        "damaged": store.damaged,
         "folder": str(store.partial),
         "status": store.activity.status(),
     }

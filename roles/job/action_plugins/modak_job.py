@@ -6,9 +6,9 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.campaign import remove_all, run_campaign
+from modak_ansible.stages.campaign import query_all, remove_all, run_campaign
 from modak_ansible.stages.job import cancel_job, follow_job, query_job, run_job
-from modak_ansible.stages.verbs import DEEDS, act_on_job, resume_job
+from modak_ansible.stages.verbs import DEEDS, act_on_job, act_on_jobs, resume_job, resume_jobs
 
 
 class ActionModule(StageAction):
@@ -47,9 +47,16 @@ class ActionModule(StageAction):
         return ran
 
     def perform_all(self, stages):
-        state = self._task.args.get("state", "present")
+        arguments = self._task.args
+        state = arguments.get("state", "present")
         if state == "present":
-            return run_campaign(stages, wait=bool(self._task.args.get("wait", True)))
+            return run_campaign(stages, wait=bool(arguments.get("wait", True)))
+        if state == "resumed":
+            return resume_jobs(stages, wait=bool(arguments.get("wait", True)))
         if state == "absent":
-            return remove_all(stages)
+            return remove_all(stages, remove_images=boolean(arguments.get("remove_images", False)))
+        if state in DEEDS:
+            return act_on_jobs(stages, state)
+        if state == "queried":
+            return query_all(stages)
         raise ModakError("several trainings are not followed at once", hint="say which one: -e training=NAME")

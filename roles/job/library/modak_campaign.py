@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import json
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.campaign import Campaign
+from ansible.module_utils.modak.target.garbage import Garbage
+from ansible.module_utils.modak.target.verbs import DEEDS, OperatedDeployment, act_on_all
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -20,15 +24,23 @@ options:
   action:
     type: str
     required: true
-    choices: [look, stage, submit, watch, skip, remove]
-    description: What to do; watch comes back when a state has changed, or when its time is over.
+    choices: [look, stage, submit, watch, skip, remove, set_aside, cancel, hold, release, requeue]
+    description: >-
+      What to do; watch comes back when a state has changed, or when its time is over. What attempts without success
+      left is set aside to make room for others.
   deployments:
     type: list
     elements: dict
     default: []
     description: >-
       The deployments by name, as deployment; to look with the digest of the plan, to submit with job_name, after,
-      behind and again.
+      behind, again, array, parallel and barrier, to set aside with job_name and ended, the id of the job that the
+      caller saw ended.
+  images:
+    type: list
+    elements: str
+    default: []
+    description: The paths of images that go when deployments are removed, unless others use them.
   folder: {type: str, default: '', description: 'To stage: the folder of plans and archives, below the deployments.'}
   states: {type: dict, default: {}, description: 'To watch: the states that the caller knows, by deployment.'}
   reasons: {type: dict, default: {}, description: 'To skip: why a job is not to run, by deployment.'}
@@ -45,9 +57,10 @@ def main():
             "action": {
                 "type": "str",
                 "required": True,
-                "choices": ["look", "stage", "submit", "watch", "skip", "remove"],
+                "choices": [*DEEDS, "look", "stage", "submit", "watch", "skip", "remove", "set_aside"],
             },
             "deployments": {"type": "list", "elements": "dict", "default": []},
+            "images": {"type": "list", "elements": "str", "default": []},
             "folder": {"type": "str", "default": ""},
             "states": {"type": "dict", "default": {}},
             "reasons": {"type": "dict", "default": {}},
@@ -63,6 +76,7 @@ def act(module, params):
     workspace = Workspace(params["workspace"])
     campaign = Campaign(workspace, params["scheduler"])
     action = "look" if module.check_mode else params["action"]
+    names = [each["deployment"] for each in params["deployments"]]
     if action == "stage":
         return {"changed": True, "staged": campaign.stage(params["folder"])}
     if action == "submit":
@@ -74,13 +88,29 @@ def act(module, params):
         skipped = campaign.skip(params["reasons"])
         return {"changed": any(skipped.values()), "skipped": skipped}
     if action == "remove":
-        removed = campaign.remove([each["deployment"] for each in params["deployments"]])
-        return {"changed": bool(removed["removed"]), **removed}
+        removed = campaign.remove(names)
+        # what another deployment uses, or is on its way to use, stays
+        images = [str(workspace.place(path)) for path in params["images"]]
+        gone = [each["name"] for each in Garbage(workspace, 0).remove(images)] if images else []
+        return {"changed": bool(removed["removed"] or gone), "images": gone, **removed}
+    if action in DEEDS:
+        jobs = act_on_all(workspace, params["scheduler"], action, names)
+        return {"changed": any(each["changed"] for each in jobs), "jobs": json.dumps(jobs)}
+    if action == "set_aside":
+        wanted = {each["deployment"]: (each["job_name"], each["ended"]) for each in params["deployments"]}
+        made = {
+            name: deployment(workspace, name, params, job).set_aside(ended) for name, (job, ended) in wanted.items()
+        }
+        return {"changed": any(made.values()), "attempts": {name: each for name, each in made.items() if each}}
     return {
         "changed": False,
         "folder": str(workspace.deployments),
         "known": campaign.look(params["deployments"]),
     }
+
+
+def deployment(workspace, name, params, job_name):
+    return OperatedDeployment(workspace, name, params["scheduler"], job_name)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.errors import ModakError
 from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.arrays import remove_arrays
 from ansible.module_utils.modak.target.garbage import Garbage
 from ansible.module_utils.modak.target.uses import Uses, paths_of
 from ansible.module_utils.modak.target.verbs import OperatedDeployment
@@ -86,13 +87,18 @@ def act(module, params):
     action = "look" if module.check_mode else params["action"]
     if action == "stage":
         archive = workspace.deployments / params["archive"]
-        deployment.stage(params["plan"], archive.read_bytes())
-        archive.unlink()
+        if not archive.exists() and deployment.is_staged(params["plan"]):
+            return {"changed": False}  # asked again, as the connection broke before the answer
+        try:
+            deployment.stage(params["plan"], archive.read_bytes())
+        finally:  # one that is no good is not gone on with
+            archive.unlink()
         Uses(workspace).mark(paths_of(params["plan"]))
         return {"changed": True}
     if action == "submit":
         job_id, submitted = deployment.submit()
-        return {"changed": submitted, "job_id": job_id, "submitted": submitted}
+        situation = {**deployment.situation().as_dict(), "job_id": job_id}
+        return {"changed": submitted, "submitted": submitted, "situation": situation}
     if action == "watch":
         news = deployment.watch(params["seen"], params["offset"], params["seconds"], params["log"])
         return {"changed": False, **news}
@@ -121,6 +127,7 @@ def remove(deployment, workspace, images):
     if cancelled and not deployment.wait_for_end(60):
         raise ModakError(f"job {job_id} was cancelled and has not ended within 60 s", hint="undeploy again later")
     removed = deployment.remove()
+    remove_arrays(workspace.deployments)
     Uses(workspace).forget(deployment.path.name)
     # what another deployment uses, or is on its way to use, stays
     gone = Garbage(workspace, 0).remove([str(workspace.place(path)) for path in images]) if images else []

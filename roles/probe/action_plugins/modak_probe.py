@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.probe import probe_target
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``."""
+    """Runs the stage for the plan in ``plan_file``, or for those in ``plan_files``."""
 
     stage_name = "target"
 
     def perform(self, stage):
-        return probe_target(stage)
+        files = self._task.args.get("plan_files") or [self._task.args["plan_file"]]
+        return probe_target(stage, [Path(each).parent.name for each in files])

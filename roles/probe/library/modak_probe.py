@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
+from ansible.module_utils.modak.target.jobs import has_completed
 from ansible.module_utils.modak.target.probe import probe
 from ansible.module_utils.modak.target.workspace import Workspace
 
@@ -16,6 +17,10 @@ options:
   workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
   scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
   container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
+  deployments:
+    type: str
+    default: ""
+    description: Names of deployments, one a line; those whose job has completed are told as completed.
 author: modak-ansible
 """
 
@@ -26,16 +31,19 @@ def main():
             "workspace": {"type": "str", "required": True},
             "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
             "container_runtime": {"type": "str", "required": True},
+            "deployments": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
-    answer(module, lambda: {"changed": False, "facts": facts(module)})
+    answer(module, lambda: look(module))
 
 
-def facts(module):
+def look(module):
     params = module.params
     workspace = Workspace(params["workspace"])
-    return probe(workspace, params["scheduler"], params["container_runtime"], create=not module.check_mode)
+    facts = probe(workspace, params["scheduler"], params["container_runtime"], create=not module.check_mode)
+    completed = [name for name in params["deployments"].split() if has_completed(workspace, name)]
+    return {"changed": False, "facts": facts, "completed": completed}
 
 
 if __name__ == "__main__":

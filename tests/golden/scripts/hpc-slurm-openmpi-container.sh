@@ -15,7 +15,7 @@ set -u
 cd "$SLURM_SUBMIT_DIR" || exit 1
 deployment=$PWD
 workspace=$(cd ../.. && pwd)
-job_id="$SLURM_JOB_ID"
+job_id="${1:-$SLURM_JOB_ID}"
 
 # One job of a deployment trains, whatever was submitted twice.
 mkdir -p state
@@ -32,6 +32,8 @@ if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
 finish() {
@@ -42,7 +44,7 @@ finish() {
     if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
         exit "$code"
     fi
-    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
     exit "$code"
 }
 trap finish EXIT

@@ -24,6 +24,8 @@ if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
 
 # The end is written by the job itself: schedulers forget, and a node that died can look like success.
 finish() {
@@ -35,7 +37,7 @@ finish() {
         exit "$code"
     fi
     [ "$SECONDS" -ge 600 ] && echo timeout > state/ended
-    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
     exit "$code"
 }
 trap finish EXIT

@@ -16,7 +16,7 @@ set -u
 cd "$SLURM_SUBMIT_DIR" || exit 1
 deployment=$PWD
 workspace=$(cd ../.. && pwd)
-job_id="$SLURM_JOB_ID"
+job_id="${1:-$SLURM_JOB_ID}"
 
 # One job of a deployment trains, whatever was submitted twice.
 mkdir -p state
@@ -33,6 +33,8 @@ if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
     exit 0
 fi
 rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
 
 # It goes on from where it was.
 rm -f state/requeued state/stop state/late
@@ -52,7 +54,7 @@ finish() {
     if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
         exit "$code"
     fi
-    echo "$code" > state/finished.part && mv state/finished.part state/finished
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
     exit "$code"
 }
 trap finish EXIT
@@ -90,7 +92,7 @@ queue_again() {
         echo "run $run was stopped; the job is queued again" >&2
         trap '' TERM
         : > state/requeued
-        scontrol requeue "$SLURM_JOB_ID" && return
+        scontrol requeue "$job_id" && return
         rm -f state/requeued
         echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2
     fi

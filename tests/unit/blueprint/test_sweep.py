@@ -94,7 +94,7 @@ AXES = st.lists(
 
 
 @given(AXES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_combination_is_there_once_and_has_a_name_of_its_own(found):
     axes = tuple(
         Axis(name, tuple({str(value).lower() if value in (True, False) else value: value for value in values}.values()))

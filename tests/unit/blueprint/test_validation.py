@@ -240,7 +240,7 @@ def test_functions_are_resolved(blueprint):
     assert found.requests[0].application.arguments == (("epochs", "5"), ("copy", "alice"), ("third", "b"))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=40), key=st.sampled_from(["username", "walltime", "script", "framework", "name"]))
 def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key):
     import json

@@ -174,3 +174,21 @@ def test_an_error_of_our_own_is_kept_and_named(tmp_path):
     assert "modak itself failed: ZeroDivisionError" in shown.stderr
     assert "Traceback" not in shown.stderr
     Path(shown.stderr.split()[-1]).unlink()
+
+
+_INTERRUPTS = """\
+import importlib.abc, signal, os, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "modak_ansible.planning", "modak_ansible.planner"])
+def test_ctrl_c_while_the_command_is_still_being_read(tmp_path, name):
+    """Whatever it is about to import: one word, and the code of an interruption."""
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTS.format(name=name))
+    shown = modak("plan", "mnist-pytorch-slurm", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "interrupted\n")

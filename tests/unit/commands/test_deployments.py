@@ -7,10 +7,10 @@ import zipfile
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.deployments import find_deployment, find_deployments
+from modak_ansible.commands.deployments import find_deployment, find_deployments, find_trainings, natural
 from modak_ansible.errors import UsageError
 from modak_ansible.packaging import package
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.planning import plan_all, plan_blueprint
 from modak_ansible.project import find_blueprint
 from modak_ansible.target.files import write_json
 
@@ -75,3 +75,42 @@ def test_a_blueprint_means_what_is_deployed_rather_than_what_was_undone_last(dep
     assert find_deployment(str(blueprint.path)) == deployed[0]
     write_json(deployed[0] / "state.json", {"updated": 3.0, "undeployed": 3.0})
     assert find_deployment(str(blueprint.path)) == deployed[0]
+
+
+def trainings(found):
+    return [each.plan["training"] for each in found]
+
+
+def test_of_a_blueprint_with_one_training_the_newest(deployed, blueprint):
+    (found,) = find_trainings(str(blueprint.path))
+    assert found.folder == find_deployment(str(blueprint.path))
+
+
+def test_of_a_sweep_the_newest_of_each_point(blueprint, monkeypatch):
+    """Also those whose values are no longer swept, but for what was undeployed, or is no node any more."""
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    sweep = "        sweep: { epochs: [ 2, 10 ] }\n"
+    blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n" + sweep)
+    first = [each.save() for each in plan_all(blueprint.service, Inputs())]
+    assert trainings(find_trainings(".")) == ["training:epochs=2", "training:epochs=10"]
+    assert trainings(find_trainings(".", "training:epochs=10")) == ["training:epochs=10"]
+    assert trainings(find_trainings(".", "training")) == ["training:epochs=2", "training:epochs=10"]
+    assert trainings(find_trainings(first[0].name)) == ["training:epochs=2"]
+    with pytest.raises(UsageError, match="has no deployment of a training trainin"):
+        find_trainings(".", "trainin")
+    blueprint.replace("epochs: [ 2, 10 ]", "epochs: [ 3, 10 ]")
+    for each in plan_all(blueprint.service, Inputs()):
+        each.save()
+    assert len(find_trainings(".")) == 3
+    write_json(first[0] / "state.json", {"undeployed": 1.0})
+    assert trainings(find_trainings(".")) == ["training:epochs=3", "training:epochs=10"]
+    text = blueprint.service.read_text().replace("    training:", "    learning:")
+    blueprint.service.write_text(text.replace("[ training,", "[ learning,").replace("[training,", "[learning,"))
+    for each in plan_all(blueprint.service, Inputs()):
+        each.save()
+    assert trainings(find_trainings(".")) == ["learning:epochs=3", "learning:epochs=10"]
+
+
+def test_numbers_are_sorted_as_numbers():
+    assert sorted(["a10", "a2", "a0.5", "b", ""], key=natural) == ["", "a0.5", "a2", "a10", "b"]

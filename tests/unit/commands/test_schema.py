@@ -54,7 +54,7 @@ OPTIONS = st.fixed_dictionaries({}, optional={
 })  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OPTIONS)
 def test_schema_and_reader_agree(tmp_path_factory, options):
     path = tmp_path_factory.getbasetemp() / "agree.json"

@@ -13,11 +13,12 @@ from rich.cells import cell_len
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands import status_asking
-from modak_ansible.commands.deployments import Known, survey
+from modak_ansible.commands.deployments import Known, glance
 from modak_ansible.commands.status_asking import ask_targets
 from modak_ansible.commands.status_rows import Entry, may_live, row_of, rows_of
 from modak_ansible.commands.status_table import clock, lines_of, shortened
 from modak_ansible.commands.status_watch import watch_for
+from modak_ansible.connection import queue_of
 from modak_ansible.deployment import PlaybookRun
 from modak_ansible.planning import plan_blueprint
 from modak_ansible.stages.base import Record
@@ -40,8 +41,7 @@ def deployed(blueprint, monkeypatch):
 
 
 def entries_of(blueprint):
-    known, damaged = survey(blueprint.path / ".modak")
-    return [Entry(each) for each in known], damaged
+    return [Entry(each) for each in glance(blueprint.path / ".modak")]
 
 
 def job(state="RUNNING", **more):
@@ -62,14 +62,15 @@ def job(state="RUNNING", **more):
     ],
 )  # fmt: skip
 def test_who_may_have_a_job_that_lives(tmp_path, record, expected):
-    assert may_live(Known(tmp_path, {}, record)) is expected
+    assert may_live(Known(tmp_path, record)) is expected
 
 
 def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
     """Two of three deployments share a target; the third enters it as somebody else."""
-    plan = read_json(deployed[2] / "plan.json")
+    plan, origin = (read_json(deployed[2] / f"{each}.json") for each in ("plan", "origin"))
     plan["target"]["username"] = "bob"
     write_json(deployed[2] / "plan.json", plan)
+    (deployed[2] / "origin.json").write_text(json.dumps({**origin, "queue": queue_of(plan, origin["blueprint"])}))
     asked = []
 
     def run(playbook, variables, listener, *, inventory):
@@ -86,12 +87,12 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
         return PlaybookRun()
 
     monkeypatch.setattr(status_asking, "run_playbook", run)
-    entries, _ = entries_of(blueprint)
+    entries = entries_of(blueprint)
     heard = []
     ask_targets(entries, heard=lambda: heard.append(1))
     assert sorted(map(len, asked)) == [1, 2]
     assert len(heard) == 2
-    rows = {row["deployment"]: row for row in rows_of(entries, [])}
+    rows = {row["deployment"]: row for row in rows_of(entries)}
     assert [rows[folder.name]["answered"] for folder in deployed] == [True, True, False]
     assert [rows[folder.name]["explanation"] for folder in deployed] == ["", "", "no route"]
     assert rows[deployed[2].name]["state"] == "RUNNING"  # what was known last
@@ -101,14 +102,14 @@ def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
     for folder in deployed:
         Record(folder).update(job={"state": "COMPLETED", "job_id": "1"})
     monkeypatch.setattr(status_asking, "run_playbook", lambda *_, **__: pytest.fail("asked"))
-    ask_targets(entries_of(blueprint)[0])
+    ask_targets(entries_of(blueprint))
 
 
 # --- what is said
 
 
 def test_a_row(deployed, blueprint):
-    entry = next(each for each in entries_of(blueprint)[0] if each.known.folder == deployed[0])
+    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
     row = row_of(entry)
     assert (row["state"], row["stage"], row["epoch"], row["epochs_requested"]) == ("RUNNING", "job", 1, 2)
@@ -121,12 +122,12 @@ def test_a_row(deployed, blueprint):
 
 def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1", "started": 100.0, "ended": 160.0})
-    (row,) = (row for row in rows_of(entries_of(blueprint)[0], []) if row["state"] == "FAILED")
+    (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "FAILED")
     assert row["elapsed_seconds"] == 60.0
 
 
 def test_a_deployment_that_is_gone_on_its_target(deployed, blueprint):
-    entries, _ = entries_of(blueprint)
+    entries = entries_of(blueprint)
     entries[0].answer = {**job("NONE"), "there": False}
     row = row_of(entries[0])
     assert (row["state"], row["explanation"]) == ("NONE", "its folder on the target is gone")
@@ -140,7 +141,7 @@ def test_damaged_files_hide_no_others(deployed, blueprint):
     lost = first.parent / "lost-123456789012"
     lost.mkdir()
     (lost / "state.json").write_text("{}")
-    rows = {row["deployment"]: row for row in rows_of(*entries_of(blueprint))}
+    rows = {row["deployment"]: row for row in rows_of(entries_of(blueprint))}
     assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(
         (first.name, second.name, third.name, lost.name), "DAMAGED"
     )
@@ -150,17 +151,25 @@ def test_damaged_files_hide_no_others(deployed, blueprint):
 
 def test_a_damaged_record_is_asked_for_and_written_anew(deployed, blueprint):
     (deployed[0] / "state.json").write_text("{")
-    entry = next(each for each in entries_of(blueprint)[0] if each.known.folder == deployed[0])
+    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
     assert may_live(entry.known)
     entry.answer = job("COMPLETED")
     assert row_of(entry)["state"] == "COMPLETED"
 
 
+def test_why_a_deployment_is_damaged_on_its_target_is_told(deployed, blueprint):
+    entry = entries_of(blueprint)[0]
+    entry.answer = job()
+    entry.answer["situation"] = {"state": "DAMAGED", "job_id": "", "explanation": "submitted.json holds no id"}
+    row = row_of(entry)
+    assert (row["state"], row["explanation"]) == ("DAMAGED", "submitted.json holds no id")
+
+
 def test_what_lives_comes_first(deployed, blueprint):
-    entries, _ = entries_of(blueprint)
+    entries = entries_of(blueprint)
     for entry, (state, position) in zip(entries, [("COMPLETED", None), ("QUEUED", 2), ("QUEUED", 1)], strict=True):
         entry.answer = job(state, position=position)
-    assert [(row["state"], row["position"]) for row in rows_of(entries, [])] == [
+    assert [(row["state"], row["position"]) for row in rows_of(entries)] == [
         ("QUEUED", 1), ("QUEUED", 2), ("COMPLETED", None),
     ]  # fmt: skip
 

@@ -106,7 +106,7 @@ _PARTITIONS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(_PARTITIONS, max_size=3, unique_by=lambda each: each.name), _TEXTS, _TEXTS, st.lists(_TEXTS, max_size=2)
 )

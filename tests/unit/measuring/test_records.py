@@ -32,7 +32,7 @@ def test_a_file_that_is_not_there_is_empty(file):
     assert file.set_aside() is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 400))
 def test_a_torn_last_line_is_set_aside(tmp_path_factory, record, cut):
     file = RecordFile(tmp_path_factory.mktemp("torn") / "example.jsonl")

@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
     return RequestFolder(tmp_path_factory.mktemp("any") / "request", TRAINING)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_any_value_at_any_place(folder, base, changes, data):
     content = changed(base, changes, lambda words: data.draw(st.sampled_from(words)))
@@ -86,7 +86,7 @@ def test_any_value_at_any_place(folder, base, changes, data):
     assert Request.model_validate_json(request.model_dump_json()) == request
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, data):
     from modak_ansible.planning import check_blueprint
@@ -98,7 +98,7 @@ def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, 
     assert bool(plans) != bool(mistakes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(VALUES)
 def test_json_is_read_as_by_the_standard_library(value):
     mistakes = Mistakes()
@@ -108,7 +108,7 @@ def test_json_is_read_as_by_the_standard_library(value):
         assert tree.plain() == json.loads(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.text(st.sampled_from('{}[]":,\\ \t\n0123456789.eE+-truefalsn\u00e9\ud83d'), max_size=60))
 def test_what_is_not_json_is_a_mistake_with_a_place(text):
     mistakes = Mistakes()
@@ -116,7 +116,7 @@ def test_what_is_not_json_is_a_mistake_with_a_place(text):
     assert tree is not None or (len(mistakes) == 1 and next(iter(mistakes)).location.line >= 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=80))
 def test_any_bytes(tmp_path_factory, content):
     for name in ("x.json", "x.yaml"):

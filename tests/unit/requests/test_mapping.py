@@ -8,6 +8,7 @@ import re
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.request import Request
 from modak_ansible.planning import plan_blueprint, request_of
@@ -34,6 +35,17 @@ def test_a_request_is_the_same_after_json(training, program):
     for folder in (training, program):
         request = folder.request
         assert Request.model_validate_json(request.model_dump_json()) == request
+
+
+def test_checkpoints(training):
+    training.set("checkpoint", {"every": 60})
+    asked = training.request.checkpoint
+    assert (asked.every, asked.signal_before_wall, asked.requeue) == (60, 120, 3)
+    training.set("checkpoint/signal_before_wall", 36 * 3600)
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_blueprint(training.file, Inputs())
+    (mistake,) = caught.value.mistakes
+    assert training.file.read_text().splitlines()[mistake.location.line - 1].strip().startswith('"signal_before_wall"')
 
 
 def test_yaml_says_the_same(training):

@@ -130,7 +130,7 @@ def test_killed_between_any_two_steps_of_a_save(tmp_path):
     assert done.returncode == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), content=st.binary(min_size=1, max_size=200))
 def test_a_damaged_one_is_never_taken_for_whole(tmp_path_factory, data, content):
     folder = tmp_path_factory.mktemp("checkpoints")
@@ -166,7 +166,7 @@ _STATES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(state=_STATES)
 def test_a_state_comes_back_as_it_was(tmp_path_factory, state):
     path = tmp_path_factory.mktemp("form") / "state"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import types
@@ -54,6 +55,20 @@ def test_it_is_written_at_the_first_step_and_every_five_seconds(tmp_path, clock,
     steps.tell()
     assert written(tmp_path)["step"] == 120
     assert sorted(path.name for path in tmp_path.iterdir()) == ["applied.json", "progress.json"]
+
+
+def test_a_full_disk_that_has_the_log_too_ends_no_training(tmp_path, clock, steps, monkeypatch):
+    """Nothing can be written, and nobody can be told."""
+
+    def no(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", no)
+    # as with PYTHONUNBUFFERED, which every job has
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True))
+    clock.now += 10
+    assert steps.step()
+    steps._report.write(finished=True)
 
 
 def test_a_slow_file_system_is_written_to_less_often(clock, steps, monkeypatch):

@@ -215,7 +215,7 @@ def read_back(scheduler, text):
 
 @pytest.mark.parametrize("scheduler", RENDERERS)
 @pytest.mark.parametrize("field", FIELDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(value=HOSTILE)
 @example("a\n#SBATCH --uid=0")
 @example("a --uid=0")

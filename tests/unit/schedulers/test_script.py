@@ -118,7 +118,7 @@ def stage(tmp_path_factory):
     return workspace
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     value=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30),
     argument=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30).filter(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.schedulers.base import (
+    AccountingSilent,
     CommandResult,
     JobState,
     SchedulerSilent,
@@ -108,6 +109,31 @@ def test_the_accounting_may_be_late():
     assert Slurm().status(run_of(squeue=queue, sacct=account), "7").state is JobState.FAILED
 
 
+AWAY = [
+    CommandResult(1, err="sacct: error: Sending PersistInit msg: Connection refused\nsacct: error: Problem talking to the database: Connection refused"),
+    CommandResult(124, err="sacct did not answer within 60 s", timed_out=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sacct", AWAY)
+def test_an_accounting_that_is_away(sacct):
+    """What the controller knows counts; what it has forgotten is not known, and is not taken for lost."""
+    for case in ("failed", "timeout", "cancelled-running"):
+        expected = next(state for name, state, *_ in ENDS if name == case)
+        assert str(Slurm().status(recorded(case, sacct=sacct), "1").state) == expected
+    forgotten = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
+    with pytest.raises(AccountingSilent, match="sacct: "):
+        Slurm().status(run_of(squeue=UNKNOWN, sacct=sacct, scontrol=forgotten), "1")
+    with pytest.raises(AccountingSilent) as caught:
+        Slurm().statuses(
+            run_of(squeue=CommandResult(0, "7|RUNNING|None|n1|name|/x\n"), sacct=sacct, scontrol=forgotten), ["7", "8"]
+        )
+    assert list(caught.value.known) == ["7"]
+    assert Slurm().find(run_of(squeue=CommandResult(0, "7|RUNNING|None|n1|name|/x\n"), sacct=sacct), "name", "/x") == [
+        "7"
+    ]
+
+
 def test_a_requeued_job_counts_by_its_last_life():
     account = CommandResult(0, "7|NODE_FAIL|1:0|n1|name|/x\n7|COMPLETED|0:0|n2|name|/x\n")
     assert Slurm().status(run_of(squeue=UNKNOWN, sacct=account), "7").state is JobState.COMPLETED
@@ -150,6 +176,12 @@ def test_refusals(case, words):
 def test_uncertain_submissions(result):
     with pytest.raises(SubmissionUncertain):
         Slurm().submit(run_of(sbatch=result), "job.sh", "n")
+
+
+def test_a_controller_that_cannot_be_reached_refuses_nothing():
+    said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+    with pytest.raises(SchedulerSilent, match="^Batch job submission failed: Unable to contact slurm controller"):
+        Slurm().submit(run_of(sbatch=CommandResult(1, err=said)), "job.sh", "n")
 
 
 def test_finding_a_job_by_name_and_folder():

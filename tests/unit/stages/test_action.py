@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+from types import SimpleNamespace
+
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.stages import action
+from modak_ansible.stages.base import Outcome
 
 
 class Connection:
@@ -96,3 +100,39 @@ def test_a_module_that_fails_is_one_message(answer, words):
     with pytest.raises(ModakError) as caught:
         Action(answer)._caller(Connection(), {})("m")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("completed", "works"), [(True, False), (False, True)])
+def test_a_deployment_that_has_completed_needs_no_work(make_stage, completed, works):
+    stage, _ = make_stage(None)
+    stage.record.note_stage("job", state="done", changed=True, seconds=2.0, message="made")
+    made = Action()
+    made._task = SimpleNamespace(args={"completed": [stage.folder.name] if completed else []})
+    made.perform = lambda _: Outcome(True, "made anew")
+    outcome = made._outcome([stage])
+    assert (outcome.changed, outcome.message) == ((True, "made anew") if works else (False, "made"))
+
+
+def test_of_several_one_that_has_not_completed_needs_it(make_stage):
+    stage, _ = make_stage(None)
+    made = Action()
+    made._task = SimpleNamespace(args={"completed": ["another"]})
+    made.perform = lambda _: Outcome(True, "made anew")
+    assert made._outcome([SimpleNamespace(folder=stage.folder.with_name("another")), stage]).changed
+
+
+def test_a_full_disk_here_is_one_message(tmp_path, monkeypatch):
+    """Ansible would tell it as an unexpected failure of its own."""
+
+    class Full(Action):
+        def _stages(self, task_vars):
+            raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "state.json"))
+
+    monkeypatch.setattr(action.ActionBase, "run", lambda *_: {})
+    monkeypatch.setattr(action, "end_with_parent", lambda: None)
+    result = Full().run()
+    assert result["failed"]
+    assert result["msg"] == (
+        f"on this machine, {tmp_path}/state.json: No space left on device\n"
+        "  make room there, and run the same command again"
+    )

@@ -15,8 +15,10 @@ from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, Waits
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.campaign import remove_all, report_all, run_campaign
+from modak_ansible.stages.verbs import resume_jobs
 from modak_ansible.target.campaign import Campaign
 from modak_ansible.target.results import list_results
+from modak_ansible.target.verbs import OperatedDeployment
 from modak_ansible.target.workspace import Workspace
 
 NODE = """\
@@ -58,6 +60,14 @@ class Target:
             return self.campaign.submit(arguments["deployments"])
         if action == "skip":
             return {"skipped": self.campaign.skip(arguments["reasons"])}
+        if action == "set_aside":
+            made = {
+                each["deployment"]: OperatedDeployment(
+                    self.workspace, each["deployment"], "fake", each["job_name"]
+                ).set_aside(each["ended"])
+                for each in arguments["deployments"]
+            }
+            return {"attempts": {name: attempt for name, attempt in made.items() if attempt}}
         if action == "remove":
             return self.campaign.remove([each["deployment"] for each in arguments["deployments"]])
         self.before_watch()
@@ -241,3 +251,39 @@ def test_trying_it_out_changes_nothing(make_stages, target):
     assert (outcome.changed, outcome.message) == (True, "would submit 4 jobs")
     assert (target.calls, target.queue.jobs) == (["look"], {})
     assert not any(stage.record.path.exists() for stage in stages)
+
+
+def test_points_of_a_sweep_go_as_one_array(make_stages, target, blueprint):
+    """And what comes after them waits for each; a value that is added waits for those that live."""
+    target.queue.largest_array = 1000
+    blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    assert [each[1:] for each in target.queue.arrays] == [("example-training", 2, 1)]
+    assert target.queue.waits[target.queue.id_of(named(stages)["evaluate"])] == Waits(ok=("2_0", "2_1"))
+    blueprint.replace("epochs: [ 1, 2 ]", "epochs: [ 1, 2, 3, 4 ]")
+    more, _ = make_stages("training")
+    run_campaign(more, wait=False)
+    assert [each[2:] for each in target.queue.arrays] == [(2, 1), (2, 1)]
+    added = target.queue.id_of(named(more)["training:epochs=3"])
+    assert target.queue.waits[added] == Waits(ok=("1",), ended=("2_0", "2_1"))
+    run_campaign(more)
+    assert set(states(more).values()) == {DONE}
+    assert len(target.queue.jobs) == 6
+
+
+def test_all_that_failed_is_resumed_and_what_comes_after_follows(make_stages, target):
+    target.queue.largest_array = 1000
+    stages, said = make_stages()
+    names = named(stages)
+    run_campaign(stages, wait=False)
+    target.queue.end(names["preprocess"])
+    for epochs in (1, 2):
+        target.queue.end(names[f"training:epochs={epochs}"], 3)
+    run_campaign(stages)
+    assert states(stages)["evaluate"][1] == "not run: training:epochs=1 failed"
+    outcome = resume_jobs(stages)
+    assert (outcome.changed, set(states(stages).values())) == (True, {DONE})
+    assert [each[2] for each in target.queue.arrays] == [2, 2]
+    assert any("what it left is kept in attempts/1" in line for line in said)
+    assert resume_jobs(stages).changed is False

@@ -24,7 +24,7 @@ def test_an_image_that_is_there_costs_one_look(make_stage, monkeypatch):
 
 
 def test_an_image_that_is_missing_is_made_with_the_controllers_sources(make_stage, monkeypatch):
-    monkeypatch.setattr(image_stage, "package_sources", lambda: {"apt_mirror": "http://here/debian"})
+    monkeypatch.setattr(image_stage, "package_sources", lambda apt: {"apt": apt})
     sites = {}
 
     def call(name, *, action, site, **arguments):
@@ -35,7 +35,7 @@ def test_an_image_that_is_missing_is_made_with_the_controllers_sources(make_stag
 
     stage, said = make_stage(call)
     assert ensure_image(stage).changed
-    assert sites["start"]["otherwise"] == {"apt_mirror": "http://here/debian"}
+    assert sites["start"]["otherwise"] == {"apt": False}, "nothing of what is missing has Debian's packages"
     assert said == ["making top on the target"]
 
 

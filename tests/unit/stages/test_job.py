@@ -25,6 +25,22 @@ def test_a_job_that_is_measured_is_waited_for_and_not_read(make_stage):
     assert stage.record.read()["job"]["state"] == "COMPLETED"
 
 
+def test_a_job_is_looked_at_once_before_it_is_submitted_and_watched(make_stage):
+    calls = []
+
+    def call(name, action, **arguments):
+        calls.append(action)
+        job_id, state = ("", "NONE") if action == "look" else ("7", "QUEUED")
+        situation = {"job_id": job_id, "nodes": "", "explanation": "", "state": state, "exit_code": None}
+        return {"situation": situation, "staged": True, "folder": "deployments", "submitted": action == "submit"}
+
+    stage, said = make_stage(call)
+    outcome = run_job(stage, wait=False)
+    assert calls == ["look", "submit"]
+    assert (outcome.changed, said) == (True, ["job 7 submitted"])
+    assert stage.record.read()["job"]["job_id"] == "7"
+
+
 def removal(plan_images, gone):
     def call(name, action, images=None, **arguments):
         assert action == "remove"

@@ -103,7 +103,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metrics=JSON | st.fixed_dictionaries({"epochs": JSON, "epochs_requested": JSON}))
 def test_any_metrics_of_a_users_script(ended, remote, metrics):
     (remote / "metrics.json").write_text(json.dumps(metrics))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from modak_ansible.errors import ModakError
 from modak_ansible.stages.diary import read_diary
-from modak_ansible.stages.verbs import DEEDS, act_on_job, resume_job
+from modak_ansible.stages.verbs import DEEDS, act_on_job, act_on_jobs, resume_job
 
 
 def situation(state, job_id="7"):
@@ -30,7 +34,7 @@ class Target:
             return {"changed": not self.is_quicker, "attempt": None if self.is_quicker else 1}
         if action == "submit":
             self.situation = situation("RUNNING", "8")
-            return {"submitted": True}
+            return {"submitted": True, "situation": self.situation}
         if action == "watch":
             self.situation = situation("COMPLETED", self.situation["job_id"])
             return {"situation": self.situation, "output": "", "offset": 0}
@@ -99,3 +103,52 @@ def test_another_resume_was_quicker(make_stage):
     stage, _ = make_stage(target)
     assert resume_job(stage).data["situation"]["job_id"] == "8"
     assert "submit" not in target.actions
+
+
+# --- several at once
+
+
+def answering(problem="", *, permitted=True):
+    """A target that holds the first job, and of the second says that there is a problem."""
+
+    def call(name, action, deployments, **arguments):
+        assert (name, action) == ("modak_campaign", "hold")
+        jobs = [
+            {"deployment": each["deployment"], "situation": situation("HELD"), "changed": True, "problem": "", "hint": "",
+             "permitted": True}
+            for each in deployments
+        ]  # fmt: skip
+        jobs[-1].update(changed=not problem, problem=problem, hint="a hint", permitted=permitted)
+        return {"jobs": json.dumps(jobs)}
+
+    return call
+
+
+def test_a_deed_on_several_is_one_call_and_all_remember_it(make_stage):
+    stage, _ = make_stage(answering())
+    outcome = act_on_jobs([stage], "held")
+    assert (outcome.changed, outcome.message) == (True, "1 of 1 jobs held")
+    (row,) = json.loads(outcome.data["jobs"])
+    assert (row["training"], row["message"]) == (stage.plan["training"], "job 7 is held")
+    assert stage.record.read()["job"]["state"] == "HELD"
+
+
+def test_what_no_job_permits_is_an_error(make_stage):
+    stage, _ = make_stage(answering("job 7 is running and cannot be held", permitted=False))
+    with pytest.raises(ModakError) as caught:
+        act_on_jobs([stage], "held")
+    said = f"1 of 1 jobs are not as they were to be:\n  {stage.plan['training']}: job 7 is running and cannot be held"
+    assert (caught.value.message, caught.value.hint) == (said, "a hint")
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_what_some_do_not_permit_is_only_said_and_a_refusal_is_an_error(make_stage, permitted, tmp_path):
+    stage, _ = make_stage(answering("refused", permitted=permitted))
+    other = replace(stage, folder=tmp_path / "other")
+    other.folder.mkdir()
+    if permitted:
+        with pytest.raises(ModakError, match="1 of 2 jobs"):
+            act_on_jobs([stage, other], "held")
+    else:
+        outcome = act_on_jobs([stage, other], "held")
+        assert [row["message"] for row in json.loads(outcome.data["jobs"])] == ["job 7 is held", "refused"]

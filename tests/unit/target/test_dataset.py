@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import os
 import threading
 import time
 
 import pytest
 
 from modak_ansible.errors import ModakError
+from modak_ansible.target import dataset as dataset_module
 from modak_ansible.target.dataset import DatasetStore, fetch
+from modak_ansible.target.files import sha256_of
 from modak_ansible.target.workspace import Workspace
 
 CONTENT = bytes(range(256)) * 4000
@@ -130,3 +133,47 @@ def test_nobody_listens(tmp_path, server):
     server.server_close()
     with pytest.raises(ModakError, match="refused"):
         fetch(f"http://127.0.0.1:{port}/a.gz", tmp_path / "a.gz")
+
+
+def staged(store):
+    (store.prepare(len(CONTENT)) / "a.gz").write_bytes(CONTENT)
+    return store.commit(source_of())
+
+
+def test_a_changed_byte_is_seen_though_size_and_date_are_the_same(store):
+    known = staged(store)
+    assert store.description() == known
+    file = store.path / "a.gz"
+    before = file.stat()
+    with file.open("r+b") as content:
+        content.seek(1000)
+        content.write(b"\xff" if CONTENT[1000] != 255 else b"\x00")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (store.description(), store.damaged) == (None, "a.gz")
+    assert staged(store)
+    assert (store.description() is not None, store.damaged) == (True, "")
+
+
+def test_what_was_only_touched_or_copied_is_read_once(store, monkeypatch):
+    staged(store)
+    read = []
+    monkeypatch.setattr(dataset_module, "sha256_of", lambda path: read.append(path.name) or sha256_of(path))
+    file = store.path / "a.gz"
+    os.utime(file)
+    assert store.description()
+    assert store.description()
+    assert read == ["a.gz"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", '{"files": [1]}', '{"files": [{"name": "a.gz"}]}', '{"files": 3}', "{}", "\x00"]
+)
+def test_a_damaged_description_is_none(store, text):
+    staged(store)
+    (store.path / "dataset.json").write_text(text)
+    assert (store.description(), store.damaged) == (None, "dataset.json")
+    assert staged(store) == store.description()
+
+
+def test_what_is_not_there_is_not_damaged(store):
+    assert (store.description(), store.damaged) == (None, "")

@@ -1,8 +1,22 @@
+import errno
 import os
 import subprocess
 import sys
 
-from modak_ansible.target.files import Lock, free_bytes, read_json, read_text, sha256_of, tail, write_json, write_whole
+import pytest
+
+from modak_ansible.target.files import (
+    Lock,
+    free_bytes,
+    is_full,
+    mend_of,
+    read_json,
+    read_text,
+    sha256_of,
+    tail,
+    write_json,
+    write_whole,
+)
 
 
 def test_files_are_whole_or_as_before(tmp_path):
@@ -12,6 +26,32 @@ def test_files_are_whole_or_as_before(tmp_path):
     write_whole(path, b"\x00")
     assert path.read_bytes() == b"\x00"
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    (tmp_path / "a.json" / "kept").touch()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_json(tmp_path / "a.json", {})
+    assert caught.value.filename == str(tmp_path / "a.json")
+    assert "move it away" in mend_of(caught.value)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["a.json", "kept"]
+
+
+def test_a_full_disk_is_known_by_trying(tmp_path, monkeypatch):
+    assert not is_full(tmp_path)
+    assert not is_full(tmp_path / "none")
+    for code, full in ((errno.EDQUOT, True), (errno.ENOSPC, True), (errno.EIO, False)):
+
+        def no(*_, code=code):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "fsync", no)
+        assert is_full(tmp_path) is full
+        with pytest.raises(OSError, match=os.strerror(code)) as caught:
+            write_json(tmp_path / "b.json", {})
+        assert ("make room there" in mend_of(caught.value)) is full
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_files_are_nothing(tmp_path):

@@ -382,3 +382,18 @@ def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
     assert deployment.cancel()
     assert deployment.wait_for_end(5)
     assert deployment.situation().state == "CANCELLED"
+
+
+@pytest.mark.parametrize("text", ["", "\x00junk", None])
+def test_an_end_that_was_noted_and_cannot_be_read_is_told_by_the_scheduler(deployment, fake, text):
+    """The marker comes at the end, and at once: that it is there says that the job came to its end."""
+    deployment.submit()
+    if text is None:
+        (deployment.path / "state" / "finished").mkdir()
+    else:
+        mark(deployment, "finished", text)
+    fake.jobs["1"] = JobRecord("1", JobState.COMPLETED, exit_code=0)
+    situation = deployment.situation()
+    assert (situation.state, situation.exit_code) == ("COMPLETED", 0)
+    fake.jobs["1"] = JobRecord("1", JobState.FAILED, exit_code=3)
+    assert (deployment.situation().state, deployment.situation().exit_code) == ("FAILED", 3)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
 
 from modak_ansible.schedulers import SCHEDULERS
-from modak_ansible.schedulers.base import JobRecord, JobState, Scheduler, SchedulerSilent
+from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.target.jobs import look_at_jobs
 from modak_ansible.target.workspace import Workspace
 
@@ -54,12 +55,14 @@ def look(workspace, *names):
 
 
 def test_all_are_judged_by_one_answer(workspace, fake):
-    began = f"{time.time() - 100:.0f}"
-    deployed(workspace, "runs", "1", claim="1", started=f"{began} 1 node01")
+    deployed(workspace, "runs", "1", claim="1", started="1 1 node01")
     deployed(workspace, "waits", "2")
-    deployed(workspace, "done", "3", started=f"{began} 3 node02", finished="0")
-    deployed(workspace, "failed", "4", started=f"{began} 4 node02", finished="3")
+    deployed(workspace, "done", "3", started="1 3 node02", finished="0")
+    deployed(workspace, "failed", "4", started="1 4 node02", finished="3")
     deployed(workspace, "new")
+    began = time.time() - 100
+    for name in ("runs", "done", "failed"):
+        os.utime(workspace.deployments / name / "state" / "started", (began, began))
     fake.jobs = {
         "1": JobRecord("1", JobState.RUNNING, nodes="node01"),
         "2": JobRecord("2", JobState.QUEUED, reason="Priority", position=7, starts="2026-11-22T01:10:00"),
@@ -78,6 +81,16 @@ def test_all_are_judged_by_one_answer(workspace, fake):
     assert [found[name]["there"] for name in ("new", "gone")] == [True, False]
 
 
+def test_how_long_a_job_runs_is_by_the_clock_of_the_file_system(workspace, fake, monkeypatch):
+    """The front end's own may differ from it, and from the node's."""
+    deployed(workspace, "runs", "1", claim="1", started="1 1 node01")
+    fake.jobs = {"1": JobRecord("1", JobState.RUNNING)}
+    now = time.time()
+    for skew in (3600, -3600):
+        monkeypatch.setattr("time.time", lambda skew=skew: now + skew)
+        assert 0 <= look(workspace, "runs")["runs"]["elapsed"] < 60
+
+
 def test_a_silent_scheduler_hides_no_end(workspace, fake):
     fake.silent = True
     deployed(workspace, "runs", "1")
@@ -94,19 +107,39 @@ def test_a_job_of_a_killed_submitter_is_known_by_its_claim(workspace, fake):
     assert look(workspace, "one")["one"]["situation"]["state"] == "RUNNING"
 
 
-@pytest.mark.parametrize("marks", [{"started": "yesterday 1 node"}, {"submitted.json": '{"time": 0}'}])
-def test_a_damaged_deployment_hides_no_other(workspace, fake, marks):
+@pytest.mark.parametrize("text", ["", '{"time": 0}', '{"job_id": "--all"}', '{"job_id": [2]}', "\x00\x01"])
+def test_a_damaged_deployment_hides_no_other(workspace, fake, text):
+    marks = {"submitted.json": text}
     deployed(workspace, "good", "1")
     deployed(workspace, "bad", "2", **marks)
     fake.jobs = {each: JobRecord(each, JobState.RUNNING) for each in ("1", "2")}
     found = look(workspace, "bad", "good")
     assert found["good"]["situation"]["state"] == "RUNNING"
     assert found["bad"]["situation"]["state"] == "DAMAGED"
-    assert "its files on the target cannot be read" in found["bad"]["situation"]["explanation"]
+    assert "the job is looked for" in found["bad"]["situation"]["explanation"]
 
 
 def test_progress_comes_along(workspace, fake):
-    folder = deployed(workspace, "runs", "1", started=f"{time.time():.0f} 1 node01")
+    folder = deployed(workspace, "runs", "1", started="1 1 node01")
     (folder / "progress.json").write_text('{"step": 12, "epoch": 2, "epochs": null, "loss": 0.5}')
     fake.jobs = {"1": JobRecord("1", JobState.RUNNING)}
     assert look(workspace, "runs")["runs"]["progress"] == {"step": 12, "epoch": 2, "loss": 0.5}
+
+
+def test_how_a_job_ended_that_only_a_silent_accounting_knows_is_not_guessed(workspace, monkeypatch):
+    """What it noted itself, and what the queue knows, are told all the same."""
+    silence = AccountingSilent("sacct: away", {"1": JobRecord("1", JobState.RUNNING)})
+
+    class Silent:
+        @staticmethod
+        def statuses(run, job_ids):
+            raise silence
+
+    monkeypatch.setitem(SCHEDULERS, "fake", Silent())
+    deployed(workspace, "runs", "1")
+    deployed(workspace, "gone", "2", started="5 2 node01")
+    deployed(workspace, "failed", "3", started="5 3 node01", finished="4")
+    found = look(workspace, "runs", "gone", "failed")
+    states = [found[each]["situation"]["state"] for each in ("runs", "gone", "failed")]
+    assert states == ["RUNNING", "UNKNOWN", "FAILED"]
+    assert found["gone"]["situation"]["explanation"] == "the scheduler does not answer: sacct: away"

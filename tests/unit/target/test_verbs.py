@@ -16,7 +16,7 @@ from modak_ansible.target import verbs
 from modak_ansible.target.attempts import attempts_of
 from modak_ansible.target.files import read_json, sha256_of
 from modak_ansible.target.results import list_results
-from modak_ansible.target.verbs import OperatedDeployment
+from modak_ansible.target.verbs import OperatedDeployment, act_on_all
 from modak_ansible.target.workspace import Workspace
 
 
@@ -50,8 +50,13 @@ class FakeScheduler(Scheduler):
     def status(self, run, job_id):
         return self.jobs.get(job_id)
 
-    def cancel(self, run, job_id):
-        self._tell("cancel", job_id, JobState.CANCELLED)
+    def statuses(self, run, job_ids):
+        return {each: self.jobs[each] for each in job_ids if each in self.jobs}
+
+    def cancel(self, run, *job_ids):
+        for job_id in job_ids:
+            self._tell("cancel", job_id, JobState.CANCELLED)
+        self.told[-len(job_ids) :] = ["cancel"]  # in one call
 
     def hold(self, run, job_id):
         self._tell("hold", job_id, JobState.HELD)
@@ -358,3 +363,68 @@ def test_a_hold_that_the_scheduler_does_not_show_is_released_all_the_same(deploy
     assert deployment.release()[1]
     assert not deployment.release()[1]
     assert fake.told == ["hold", "release"]
+
+
+# --- several at once
+
+
+@pytest.fixture
+def three(tmp_path, fake, code):
+    """Jobs 1 to 3, of deployments a, b and c; d has none."""
+    workspace = Workspace(str(tmp_path / "workspace"))
+    for name in "abcd":
+        made = OperatedDeployment(workspace, name, "fake", name)
+        made.stage(plan_of(code), archive_of(code))
+        if name != "d":
+            made.submit()
+    return workspace
+
+
+def rows(workspace, verb, names="abc"):
+    return {each["deployment"]: each for each in act_on_all(workspace, "fake", verb, names)}
+
+
+def test_a_deed_on_several_jobs_is_done_where_their_states_permit_it(three, fake):
+    fake.jobs["2"] = JobRecord("2", JobState.RUNNING)
+    found = rows(three, "hold", "abcd")
+    assert {name: (each["situation"]["state"], each["changed"]) for name, each in found.items()} == {
+        "a": ("HELD", True), "b": ("RUNNING", False), "c": ("HELD", True), "d": ("NONE", False)
+    }  # fmt: skip
+    assert found["b"]["problem"] == "job 2 is running and cannot be held"
+    assert (found["b"]["permitted"], found["d"]["permitted"]) == (False, False)
+    assert found["d"]["problem"] == "no job was submitted"
+    again = rows(three, "hold", "ac")
+    assert [(each["changed"], each["problem"]) for each in again.values()] == [(False, "")] * 2
+    assert {name: each["situation"]["state"] for name, each in rows(three, "release").items()} == {
+        "a": "QUEUED", "b": "RUNNING", "c": "QUEUED"
+    }  # fmt: skip
+
+
+def test_several_jobs_are_cancelled_in_one_call(three, fake):
+    fake.jobs["2"] = JobRecord("2", JobState.COMPLETED)
+    (three.deployments / "b" / "state" / "finished").write_text("0")
+    found = rows(three, "cancel")
+    assert {name: (each["situation"]["state"], each["changed"]) for name, each in found.items()} == {
+        "a": ("CANCELLED", True), "b": ("COMPLETED", False), "c": ("CANCELLED", True)
+    }  # fmt: skip
+    assert fake.told == ["cancel"]
+
+
+def test_a_refusal_is_told_of_the_job_that_it_is_about(three, fake):
+    for number in "123":
+        fake.jobs[number] = JobRecord(number, JobState.RUNNING)
+    fake.trouble = ActionRefused("the server leaves that to its operators")
+    found = rows(three, "requeue")
+    assert all(
+        each["problem"].endswith("cannot be requeued: the server leaves that to its operators")
+        for each in found.values()
+    )
+    assert all(each["permitted"] for each in found.values())
+
+
+def test_of_a_silent_scheduler_nothing_is_known_of_several_either(three, fake, monkeypatch):
+    def silent(run, job_ids):
+        raise SchedulerSilent("hush")
+
+    monkeypatch.setattr(fake, "statuses", silent)
+    assert all("the scheduler does not answer: hush" in each["problem"] for each in rows(three, "hold").values())

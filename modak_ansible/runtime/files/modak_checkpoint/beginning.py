@@ -7,7 +7,7 @@ import sys
 from modak_checkpoint import keras_state
 from modak_checkpoint.forms import Arrays, Tensors
 from modak_checkpoint.progress import Progress
-from modak_checkpoint.store import Store
+from modak_checkpoint.store import Store, warn
 
 # Whoever starts the processes of a parallel training counts them.
 _SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -31,7 +31,7 @@ def begin(environment, objects):
     torch = None if models else sys.modules.get("torch")
     problem = _parallel(environment) or next(filter(None, map(keras_state.problem, models)), "") or _old(torch)
     if problem:
-        sys.stderr.write("modak: no checkpoints are written: %s\n" % problem)
+        warn("no checkpoints are written: %s" % problem)
         return None
     form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch)
     parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}

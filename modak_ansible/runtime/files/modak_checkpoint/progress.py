@@ -7,6 +7,7 @@ import threading
 import time
 
 from modak_checkpoint import streams
+from modak_checkpoint.store import warn
 
 GOES_ON = 85  # ERESTART of errno.h: the job script has the job run again
 _LOOK = 1.0  # seconds between two looks for the file that asks for the end
@@ -143,7 +144,7 @@ class Progress:
             try:
                 state = self._form.load(path)
             except Exception as error:  # whatever a loader raises
-                sys.stderr.write("modak: the checkpoint %s cannot be loaded: %s\n" % (path, error))
+                warn("the checkpoint %s cannot be loaded: %s" % (path, error))
                 continue
             for name, part in self._parts.items():
                 part.load_state_dict(state["parts"][name])
@@ -160,7 +161,7 @@ class Progress:
             try:
                 self.save()
             except Exception as error:  # the border: a checkpoint less is no reason to end a training
-                sys.stderr.write("modak: no checkpoint was written: %s: %s\n" % (type(error).__name__, error))
+                warn("no checkpoint was written: %s: %s" % (type(error).__name__, error))
             self._next_save = time.monotonic() + self._every
 
     # --- the end

@@ -64,16 +64,24 @@ class Store:
             try:
                 digest = _digest(path)
             except OSError as error:
-                sys.stderr.write("modak: the checkpoint %s cannot be read: %s\n" % (path, error.strerror))
+                warn("the checkpoint %s cannot be read: %s" % (path, error.strerror))
                 continue
             if digest == _NAME.fullmatch(name).group(2):
                 yield path
             else:
-                sys.stderr.write("modak: the checkpoint %s is damaged; an older one is taken\n" % path)
+                warn("the checkpoint %s is damaged; an older one is taken" % path)
                 os.unlink(path)
 
     def _names(self):
         return sorted(filter(_NAME.fullmatch, os.listdir(self.folder)))
+
+
+def warn(words):
+    """Writes a line to standard error, where that takes it: its file may be on the disk that is full."""
+    try:  # noqa: SIM105 - some images have Python 2.7
+        sys.stderr.write("modak: %s\n" % words)
+    except OSError:
+        pass
 
 
 def _digest(path, is_new=False):

@@ -1,8 +1,9 @@
 """How far a training is, in progress.json beside the report, for whoever asks while it runs."""
 
 import os
-import sys
 import time
+
+from modak_runtime.report import warn
 
 SCHEMA = "modak.progress/1"
 # Seconds between two writings; they take no more than a thousandth of the time, however slow the file system is.
@@ -37,7 +38,7 @@ class Progress:
                 json.dump(found, file)
             os.replace(part, path)
         except OSError as error:  # a full disk is no reason to end a training
-            sys.stderr.write("modak: %s cannot be written: %s\n" % (path, error.strerror))
+            warn("%s cannot be written: %s" % (path, error.strerror))
             self._is_broken = True
         return max(_PAUSE, (time.perf_counter() - began) / _SHARE)
 

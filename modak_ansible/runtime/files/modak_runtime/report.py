@@ -100,7 +100,7 @@ class Report:
                 file.write("\n")
             os.replace(part, self.path)
         except OSError as error:  # a full disk is no reason to end a training
-            sys.stderr.write("modak: %s cannot be written: %s\n" % (self.path, error.strerror))
+            warn("%s cannot be written: %s" % (self.path, error.strerror))
             self.path = ""
 
     def _why_not(self):
@@ -122,6 +122,14 @@ def _processor():
             return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return ""
+
+
+def warn(words):
+    """Writes a line to standard error, where that takes it: its file may be on the disk that is full."""
+    try:  # noqa: SIM105 - some images have Python 2.7
+        sys.stderr.write("modak: %s\n" % words)
+    except OSError:
+        pass
 
 
 def parsed(choices):

@@ -163,7 +163,7 @@ def test_without_records_every_part_says_how_to_measure_it():
     assert "<figure" not in text
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(ALL), max_size=12), st.sampled_from(["measured", "disturbed", "failed", "refused"]))
 def test_any_part_of_the_records_makes_a_page(some, outcome):
     page_of([*some, record("mxnet-1.6-pip", outcome=outcome, reason="so")])

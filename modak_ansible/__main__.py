@@ -1,0 +1,17 @@
+"""Where the modak command begins: Ctrl-C is heard while the rest is still being read, too."""
+
+import sys
+
+
+def run() -> None:
+    """Runs the command line."""
+    try:
+        from modak_ansible.commands.main import run as run_all  # noqa: PLC0415
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    run_all()
+
+
+if __name__ == "__main__":
+    run()

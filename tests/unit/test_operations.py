@@ -1,0 +1,58 @@
+"""The operations of our TOSCA types name all that their playbooks need: opera brings nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modak_ansible.project import shipped
+
+TYPES = shipped("tosca") / "types"
+# Beside the types in a blueprint's folder lie links to the playbooks and the roles.
+BLUEPRINT = next((shipped("tosca") / "blueprints").iterdir())
+
+
+def implementations(value, name=""):
+    """Every implementation below a value, by the name of its operation."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key == "implementation" and isinstance(each, dict):
+                yield name, each
+            yield from implementations(each, key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from implementations(each, name)
+
+
+FOUND = [
+    pytest.param(implementation, id=f"{file.stem}-{name}-{Path(implementation['primary']).stem}")
+    for file in sorted(TYPES.glob("*.yaml"))
+    for name, implementation in implementations(yaml.safe_load(file.read_text()))
+]
+
+
+def needed(playbook):
+    """The roles and the other playbooks that a playbook needs."""
+    for play in yaml.safe_load(playbook.read_text()):
+        if "ansible.builtin.import_playbook" in play:
+            other = playbook.parent / play["ansible.builtin.import_playbook"]
+            yield from (other, *needed(other))
+        for role in play.get("roles", ()):
+            yield shipped("roles") / role["role"]
+
+
+def place(text):
+    return (BLUEPRINT / text.removeprefix("../")).resolve()
+
+
+@pytest.mark.parametrize("implementation", FOUND)
+def test_an_operation_brings_what_its_playbook_needs(implementation):
+    brought = {place(each) for each in implementation["dependencies"]}
+    assert all(each.exists() for each in brought)
+    assert {each.resolve() for each in needed(place(implementation["primary"]))} <= brought
+
+
+def test_there_are_operations():
+    assert len(FOUND) > 4
