@@ -7,7 +7,9 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,14 @@ def modak(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
     return run(MODAK, *arguments, **options)
 
 
+def wait_for(condition: Callable[[], object], seconds: float = 90, every: float = 0.5) -> None:
+    """Returns when a condition holds, and fails where it does not within some seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(every)
+
+
 class Testbed:
     """The checkout's own testbed."""
 
@@ -71,6 +81,12 @@ class Testbed:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def root_process(self, command: str) -> subprocess.Popen[bytes]:
+        """A command that goes on in the box, as root."""
+        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        entry = ROOT / "roles" / "testbed" / "files" / "enter-box.sh"
+        return subprocess.Popen([*sudo, "bash", str(entry), self.state["root"], "bash", "-c", command])
+
     def jobs(self, name: str) -> list[str]:
         """The ids of all jobs that ever had a name."""
         listed = self.ssh(
@@ -91,6 +107,11 @@ class Project:
             (path / name).symlink_to(ROOT / target)
         (path / "train").mkdir()
         self.name = f"test-{uuid.uuid4().hex[:8]}"
+        self.made = time.time()
+        self.temporary = path.with_name(f"{path.name}-tmp")
+        self.temporary.mkdir()
+        # what a command of the project's starts, and what it keeps in passing, is known by these
+        self.environment = {"MODAK_TEST": self.name, "TMPDIR": str(self.temporary)}
         self.target = {
             "type": "modak.nodes.Slurm",
             "attributes": {"public_address": "testbed"},
@@ -141,17 +162,18 @@ class Project:
         return self.path
 
     def deploy(self, *options: object, **more) -> subprocess.CompletedProcess[str]:
-        return modak("deploy", self.write(), *options, cwd=self.path, **more)
+        return modak("deploy", self.write(), *options, cwd=self.path, **{**self.environment, **more})
 
     def start(self, *options: object) -> subprocess.Popen[str]:
         """Begins a deployment in a process group of its own."""
         return subprocess.Popen(
             [str(MODAK), "deploy", str(self.write()), *map(str, options)], cwd=self.path, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **self.environment},
         )  # fmt: skip
 
     def undeploy(self) -> subprocess.CompletedProcess[str]:
-        return modak("undeploy", self.path, cwd=self.path)
+        return modak("undeploy", self.path, cwd=self.path, **self.environment)
 
     def plan(self) -> dict:
         shown = modak("plan", self.write(), "--json", cwd=self.path)
@@ -171,7 +193,7 @@ class Project:
     @property
     def remote(self) -> str:
         """The deployment's folder on the testbed."""
-        return f"modak/deployments/{self.deployment}"
+        return f"{self.target['properties'].get('workspace', 'modak')}/deployments/{self.deployment}"
 
     @property
     def record(self) -> dict:

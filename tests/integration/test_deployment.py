@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster import MODAK, Project, modak, run
+from cluster import MODAK, Project, modak, run, wait_for
 
 pytestmark = pytest.mark.testbed
 
@@ -114,13 +114,6 @@ def test_a_node_that_dies(project):
         project.testbed.root(f"scontrol update nodename={node} state=resume || true")
     assert "ended as NODE_FAIL" in said
     assert "its node failed" in said
-
-
-def wait_for(condition, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.5)
 
 
 def works_for(pid):

@@ -1,0 +1,130 @@
+"""File systems of a test's own in the testbed, which get full when a test says so."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cluster import Testbed
+
+# Mounts a folder's file system at the same place for the compute nodes, whose mounts are their own.
+_SHARE = """
+import ctypes, glob, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for pidfile in glob.glob("/run/testbed/slurmd-*.pid"):
+    tree = libc.open_tree(-100, sys.argv[1].encode(), 1)  # AT_FDCWD, OPEN_TREE_CLONE
+    if tree < 0:
+        sys.exit("open_tree: " + os.strerror(ctypes.get_errno()))
+    if os.fork() == 0:
+        os.setns(os.open("/proc/%s/ns/mnt" % open(pidfile).read().strip(), os.O_RDONLY), os.CLONE_NEWNS)
+        if libc.move_mount(tree, b"", -100, sys.argv[1].encode(), 4):  # MOVE_MOUNT_F_EMPTY_PATH
+            os._exit(ctypes.get_errno())
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit("move_mount failed in " + pidfile)
+"""
+
+
+def _until(pattern: str) -> str:
+    """Words of a shell that wait, two minutes at most, until something fits a pattern."""
+    return f"timeout 120 bash -c 'until ls -d {pattern}; do sleep 0.01; done > /dev/null 2>&1' || exit"
+
+
+class Disk:
+    """A file system in the testbed, at the same place on its front end and its nodes.
+
+    Attributes:
+        path: where it is mounted.
+        megabytes: how large it is.
+    """
+
+    def __init__(self, testbed: Testbed, megabytes: int) -> None:
+        self._testbed = testbed
+        self.megabytes = megabytes
+        self.path = f"/home/modak/disk-{uuid.uuid4().hex[:8]}"
+        testbed.ssh(f"mkdir {self.path}")
+        self._mount()
+        testbed.root(f"chown modak: {self.path} && python3 -c {shlex.quote(_SHARE)} {self.path}")
+
+    def _mount(self) -> None:
+        self._testbed.root(f"mount -t tmpfs -o size={self.megabytes}m,mode=700 disk {self.path}")
+
+    def fill(self) -> None:
+        """Takes all room that is left: the file system is as large as what is on it."""
+        self._testbed.root(self._fill)
+
+    def fill_at(self, pattern: str) -> subprocess.Popen[bytes]:
+        """Fills it the moment that something of the workspace fits a pattern; the process that waits for that."""
+        wait = _until(f"{self.path}/modak/{pattern}")
+        return self._testbed.root_process(f"{wait}; {self._fill}")
+
+    @property
+    def _fill(self) -> str:
+        used = f"$(($(df --output=used -B 1 {self.path} | tail -n 1)))"
+        return f"until mount -o remount,size={used} {self.path}; do :; done 2> /dev/null"  # it may just be growing
+
+    def clear(self) -> None:
+        """Gives the room back."""
+        self._testbed.root(f"mount -o remount,size={self.megabytes}m {self.path}")
+
+    def remove(self) -> None:
+        nodes = "for each in /run/testbed/slurmd-*.pid; do nsenter --target $(<$each) --mount umount -l {0}; done; umount -l {0}"
+        self._testbed.root(nodes.format(self.path) + f"; rmdir {self.path}")
+
+
+class HungDisk(Disk):
+    """A file system that a process serves (FUSE), which is stopped: whoever touches it waits."""
+
+    def _mount(self) -> None:
+        below = f"/tmp/below-{self.path.rpartition('-')[2]}"
+        options = f"allow_other,lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
+        self._server = self._testbed.root(
+            f"mkdir -p {below}/lower {below}/upper {below}/work; chmod 755 {below} {below}/*; "
+            f"setsid fuse-overlayfs -f -o {options} {self.path} > {below}/log 2>&1 < /dev/null & echo $!; "
+            f"until mountpoint -q {self.path}; do sleep 0.05; done"
+        )
+
+    def hang_at(self, pattern: str, seconds: int) -> subprocess.Popen[bytes]:
+        """Stops it for some seconds from the moment that something of the workspace fits a pattern."""
+        wait = _until(f"{self.path}/modak/{pattern}")
+        stop = f"kill -STOP {self._server}; sleep {seconds}; kill -CONT {self._server}"
+        return self._testbed.root_process(f"{wait}; {stop}")
+
+    def remove(self) -> None:
+        self._testbed.root(f"kill -CONT {self._server}")
+        super().remove()
+        self._testbed.root(f"kill {self._server} || true; rm -rf /tmp/below-{self.path.rpartition('-')[2]}")
+
+
+@contextmanager
+def disk(testbed: Testbed, megabytes: int = 2000) -> Iterator[Disk]:
+    """A file system that is there for the block."""
+    made = Disk(testbed, megabytes)
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+@contextmanager
+def full_scratch(testbed: Testbed) -> Iterator[None]:
+    """The nodes' own scratch has room for 64 kB."""
+    on_each = "for each in /run/testbed/slurmd-*.pid; do nsenter --target $(<$each) --mount {}; done"
+    testbed.root(on_each.format("mount -t tmpfs -o size=64k,mode=1777 full /scratch"))
+    try:
+        yield
+    finally:
+        testbed.root(on_each.format("umount -l /scratch"))
+
+
+@contextmanager
+def hung_disk(testbed: Testbed) -> Iterator[HungDisk]:
+    """A file system that hangs when a test says so, for the block."""
+    made = HungDisk(testbed, 0)
+    try:
+        yield made
+    finally:
+        made.remove()

@@ -1,0 +1,288 @@
+"""Faults on purpose, and what they must not leave behind on either side."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shlex
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Project, wait_for
+
+
+class Line:
+    """The line between modak and the testbed's sshd: a TCP proxy on loopback that a test cuts, slows and restores.
+
+    Attributes:
+        port: where it listens.
+        speed: bytes in a second that pass in each direction; None for no limit.
+        passed: bytes that have passed.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        self._target = (address, port)
+        self._open: set[socket.socket] = set()
+        self._flows = threading.Event()
+        self._flows.set()
+        self.speed: float | None = None
+        self.passed = 0
+        self.port = 0
+        self._listen()
+
+    def cut(self) -> None:
+        """Ends all connections; new ones are refused."""
+        with contextlib.suppress(OSError):  # wakes who waits in accept()
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._flows.set()
+        for each in list(self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def restore(self) -> None:
+        """Lets connections through again, those that were kept silent too."""
+        self._flows.set()
+        if self._server.fileno() < 0:
+            self._listen()
+
+    def silence(self) -> None:
+        """Keeps connections open, and lets nothing through, as a network does that loses all packets."""
+        self._flows.clear()
+
+    def _listen(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._server,), daemon=True).start()
+
+    def _accept(self, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = server.accept()
+                try:
+                    far = socket.create_connection(self._target)
+                except OSError:
+                    near.close()
+                    continue
+                self._open |= {near, far}
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                self._flows.wait()
+                if self.speed:
+                    time.sleep(len(data) / self.speed)
+                sink.sendall(data)
+                self.passed += len(data)
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+            self._open.discard(each)
+
+
+@pytest.fixture
+def line(project: Project, tmp_path: Path) -> Iterator[Line]:
+    """The project's only way to the testbed; the tests' own goes past it."""
+    state = project.testbed.state
+    made = Line(state["address"], state["port"])
+    own = tmp_path / "testbed-behind-the-line"
+    shutil.copytree(project.testbed.folder, own)
+    config = (own / "ssh_config").read_text()
+    for old, new in (
+        (f"HostName {state['address']}", "HostName 127.0.0.1"),
+        (f"Port {state['port']}", f"Port {made.port}"),
+    ):
+        assert old in config
+        config = config.replace(old, new)
+    (own / "ssh_config").write_text(f"{config}  HostKeyAlias [{state['address']}]:{state['port']}\n")
+    link = project.path / ".modak" / "testbed"
+    link.unlink()
+    link.symlink_to(own)
+    yield made
+    made.restore()
+    made.speed = None
+
+
+# --- what a fault must not leave behind
+
+# Prints a line for each thing that is left on the target.
+_ON_THE_TARGET = r"""
+import fcntl, glob, os, pwd, re
+given = %(given)r
+user = pwd.getpwnam("modak")
+workspace = os.path.join(user.pw_dir, given["workspace"])
+parents, names, owners = {}, {}, {}
+for folder in glob.glob("/proc/[0-9]*"):
+    try:
+        text = open(folder + "/stat").read()
+        pid = int(folder[6:])
+        names[pid] = text[text.index("(") + 1:text.rindex(")")]
+        parents[pid] = int(text[text.rindex(")"):].split()[2])
+        owners[pid] = os.stat(folder).st_uid
+    except OSError:
+        continue
+def is_ours(pid):
+    # neither a job of Slurm's nor a session of sshd's own; what a session runs is
+    line = []
+    while pid:
+        line.append(names.get(pid, ""))
+        pid = parents.get(pid, 0)
+    return not any(name.startswith("slurmstepd") for name in line) and not line[0].startswith("sshd")
+for pid, owner in sorted(owners.items()):
+    if owner == user.pw_uid and is_ours(pid):
+        try:
+            words = open("/proc/%%d/cmdline" %% pid).read().replace("\0", " ").strip()
+        except OSError:
+            continue
+        print("process %%d there: %%s" %% (pid, (words or names[pid])[:200]))
+seen = set()
+for pid in owners:
+    try:
+        for row in open("/proc/%%d/mountinfo" %% pid):
+            place = row.split()[4]
+            if place.startswith((workspace + "/", "/tmp/")) or "/apptainer/mnt/session" in place:
+                if place not in seen and (owners[pid] != user.pw_uid or is_ours(pid)):
+                    seen.add(place)
+                    print("mount there:", place)
+    except OSError:
+        continue
+held = {row.split()[5].split(":")[2] for row in open("/proc/locks")}
+for path in glob.glob(workspace + "/.*.lock") + glob.glob(workspace + "/*/.*.lock") + glob.glob(workspace + "/*/*.lock"):
+    try:
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("lock held there:", path)
+    except OSError:
+        continue
+for kind in ("images", "datasets", "deployments"):
+    for path in glob.glob(workspace + "/" + kind + "/.*"):
+        name = os.path.basename(path)
+        if name.endswith((".part", ".tar.gz")) and any(each in name for each in given["names"]):
+            print("unfinished there:", path)
+for path in glob.glob("/tmp/ansible_*") + glob.glob(user.pw_dir + "/.ansible/tmp/*") + glob.glob("/tmp/modak-*"):
+    if os.stat(path).st_uid == user.pw_uid and os.stat(path).st_mtime > given["since"]:
+        print("temporary there:", path)
+for path in glob.glob("/var/lib/testbed/scratch/*/modak-*") + glob.glob("/var/lib/testbed/scratch/modak-*"):
+    if os.stat(path).st_mtime > given["since"]:
+        print("scratch of a job there:", path)
+"""
+
+
+def leftovers(project: Project, *, names: tuple[str, ...] = ()) -> list[str]:
+    """What a project's commands have left running, mounted, locked or half-done, there and here; empty is as it should be.
+
+    Jobs in the queue, connections of SSH that wait for the next command, and whole images, data and deployments are none.
+
+    Args:
+        project: none of its commands runs now.
+        names: of deployments, images or datasets of which nothing may be unfinished, besides the project's own.
+    """
+    given = {
+        "workspace": project.target["properties"].get("workspace", "modak"),
+        "names": [*names, *_names(project)],
+        "since": project.made,
+    }
+    script = _ON_THE_TARGET % {"given": given}
+    return [*project.testbed.root(f"python3 -c {shlex.quote(script)}").splitlines(), *_left_here(project)]
+
+
+def _names(project: Project) -> list[str]:
+    plan = project.plan()
+    images = [layer["digest"] for layer in plan["image"]["layers"]]
+    data = [Path(plan["dataset"]["path"]).name] if plan["dataset"] else []
+    return [f"{plan['name']}-{plan['digest'][:12]}", *images, *data]
+
+
+def _left_here(project: Project) -> list[str]:
+    found = [f"process {pid} here: {words[:200]}" for pid, words in processes_of(project)]
+    state = project.path / ".modak"
+    inodes = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
+    for path in state.rglob("*.lock"):
+        if str(path.stat().st_ino) in inodes:
+            found.append(f"lock held here: {path}")
+    found += [f"unfinished here: {path}" for path in state.rglob("*.part")]
+    found += [f"unfinished here: {path}" for path in state.glob("deployments/.results-*")]
+    found += [f"temporary here: {path}" for path in project.temporary.iterdir()]
+    return found
+
+
+def processes_of(project: Project) -> list[tuple[int, str]]:
+    """The processes here that work for a project's commands, with their words; without SSH's shared connections."""
+    found = []
+    mark = f"MODAK_TEST={project.name}\0".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in environment.read_bytes():
+                words = (
+                    (environment.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                )
+                if words and "[mux]" not in words:
+                    found.append((int(environment.parent.name), words))
+    return found
+
+
+def nothing_runs_here(project: Project, seconds: float = 20) -> None:
+    """Fails where a process works for a project's commands for longer, though they have ended."""
+    deadline = time.monotonic() + seconds
+    while found := processes_of(project):
+        assert time.monotonic() < deadline, "\n".join(f"process {pid} here: {words}" for pid, words in found)
+        time.sleep(0.5)
+
+
+def nothing_is_left(project: Project, seconds: float = 40, **options: object) -> None:
+    """Fails where something is left for longer than a look of modak's at the target may take."""
+    deadline = time.monotonic() + seconds
+    while found := leftovers(project, **options):
+        assert time.monotonic() < deadline, "\n".join(found)
+        time.sleep(1)
+
+
+def results_are_whole(project: Project) -> Path:
+    """The folder of the results; fails where a file of theirs is not here as it was there."""
+    results = project.folder / "results"
+    files = json.loads((results / "manifest.json").read_text())["files"]
+    assert files
+    for file in files:
+        assert hashlib.sha256((results / file["path"]).read_bytes()).hexdigest() == file["sha256"], file["path"]
+    there = project.testbed.ssh(
+        f"cd {project.remote} && sha256sum {' '.join(shlex.quote(each['path']) for each in files)}"
+    )
+    assert [row.split()[0] for row in there.splitlines()] == [each["sha256"] for each in files]
+    return results
+
+
+def one_job_completed(project: Project) -> str:
+    """The id of the only job that ever had the deployment's name; fails unless it ran to its end once."""
+    name = shlex.quote(project.deployment)
+    command = f"sacct --noheader --parsable2 --allocations --duplicates --starttime=now-1days --name={name} --format=JobIDRaw,State"
+    rows: list[str] = []
+
+    def is_noted() -> bool:
+        rows[:] = project.testbed.ssh(command).split()
+        return bool(rows) and not any(row.endswith(("RUNNING", "PENDING")) for row in rows)
+
+    wait_for(is_noted, 30)  # it runs a little behind
+    assert [row.partition("|")[2] for row in rows] == ["COMPLETED"], rows
+    return rows[0].partition("|")[0]
+
+
+def finishes(project: Project, *options: object) -> str:
+    """Runs the same command again, and gives what it said; fails unless all is well behind it."""
+    again = project.deploy(*options)
+    said = again.stdout + again.stderr
+    assert again.returncode == 0, said
+    assert "Traceback" not in said
+    one_job_completed(project)
+    results_are_whole(project)
+    nothing_is_left(project)
+    return said

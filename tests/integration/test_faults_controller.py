@@ -1,0 +1,85 @@
+"""The controller is killed, or interrupted, at each stage of a deployment; the same command finishes the work.
+
+Further moments of a kill are in test_deployment.py (between sbatch and the note of its id, on the target itself; two deploys of
+one project at once) and in test_images.py (a build that is killed, too).
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+
+import pytest
+from cluster import thorough
+from faults import finishes, line, nothing_is_left, nothing_runs_here, one_job_completed, results_are_whole
+from reached import INTERRUPT, KILL, SIZE, STAGES, Stages
+
+pytestmark = pytest.mark.testbed
+__all__ = ["line"]
+QUICK = "watching"
+LONGER = [stage for stage in STAGES if stage != QUICK]
+# What is sent or fetched is not sent or fetched again.
+GOES_ON = ("dataset", "files", "results")
+# What the same command says of what it finds.
+FOUND = {"image": "joining the build of requirements that is going on", "dataset": "sending 24 MB in 1 files"}
+
+
+@pytest.fixture
+def stages(project, line):
+    made = Stages(project, line)
+    yield made
+    made.clean()
+
+
+@pytest.mark.parametrize("stage", [QUICK, *thorough(*LONGER)])
+def test_killed(project, line, stages, stage):
+    started = stages.start(stage)
+    assert started.end(KILL) == -KILL
+    line.speed, line.passed = None, 0
+    nothing_runs_here(project)
+    said = finishes(project)
+    assert FOUND.get(stage, "") in said
+    if stage in GOES_ON:
+        assert line.passed < SIZE * 0.9
+
+
+@pytest.mark.parametrize("stage", thorough(*STAGES))
+def test_interrupted(project, line, stages, stage):
+    """Ctrl-C, which a terminal sends to the whole process group."""
+    started = stages.start(stage)
+    assert started.end(INTERRUPT, seconds=60) == 130, started.said
+    nothing_runs_here(project)
+    assert started.said.endswith("interrupted\n")
+    assert "Traceback" not in started.said
+    again = f"modak deploy {project.path}"
+    if stage == "watching":
+        assert f"Job {project.record['job']['job_id']} goes on. To follow it: {again}" in started.said
+    elif stage == "results":
+        assert f"Job {project.record['job']['job_id']} had ended before. To go on: {again}" in started.said
+    elif stage != "plan":
+        words = "What had begun on the target, such as a build, goes on to its end. To take it up: "
+        assert words + again in started.said
+    line.speed, line.passed = None, 0
+    assert FOUND.get(stage, "") in finishes(project)
+    if stage in GOES_ON:
+        assert line.passed < SIZE * 0.9
+
+
+@pytest.mark.thorough
+def test_two_deploys_from_two_copies_of_the_project(project, tmp_path):
+    """As from two machines of one account: neither knows of the other."""
+    project.script("import time\nprint('epoch 1', flush=True)\ntime.sleep(5)\nprint('done')\n").write()
+    other = copy.copy(project)
+    other.path, other.temporary = tmp_path / "copy", tmp_path / "copy-tmp"
+    other.environment = {**project.environment, "TMPDIR": str(other.temporary)}
+    shutil.copytree(project.path, other.path, symlinks=True)
+    other.temporary.mkdir()
+    assert project.deployment == other.deployment
+    both = [project.start(), other.start()]
+    said = [process.communicate(timeout=180)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    job = one_job_completed(project)
+    for each, words in zip((project, other), said, strict=True):
+        assert f"job {job} is completed" in words
+        assert (results_are_whole(each) / "output.log").read_text() == "epoch 1\ndone\n"
+        nothing_is_left(each)
