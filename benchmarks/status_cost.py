@@ -54,7 +54,7 @@ def main() -> None:
         os.chdir(folder)
         (Path(folder) / ".modak").mkdir()
         if given.testbed:
-            (Path(folder) / ".modak" / "testbed").symlink_to(given.testbed.resolve())
+            (Path(folder) / ".modak" / "testbed").symlink_to(given.testbed)
         planned = plan_blueprint(find_blueprint(given.blueprint), Inputs(given.inputs))
         template = planned.save(Path(folder) / "template")
         target = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, template)
@@ -142,7 +142,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--blueprint", default="mnist-pytorch-slurm")
     parser.add_argument("--inputs", type=Path)
-    parser.add_argument("--testbed", type=Path, help="the testbed's folder, where the target is that")
+    folder = "the testbed's folder, where the target is that"
+    parser.add_argument("--testbed", type=lambda path: Path(path).resolve(), help=folder)
     return parser.parse_args()
 
 
