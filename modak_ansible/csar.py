@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import stat
@@ -15,6 +14,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from modak_ansible.cache import cache_folder
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError
 
 SUFFIXES = (".csar", ".zip")
@@ -53,8 +53,7 @@ def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -
 
 def packages_folder() -> Path:
     """Where archives are unpacked: a cache that may be removed at any time."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "modak" / "packages"
+    return cache_folder() / "packages"
 
 
 def unpack(path: Path) -> Path:

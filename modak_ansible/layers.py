@@ -84,7 +84,7 @@ def _built_layers(entry: Entry, requirements: tuple[str, ...], target: Target, c
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
     framework = _layer(entry.name, definition, bottom)
-    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON)]
+    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry)]
 
 
 def _pulled_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
@@ -93,7 +93,7 @@ def _pulled_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
     definition = apptainer.pulled_definition(entry.source)
     probe = (entry.python, "-c", entry.probe)
     layer = _layer(entry.name, definition, None, "pull", source=entry.source, probe=probe)
-    return [layer, *_requirements_layers(requirements, layer, entry.python)]
+    return [layer, *_requirements_layers(requirements, layer, entry.python, entry)]
 
 
 def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_container: bool) -> tuple[list[Layer], str]:
@@ -110,12 +110,14 @@ def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_contai
     return [layer, *_requirements_layers(requirements, layer, given.python)], given.python
 
 
-def _requirements_layers(requirements: tuple[str, ...], below: Layer, python: str) -> list[Layer]:
+def _requirements_layers(
+    requirements: tuple[str, ...], below: Layer, python: str, entry: Entry | None = None
+) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
     if not requirements:
         return []
-    definition = apptainer.requirements_definition(requirements, below.digest, python)
+    definition = apptainer.requirements_definition(requirements, below.digest, python, entry)
     return [_layer("requirements", definition, below)]
 
 

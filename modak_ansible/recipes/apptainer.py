@@ -7,6 +7,7 @@ Two values are known only where an image is built, and stand in braces, as Appta
 
 from __future__ import annotations
 
+import ast
 import shlex
 from collections.abc import Sequence
 
@@ -17,7 +18,7 @@ from hpccm.primitives import baseimage, environment, label, raw, shell
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
-from modak_ansible.recipes.steps import ENVIRONMENT, PYTHON, environment_commands, framework_commands
+from modak_ansible.recipes.steps import ENVIRONMENT, INSTALLED, PYTHON, environment_commands, framework_commands
 
 # Bytes of a section at most; Apptainer and Singularity read no more than 64 KiB at once (Go's bufio.Scanner).
 _SECTION = 48 * 1024
@@ -79,13 +80,40 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
     return _text(stage)
 
 
-def requirements_definition(requirements: Sequence[str], base_digest: str, python: str = PYTHON) -> str:
-    """The user's own Python packages on top of the image that has the framework."""
+def requirements_definition(
+    requirements: Sequence[str], base_digest: str, python: str = PYTHON, entry: Entry | None = None
+) -> str:
+    """The user's own Python packages on top of the image that has the framework.
+
+    Args:
+        requirements: what pip installs.
+        base_digest: of the layer below.
+        python: the interpreter in the image.
+        entry: the framework, whose probe tries the image again; None for a user's own image.
+    """
     stage = _on_top(site.ENTER)
     stage += pip(packages=list(requirements), pip=f"{python} -m pip", ospackages=[])
     stage += shell(commands=[f"{python} -m pip check", site.LEAVE])
     stage += label(metadata=_labels(requirements=" ".join(requirements), base_digest=base_digest))
+    if entry:
+        stage += shell(commands=[_probe_again(entry, python)], _test=True, chdir=False)
     return _text(stage)
+
+
+def _probe_again(entry: Entry, python: str) -> str:
+    """The whole probe only where pip has touched the framework's own packages: compiling takes most of its time."""
+    probe = f"{python} -c {shlex.quote(entry.probe)}"
+    if entry.origin == "hub":  # no list tells what was in it
+        return probe
+    imports = [each for each in ast.parse(entry.probe).body if isinstance(each, ast.Import | ast.ImportFrom)]
+    lines = (
+        f"if [ -f {INSTALLED} ] && ! {python} -m pip freeze | grep -qvxFf - {INSTALLED}; then",
+        f"        {python} -c {shlex.quote('; '.join(map(ast.unparse, imports)))}",
+        "    else",
+        f"        {probe}",
+        "    fi",
+    )
+    return "\n".join(lines)
 
 
 def pulled_definition(source: str) -> str:

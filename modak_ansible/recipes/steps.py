@@ -8,7 +8,10 @@ from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB
 
-__all__ = ["ENVIRONMENT", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
+__all__ = ["ENVIRONMENT", "INSTALLED", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
+
+# What the framework's layer has, as pip lists it.
+INSTALLED = f"{ENVIRONMENT}/requirements.txt"
 
 
 def environment_commands(base: Base) -> list[str]:
@@ -33,7 +36,7 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
     if entry.links:
         links = [f"ln -s {shlex.quote(there)} {FOLDER}/{shlex.quote(name)}" for name, there in entry.links.items()]
         steps.append([f"mkdir -p {FOLDER}", *links])
-    return [*steps, [f"{PYTHON} -m pip freeze > {ENVIRONMENT}/requirements.txt"], [stub_command(PYTHON)]]
+    return [*steps, [f"{PYTHON} -m pip freeze > {INSTALLED}"], [stub_command(PYTHON)]]
 
 
 def stub_command(python: str) -> str:

@@ -21,6 +21,7 @@ from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.diary import note
 from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
+from modak_ansible.stages.packing import packed
 from modak_ansible.stages.patience import PAUSES, patiently
 from modak_ansible.target.files import mend_of
 
@@ -144,7 +145,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
             if not entered:
                 connection.check()  # patience is for a target that answered before
                 entered = True
-            answer = self._patiently(lambda: self._execute_module(name, module_args=arguments, task_vars=task_vars))
+            with packed(name):
+                answer = self._patiently(lambda: self._execute_module(name, module_args=arguments, task_vars=task_vars))
             if answer.get("failed"):
                 raise _module_error(name, answer)
             return answer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 
 import pytest
 from golden import assert_golden
@@ -104,6 +106,40 @@ def test_requirements():
     text = apptainer.requirements_definition(["pandas>=2,<3", "rich"], "below0123")
     assert_golden("definitions/requirements.def", text)
     assert "'pandas>=2,<3'" in text
+
+
+def test_what_tries_the_users_packages_is_sound_shell(shellcheck):
+    text = apptainer.requirements_definition(["rich"], "below0123", entry=ENTRIES["pytorch-2.13-cpu"])
+    assert_golden("definitions/requirements-pytorch-2.13-cpu.def", text)
+    shellcheck("#!/bin/sh\n" + "\n".join(sections(text)["%test"]))
+    hub = apptainer.requirements_definition(["rich"], "below0123", "python3", ENTRIES["pytorch-1.4-hub"])
+    assert sections(hub)["%test"][0].strip().startswith("python3 -c 'import torch")
+
+
+@pytest.mark.parametrize(
+    ("installed", "tried"),
+    [
+        ("numpy==2.4.6\ntorch==2.13.0+cpu\n", "imported"),
+        ("numpy==2.4.6\nrich==14\ntorch==2.13.0+cpu\n", "imported"),
+        ("numpy==2.4.5\nrich==14\ntorch==2.13.0+cpu\n", "probed"),
+        ("numpy==2.4.6\n", "probed"),
+        ("", "probed"),
+        (None, "probed"),
+    ],
+)
+def test_the_whole_probe_runs_where_the_frameworks_packages_were_touched(installed, tried, tmp_path):
+    there = tmp_path / "requirements.txt"
+    there.write_text("numpy==2.4.6\ntorch==2.13.0+cpu\n")
+    python = tmp_path / "python"
+    pip = "exit 1" if installed is None else f"printf %s {shlex.quote(installed)}"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in "-m pip freeze") {pip} ;; *compile*) echo probed ;; *) echo imported ;; esac\n'
+    )
+    python.chmod(0o755)
+    text = apptainer.requirements_definition(["rich"], "below", str(python), ENTRIES["pytorch-2.13-cpu"])
+    script = "\n".join(sections(text)["%test"]).replace("/opt/venv/requirements.txt", str(there))
+    done = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [tried]
 
 
 def test_no_build_asks_for_more_than_it_is_given():

@@ -1,0 +1,84 @@
+"""Modules as Ansible packs them for a target, kept from run to run: packing one takes a third to a whole second.
+
+Ansible packs a module at its first call, looks for what it imports, and keeps the result only as long as it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ansible import constants
+from ansible.release import __version__ as ansible_version
+
+from modak_ansible.cache import cache_folder
+from modak_ansible.project import shipped
+from modak_ansible.target.files import make_private, write_whole
+
+# What nobody has used for so long belongs to another version.
+_SECONDS = 14 * 86400.0
+
+
+@contextmanager
+def packed(name: str) -> Iterator[None]:
+    """Lays out a module as an earlier run packed it from the same sources, or keeps what this one packs.
+
+    Where a disk is full or a folder is not the user's own, Ansible packs it as ever.
+    """
+    ours, kept = Path(constants.DEFAULT_LOCAL_TMP) / "ansiballz_cache", None
+    with suppress(OSError):
+        if not _found(ours, name):
+            kept = _folder()
+            ours.mkdir(mode=0o700, exist_ok=True)
+            _copy(kept, ours, name)
+    yield
+    with suppress(OSError):
+        if kept and not _found(kept, name):
+            _copy(ours, kept, name)
+
+
+def _found(folder: Path, name: str) -> list[Path]:
+    """The files of a module, which Ansible names by what it is packed with, too."""
+    return [path for path in folder.glob(f"*.{name}-*") if not path.name.endswith((".lock", "-part", ".part"))]
+
+
+def _copy(source: Path, target: Path, name: str) -> None:
+    for path in _found(source, name):
+        write_whole(target / path.name, path.read_bytes())
+
+
+def _folder() -> Path:
+    """Where they are kept: Ansible takes them for its own, so nobody else may write there.
+
+    Raises:
+        OSError: it cannot be made, or others may write there.
+    """
+    place = cache_folder() / "modules"
+    folder = place / _digest()
+    if not folder.is_dir():
+        make_private(folder)
+        for left in place.iterdir():
+            if time.time() - left.stat().st_mtime > _SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+    for each in (place, folder):
+        known = each.stat()
+        if known.st_uid != os.getuid() or known.st_mode & 0o022:
+            raise PermissionError(f"others may write in {each}")
+    os.utime(folder)
+    return folder
+
+
+def _digest() -> str:
+    """What the modules are packed from: their files, what they import of ours, and Ansible's own."""
+    digest = hashlib.sha256(f"{ansible_version} {sys.version}".encode())
+    package = Path(__file__).parents[1]
+    imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/*.py")]
+    for path in sorted([*imported, *shipped("roles").glob("*/library/*.py")]):
+        digest.update(f"\0{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:32]

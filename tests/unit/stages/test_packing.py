@@ -1,0 +1,84 @@
+"""Packed modules go from run to run, and nothing that stands in the way keeps a run from packing its own."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from ansible import constants
+
+from modak_ansible.stages import packing
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A run of Ansible whose folder is new: what it found packed, after it packed what it did not find."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(name, content=b"packed"):
+        ours = tmp_path / f"run-{time.monotonic_ns()}"
+        ours.mkdir()
+        monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(ours))
+        with packing.packed(name):
+            folder = ours / "ansiballz_cache"
+            folder.mkdir(exist_ok=True)  # as Ansible does
+            place = folder / f"ansible.legacy.{name}-ZIP_DEFLATED-none"
+            found = place.read_bytes() if place.exists() else None
+            if found is None:
+                place.with_name(f"{place.name}.lock").touch()
+                place.write_bytes(content)
+        return found
+
+    return run
+
+
+def kept(tmp_path):
+    return sorted(path.name for path in (tmp_path / "cache/modak/modules").glob("*/*"))
+
+
+def test_a_module_is_packed_once(runs, tmp_path):
+    assert [runs("modak_job"), runs("modak_job"), runs("modak_job")] == [None, b"packed", b"packed"]
+    assert kept(tmp_path) == ["ansible.legacy.modak_job-ZIP_DEFLATED-none"]
+
+
+def test_one_name_that_begins_like_another_is_another(runs):
+    assert runs("modak_jobs") is None
+    assert runs("modak_job") is None
+
+
+def test_other_sources_are_packed_anew(runs, monkeypatch):
+    runs("modak_job", b"old")
+    monkeypatch.setattr(packing, "ansible_version", "99")
+    assert runs("modak_job", b"new") is None
+    assert runs("modak_job") == b"new"
+
+
+def test_what_nobody_used_for_long_goes(runs, tmp_path, monkeypatch):
+    runs("modak_job")
+    (old,) = (tmp_path / "cache/modak/modules").iterdir()
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(packing, "ansible_version", "99")
+    runs("modak_job")
+    assert not old.exists()
+
+
+def test_what_others_may_write_is_not_taken(runs, tmp_path):
+    runs("modak_job", b"ours")
+    (folder,) = (tmp_path / "cache/modak/modules").iterdir()
+    folder.chmod(0o770)
+    assert runs("modak_job", b"new") is None
+    folder.chmod(0o700)
+    assert runs("modak_job") == b"ours"
+
+
+def test_a_run_goes_on_where_nothing_can_be_kept(runs, tmp_path):
+    (tmp_path / "cache").write_text("no folder")
+    assert [runs("modak_job"), runs("modak_job")] == [None, None]
+
+
+def test_a_failure_of_the_module_is_its_own(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    with pytest.raises(RuntimeError, match="broke"), packing.packed("modak_job"):
+        raise RuntimeError("it broke")
+    assert kept(tmp_path) == []
