@@ -45,7 +45,7 @@ def command(
         return
     _refuse(every is not None, "--every goes with --watch")
     without_collecting()
-    _show(_asked(_entries(deployment, training), offline=offline), as_json=as_json)
+    _ask_and_show(_entries(deployment, training), as_json=as_json, offline=offline)
 
 
 def _entries(deployment: str | None, training: str | None) -> list[Entry]:
@@ -62,18 +62,31 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
     return [Entry(each) for each in known]
 
 
-def _asked(entries: list[Entry], *, offline: bool) -> list[dict[str, Any]]:
+def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
     from threading import Thread
 
     from modak_ansible.commands.status_rows import may_live, rows_of
 
-    if not offline and any(may_live(entry.known) for entry in entries):
+    open_ones = [] if offline else [entry for entry in entries if may_live(entry.known)]
+    shown = False
+
+    def show() -> None:
+        nonlocal shown
+        if not shown:
+            _show(rows_of(entries), as_json=as_json)
+            shown = True
+
+    def heard() -> None:
+        if all(entry.answer or entry.problem for entry in open_ones):
+            show()  # while Ansible ends
+
+    if open_ones:
         from modak_ansible.commands.status_asking import ask_targets
 
         # read while Ansible starts
         Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
-        ask_targets(entries)
-    return rows_of(entries)
+        ask_targets(entries, heard=heard)
+    show()
 
 
 def _pause(every: float | None) -> float:

@@ -18,8 +18,9 @@ ANSWERED = "answered"
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0
 _GROWTH = 1.5
-# Records that are written at once; each waits for the disk.
-_AT_ONCE = 16
+# Records that are written at once: each waits for the disk, and more only wait for one another (1,000 of them on two
+# cores: 1.2 s one by one, 0.6 s by four, 0.9 s by sixteen).
+_AT_ONCE = 4
 # What is no change of a job: all that moves on by itself.
 _MOVING = ("elapsed", "starts", "progress")
 
@@ -48,9 +49,11 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or _lives(known[name])]
-        problem = _look(stage, living, known)
+        jobs, problem = _look(stage, living)
+        known.update(jobs)
         write_json(asking.answer, {"jobs": known, "problem": problem})
         stage.say(f"{asking.answer.stem} {ANSWERED}")
+        _note(stage.folder.parent, jobs)  # while whoever asked reads it
         if not asking.every or not (problem or any(map(_lives, known.values()))):
             return problem or f"{len(known)} jobs"
         now = [problem, {name: _steady(job) for name, job in known.items()}]
@@ -59,8 +62,8 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
         time.sleep(pause)
 
 
-def _look(stage: Stage, names: list[str], known: dict[str, Any]) -> str:
-    """Brings what is known up to date; gives what stands in the way."""
+def _look(stage: Stage, names: list[str]) -> tuple[dict[str, Any], str]:
+    """How the jobs of some deployments are, by name; and what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
     try:
         # as texts: Ansible takes long over structures with a thousand parts
@@ -68,21 +71,26 @@ def _look(stage: Stage, names: list[str], known: dict[str, Any]) -> str:
             "modak_jobs", workspace=target["workspace"], scheduler=scheduler, deployments="\n".join(names)
         )
     except ModakError as error:
-        return f"{error.message} ({error.hint})" if error.hint else error.message
-    jobs = json.loads(answer["jobs"])
+        return {}, f"{error.message} ({error.hint})" if error.hint else error.message
+    return {job.pop("name"): job for job in json.loads(answer["jobs"])}, ""
+
+
+def _note(deployments: Path, jobs: dict[str, Any]) -> None:
+    """Notes in the deployments' records what has become of their jobs, where that is news."""
+    news = [name for name, job in jobs.items() if _is_news(deployments / name, job["situation"])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda job: _note(stage.folder.parent / job["name"], job), jobs))
-    known.update({job.pop("name"): job for job in jobs})
-    return ""
+        list(pool.map(lambda name: _update(deployments / name, jobs[name]), news))
 
 
-def _note(folder: Path, job: dict[str, Any]) -> None:
-    """Notes in a deployment's record what has become of its job, where that is news."""
-    record = read_json(folder / "state.json") or {}
-    noted, situation = record.get("job"), job["situation"]
-    is_news = noted != situation if noted else situation["state"] != "NONE"
-    if is_news and situation["state"] != "DAMAGED":
-        Record(folder).update(job=situation, progress=job["progress"])
+def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
+    if situation["state"] == "DAMAGED":
+        return False
+    noted = (read_json(folder / "state.json") or {}).get("job")
+    return bool(noted != situation if noted else situation["state"] != "NONE")
+
+
+def _update(folder: Path, job: dict[str, Any]) -> None:
+    Record(folder).update(job=job["situation"], progress=job["progress"])
 
 
 def _lives(job: dict[str, Any]) -> bool:
