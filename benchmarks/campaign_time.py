@@ -76,11 +76,16 @@ def timed(command: list[str], folder: Path) -> tuple[float, str]:
     return time.monotonic() - began, done.stdout
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainings", type=int, default=200)
+def arguments(description: str | None, name: str, count: int) -> argparse.Namespace:
+    """The command line of a benchmark that drives the testbed so many times."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(f"--{name}", type=int, default=count)
     parser.add_argument("--testbed", type=Path, default=ROOT / ".modak" / "testbed")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments(__doc__, "trainings", 200)
     with tempfile.TemporaryDirectory(prefix="modak-campaign-") as temporary:
         folder = project(Path(temporary), options.trainings, options.testbed)
         modak = [sys.executable, "-c", RUN]

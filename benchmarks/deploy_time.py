@@ -9,7 +9,6 @@ machine should be free. Everything is removed in the end.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
@@ -19,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from campaign_time import ROOT, RUN, project, timed
+from campaign_time import ROOT, RUN, arguments, project, timed
 
 BLUEPRINT = """\
 tosca_definitions_version: tosca_simple_yaml_1_3
@@ -83,10 +82,7 @@ echo "$began $(date +%s.%N)" | awk '{ print $2 - $1 }'
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--testbed", type=Path, default=ROOT / ".modak" / "testbed")
-    options = parser.parse_args()
+    options = arguments(__doc__, "rounds", 5)
     with tempfile.TemporaryDirectory(prefix="modak-deploy-") as temporary:
         folder = project(Path(temporary), 1, options.testbed)
         (folder / "service.yaml").write_text(BLUEPRINT, encoding="utf-8")

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 
+import pytest
 from cluster import Project, wait_for
 from faults import Line
 
@@ -141,6 +142,13 @@ class Stages:
     def _has_begun(self, pattern: str) -> bool:
         size = self._testbed.ssh(f"stat -c %s {pattern} 2> /dev/null || echo 0")
         return int(size.split()[0]) > SIZE // 3
+
+
+@pytest.fixture
+def stages(project, line):
+    made = Stages(project, line)
+    yield made
+    made.clean()
 
 
 KILL, INTERRUPT = signal.SIGKILL, signal.SIGINT

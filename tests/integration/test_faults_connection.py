@@ -7,20 +7,13 @@ import time
 import pytest
 from cluster import thorough
 from faults import finishes, line, nothing_runs_here
-from reached import SIZE, STAGES, Stages
+from reached import SIZE, STAGES, stages
 
 pytestmark = pytest.mark.testbed
-__all__ = ["line"]
+__all__ = ["line", "stages"]
 QUICK = "watching"
 LONGER = [stage for stage in STAGES if stage not in (QUICK, "plan")]  # planning needs no connection
 GOES_ON = ("dataset", "files", "results")
-
-
-@pytest.fixture
-def stages(project, line):
-    made = Stages(project, line)
-    yield made
-    made.clean()
 
 
 @pytest.mark.parametrize("stage", [QUICK, *thorough(*LONGER)])

@@ -12,23 +12,16 @@ import shutil
 import pytest
 from cluster import thorough
 from faults import finishes, line, nothing_is_left, nothing_runs_here, one_job_completed, results_are_whole
-from reached import INTERRUPT, KILL, SIZE, STAGES, Stages
+from reached import INTERRUPT, KILL, SIZE, STAGES, stages
 
 pytestmark = pytest.mark.testbed
-__all__ = ["line"]
+__all__ = ["line", "stages"]
 QUICK = "watching"
 LONGER = [stage for stage in STAGES if stage != QUICK]
 # What is sent or fetched is not sent or fetched again.
 GOES_ON = ("dataset", "files", "results")
 # What the same command says of what it finds.
 FOUND = {"image": "joining the build of requirements that is going on", "dataset": "sending 24 MB in 1 files"}
-
-
-@pytest.fixture
-def stages(project, line):
-    made = Stages(project, line)
-    yield made
-    made.clean()
 
 
 @pytest.mark.parametrize("stage", [QUICK, *thorough(*LONGER)])

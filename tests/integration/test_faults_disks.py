@@ -127,13 +127,19 @@ def test_the_disk_gets_full_before_the_job_is_staged(on_disk):
     finishes(on_disk)
 
 
-def test_a_training_on_a_full_disk_ends_well_where_it_writes_nothing_itself(on_disk):
-    process = on_disk.script(TRAINS).start()
-    said = comes_to(process, "epoch 1")
+def fills_at(on_disk, script, line):
+    """How a deployment ends, and what it says, whose disk is full from a line of its script's on."""
+    process = on_disk.script(script).start()
+    said = comes_to(process, line)
     on_disk.disk.fill()
     on_disk.testbed.ssh(f"touch /tmp/full-{on_disk.name}")
     said += end_of(process)
-    assert process.returncode == 0, said
+    return process.returncode, said
+
+
+def test_a_training_on_a_full_disk_ends_well_where_it_writes_nothing_itself(on_disk):
+    code, said = fills_at(on_disk, TRAINS, "epoch 1")
+    assert code == 0, said
     assert "is completed" in said
     on_disk.disk.clear()
     finishes(on_disk)
@@ -141,12 +147,8 @@ def test_a_training_on_a_full_disk_ends_well_where_it_writes_nothing_itself(on_d
 
 @pytest.mark.thorough
 def test_a_training_that_finds_no_room_fails_with_the_reason_and_goes_on_later(on_disk):
-    process = on_disk.script(WRITES).start()
-    said = comes_to(process, "epoch 2")
-    on_disk.disk.fill()
-    on_disk.testbed.ssh(f"touch /tmp/full-{on_disk.name}")
-    said += end_of(process)
-    assert process.returncode == 5, said
+    code, said = fills_at(on_disk, WRITES, "epoch 2")
+    assert code == 5, said
     assert "ended as FAILED, exit code 1" in said
     assert f"the disk is full at {on_disk.remote}" in said
     assert (on_disk.folder / "results" / "output.log").read_text() == "epoch 1\nepoch 2\n"
