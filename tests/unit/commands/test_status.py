@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands import status_asking
+from modak_ansible.commands import status, status_asking
 from modak_ansible.commands.deployments import Known, glance
 from modak_ansible.commands.status_asking import ask_targets
 from modak_ansible.commands.status_rows import Entry, may_live, row_of, rows_of
@@ -96,6 +96,26 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
     assert [rows[folder.name]["answered"] for folder in deployed] == [True, True, False]
     assert [rows[folder.name]["explanation"] for folder in deployed] == ["", "", "no route"]
     assert rows[deployed[2].name]["state"] == "RUNNING"  # what was known last
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_table_is_shown_once_and_as_soon_as_all_have_answered(deployed, blueprint, monkeypatch, capsys, answers):
+    """Ansible takes a while to end."""
+    seen = []
+
+    def run(playbook, variables, listener, *, inventory):
+        (target,) = inventory["all"]["children"]["modak"]["hosts"].values()
+        names = target["jobs_deployments"].split()
+        write_json(Path(target["jobs_answer"]), {"jobs": {name: job() for name in names if answers}, "problem": ""})
+        listener.progress("jobs", "0 answered")
+        seen.append(capsys.readouterr().out)
+        return PlaybookRun(0, {})
+
+    monkeypatch.setattr(status_asking, "run_playbook", run)
+    monkeypatch.setattr(status, "without_collecting", lambda: None)  # this process lives on
+    status.command()
+    seen.append(capsys.readouterr().out)
+    assert [len(text.splitlines()) for text in seen] == ([4, 0] if answers else [0, 4])
 
 
 def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
