@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from modak_ansible.model.quantities import format_size
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.results import keep_results, wanted_files
 from modak_ansible.stages.transfer import pull
+from modak_ansible.target.files import Lock
 
 
 def fetch_all(stages: Sequence[Stage]) -> Outcome:
@@ -24,14 +25,24 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     wanted = [{"deployment": name, "outputs": stage.plan["application"]["outputs"]} for name, stage in names.items()]
     answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], deployments=wanted)
     listed = answer["listed"]
-    paths = [f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, listed[name])]
+
+    def wanted_paths() -> list[str]:
+        return [f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, listed[name])]
+
     if stages[0].check:
+        paths = wanted_paths()
         return Outcome(bool(paths), f"would fetch {len(paths)} files")
-    with tempfile.TemporaryDirectory(prefix=".results-", dir=stages[0].folder.parent) as temporary:
-        arrived = Path(temporary)
+    deployments = stages[0].folder.parent
+    arrived = deployments / ".results.part"  # a fetch that was cut short is gone on with
+    with Lock(deployments / ".results.lock"):  # those of one project fetch in turn
+        paths = wanted_paths()
         if paths:
             pull(stages[0].connection, answer["folder"], paths, arrived, stages[0].say)
         changed = [_keep(stage, listed[name], arrived / name) for name, stage in names.items()]
+        for name in names:
+            shutil.rmtree(arrived / name, ignore_errors=True)
+        with suppress(OSError):  # what is left there is another campaign's
+            arrived.rmdir()
     size = sum(file["size"] for each in listed.values() for file in each["files"])
     count = sum(len(each["files"]) for each in listed.values())
     message = f"{count} files of {len(stages)} jobs, {format_size(size)}, in {stages[0].folder.parent}"

@@ -193,7 +193,7 @@ def leftovers(project: Project, *, names: tuple[str, ...] = ()) -> list[str]:
         "since": project.made,
     }
     script = _ON_THE_TARGET % {"given": given}
-    return [*project.testbed.root(f"python3 -c {shlex.quote(script)}").splitlines(), *_left_here(project)]
+    return [*project.testbed.root(f"python3 -c {shlex.quote(script)}").splitlines(), *left_here(project)]
 
 
 def _names(project: Project) -> list[str]:
@@ -203,7 +203,8 @@ def _names(project: Project) -> list[str]:
     return [f"{plan['name']}-{plan['digest'][:12]}", *images, *data]
 
 
-def _left_here(project: Project) -> list[str]:
+def left_here(project: Project) -> list[str]:
+    """What a project's commands have left on this machine that should not be there."""
     found = [f"process {pid} here: {words[:200]}" for pid, words in processes_of(project)]
     state = project.path / ".modak"
     inodes = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
@@ -211,7 +212,6 @@ def _left_here(project: Project) -> list[str]:
         if str(path.stat().st_ino) in inodes:
             found.append(f"lock held here: {path}")
     found += [f"unfinished here: {path}" for path in state.rglob("*.part")]
-    found += [f"unfinished here: {path}" for path in state.glob("deployments/.results-*")]
     found += [f"temporary here: {path}" for path in project.temporary.iterdir()]
     return found
 

@@ -16,7 +16,7 @@ SPEED = 3_000_000  # bytes in a second: what is sent or fetched takes eight seco
 REQUIREMENT = "six==1.14.0"  # a layer that no other test has
 STAGES = ("plan", "dataset", "image", "files", "submission", "watching", "results")
 
-_SCRIPT = """\
+SCRIPT = """\
 import os, time
 print('epoch 1', flush=True)
 time.sleep({seconds})
@@ -68,7 +68,7 @@ class Stages:
 
     def start(self, stage: str) -> Started:
         """A deployment that is in the middle of a stage."""
-        self._project.script(_SCRIPT.format(seconds=0 if stage == "results" else 6, blocks=0))
+        self._project.script(SCRIPT.format(seconds=0 if stage == "results" else 6, blocks=0))
         getattr(self, f"_prepare_{stage}", lambda: None)()
         name = self._project.deployment
         started = Started(self._project)
@@ -131,7 +131,7 @@ class Stages:
         return "epoch 1" in started.said
 
     def _prepare_results(self) -> None:
-        self._project.script(_SCRIPT.format(seconds=0, blocks=SIZE >> 20))
+        self._project.script(SCRIPT.format(seconds=0, blocks=SIZE >> 20))
         self._project.training["outputs"] = ["out"]
         self._line.speed = SPEED
 

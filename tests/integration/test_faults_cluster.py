@@ -127,6 +127,24 @@ def test_slurmdbd_is_away_when_a_job_is_cancelled_behind_our_back(project):
 
 
 @pytest.mark.thorough
+def test_slurmdbd_hangs_during_a_whole_deployment(project):
+    """It takes connections and says nothing: sacct is given up after a minute."""
+    with hung(project.testbed, "slurmdbd"):
+        done = project.script(SHORT.format(seconds=3)).deploy()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert project.undeploy().returncode == 0
+        project.script("raise SystemExit('the data is odd')\n")
+        failed = project.deploy()
+        assert failed.returncode == 5
+        assert "ended as FAILED, exit code 1: the training ended with exit code 1" in failed.stderr
+        nothing_is_left(project)
+    again = project.deploy()
+    assert again.returncode == 5
+    assert "ended as FAILED, exit code 1" in again.stderr
+    assert len(project.jobs()) == 1
+
+
+@pytest.mark.thorough
 def test_the_front_end_is_rebooted_under_a_watched_job(project):
     """The whole box ends, with all daemons and the job, and is started again while modak is watching."""
     process = project.script(CHECKPOINTED.format(end="time.sleep(600)")).start()

@@ -10,9 +10,17 @@ import copy
 import shutil
 
 import pytest
-from cluster import thorough
-from faults import finishes, line, nothing_is_left, nothing_runs_here, one_job_completed, results_are_whole
-from reached import INTERRUPT, KILL, SIZE, STAGES, stages
+from cluster import thorough, wait_for
+from faults import (
+    finishes,
+    left_here,
+    line,
+    nothing_is_left,
+    nothing_runs_here,
+    one_job_completed,
+    results_are_whole,
+)
+from reached import INTERRUPT, KILL, SCRIPT, SIZE, SPEED, STAGES, Started, stages
 
 pytestmark = pytest.mark.testbed
 __all__ = ["line", "stages"]
@@ -76,3 +84,25 @@ def test_two_deploys_from_two_copies_of_the_project(project, tmp_path):
         assert f"job {job} is completed" in words
         assert (results_are_whole(each) / "output.log").read_text() == "epoch 1\ndone\n"
         nothing_is_left(each)
+
+
+@pytest.mark.thorough
+def test_a_campaign_is_killed_while_its_results_are_fetched(project, line):
+    project.script(SCRIPT.format(seconds=0, blocks=SIZE >> 20))
+    project.training.update(arguments={"seed": 0}, sweep={"seed": [1, 2]}, outputs=["out"])
+    line.speed = SPEED
+    started = Started(project)
+    deployments = project.path / ".modak" / "deployments"
+    fetched = deployments / ".results.part"
+    wait_for(lambda: any(each.stat().st_size > SIZE // 3 for each in fetched.rglob("big")), 180, every=0.1)
+    assert started.end(KILL) == -KILL
+    line.speed, line.passed = None, 0
+    nothing_runs_here(project)
+    assert fetched.is_dir()
+    again = project.deploy("--json")
+    assert again.returncode == 0, again.stderr
+    assert line.passed < 2 * SIZE * 0.9
+    whole = (SIZE >> 20) << 20
+    assert [each.stat().st_size for each in deployments.glob("*/results/code/out/big")] == [whole, whole]
+    assert left_here(project) == []
+    assert len(project.jobs()) == 2

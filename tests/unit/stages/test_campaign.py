@@ -128,6 +128,20 @@ def test_all_run_after_each_other_and_once(make_stages, target):
     assert report_all(stages).message == "4 jobs: 4 completed"
 
 
+def test_a_fetch_that_was_cut_short_is_gone_on_with(make_stages, target):
+    stages, _ = make_stages()
+    run_campaign(stages, wait=False)
+    arrived = stages[0].folder.parent / ".results.part"
+    mine, other = arrived / stages[0].folder.name, arrived / "of-another-campaign"
+    for each in (mine, other):
+        each.mkdir(parents=True)
+        (each / "output.log").write_text("half of")
+    run_campaign(stages)
+    name = stages[0].folder.name
+    assert (stages[0].folder / "results" / "output.log").read_text() == f"{name} ended\n"
+    assert list(arrived.iterdir()) == [other]
+
+
 def test_what_comes_after_a_failure_is_not_run(make_stages, target):
     stages, said = make_stages()
     names = named(stages)
