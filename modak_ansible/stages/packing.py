@@ -36,11 +36,11 @@ def packed(name: str) -> Iterator[None]:
         if not _found(ours, name):
             kept = _folder()
             ours.mkdir(mode=0o700, exist_ok=True)
-            _copy(kept, ours, name)
+            _lay_out(kept, ours, name)
     yield
     with suppress(OSError):
         if kept and not _found(kept, name):
-            _copy(ours, kept, name)
+            _keep(ours, kept, name)
 
 
 def _found(folder: Path, name: str) -> list[Path]:
@@ -48,9 +48,24 @@ def _found(folder: Path, name: str) -> list[Path]:
     return [path for path in folder.glob(f"*.{name}-*") if not path.name.endswith((".lock", "-part", ".part"))]
 
 
-def _copy(source: Path, target: Path, name: str) -> None:
-    for path in _found(source, name):
-        write_whole(target / path.name, path.read_bytes())
+def _keep(ours: Path, kept: Path, name: str) -> None:
+    for path in _found(ours, name):
+        content = path.read_bytes()
+        write_whole(kept / f"{_checksum(content)}_{path.name}", content)
+
+
+def _lay_out(kept: Path, ours: Path, name: str) -> None:
+    for path in _found(kept, name):
+        checksum, _, packed_as = path.name.partition("_")
+        content = path.read_bytes()
+        if checksum == _checksum(content):
+            write_whole(ours / packed_as, content)
+        else:
+            path.unlink()  # it was damaged
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _folder() -> Path:

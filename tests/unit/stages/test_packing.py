@@ -39,7 +39,15 @@ def kept(tmp_path):
 
 def test_a_module_is_packed_once(runs, tmp_path):
     assert [runs("modak_job"), runs("modak_job"), runs("modak_job")] == [None, b"packed", b"packed"]
-    assert kept(tmp_path) == ["ansible.legacy.modak_job-ZIP_DEFLATED-none"]
+    assert [name.partition("_")[2] for name in kept(tmp_path)] == ["ansible.legacy.modak_job-ZIP_DEFLATED-none"]
+
+
+def test_one_that_was_damaged_is_packed_anew(runs, tmp_path):
+    runs("modak_job")
+    (file,) = (tmp_path / "cache/modak/modules").glob("*/*")
+    file.write_bytes(b"pack")
+    assert runs("modak_job", b"packed again") is None
+    assert runs("modak_job") == b"packed again"
 
 
 def test_one_name_that_begins_like_another_is_another(runs):
