@@ -109,6 +109,7 @@ def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, C
         state = {"job": {"state": "QUEUED", "job_id": "1"}, "updated": 1.0}
         for file, value in (("plan", {**plan, "digest": name}), ("origin", origin), ("state", state)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
+    os.sync()  # else the first to wait for the disk waits for these, too
     first, again = (timed([str(MODAK), "status"], lines=len(names) + 1) for _ in range(2))
     shutil.rmtree(deployments)
     return first, again

@@ -107,8 +107,10 @@ class Slurm(Scheduler):
             raise SchedulerSilent(f"squeue: {result.message}")
         records = [*map(_queue_record, _lines(result.out))]
         known = {record.job_id for record in records if record}
+        # to a day ahead: the clock here may be behind that of the controller
+        selection = [f"--name={name}", "--starttime=now-30days", "--endtime=now+1days"]
         # what began is known by its claim, too, where the accounting is away
-        for record in self._accounted(run, [f"--name={name}", "--starttime=now-30days"])[0]:
+        for record in self._accounted(run, selection)[0]:
             if record.job_id not in known:
                 records.append(record)
         ours = [record.job_id for record in records if record and is_of(record, name, folder)]

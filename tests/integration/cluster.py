@@ -90,7 +90,7 @@ class Testbed:
     def jobs(self, name: str) -> list[str]:
         """The ids of all jobs that ever had a name."""
         listed = self.ssh(
-            f"sacct --noheader --parsable2 --allocations --starttime=now-1days --name={name} --format=JobIDRaw"
+            f"sacct --noheader --parsable2 --allocations --starttime=now-1days --endtime=now+1days --name={name} --format=JobIDRaw"
         )
         return listed.split()
 

@@ -264,7 +264,7 @@ def results_are_whole(project: Project) -> Path:
 def one_job_completed(project: Project) -> str:
     """The id of the only job that ever had the deployment's name; fails unless it ran to its end once."""
     name = shlex.quote(project.deployment)
-    command = f"sacct --noheader --parsable2 --allocations --duplicates --starttime=now-1days --name={name} --format=JobIDRaw,State"
+    command = f"sacct --noheader --parsable2 --allocations --duplicates --starttime=now-1days --endtime=now+1days --name={name} --format=JobIDRaw,State"
     rows: list[str] = []
 
     def is_noted() -> bool:
