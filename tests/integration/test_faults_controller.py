@@ -7,6 +7,7 @@ one project at once) and in test_images.py (a build that is killed, too).
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 
 import pytest
@@ -99,10 +100,14 @@ def test_a_campaign_is_killed_while_its_results_are_fetched(project, line):
     line.speed, line.passed = None, 0
     nothing_runs_here(project)
     assert fetched.is_dir()
+    before = {
+        path.parent.name: json.loads(path.read_text())["job"]["job_id"] for path in deployments.glob("*/state.json")
+    }
     again = project.deploy("--json")
     assert again.returncode == 0, again.stderr
     assert line.passed < 2 * SIZE * 0.9
     whole = (SIZE >> 20) << 20
     assert [each.stat().st_size for each in deployments.glob("*/results/code/out/big")] == [whole, whole]
     assert left_here(project) == []
-    assert len(project.jobs()) == 2
+    trainings = json.loads(again.stdout)["trainings"]
+    assert {each["deployment"]: each["job_id"] for each in trainings} == before
