@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from modak_ansible.target.files import expanded
+
 
 def cache_folder() -> Path:
     """The project's folder below the one that the XDG base directory specification names."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "modak"
+    return Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")) / "modak"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.project import control_folder
-from modak_ansible.target.files import write_whole
+from modak_ansible.target.files import expanded, write_whole
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
@@ -204,7 +204,7 @@ def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder:
 
 
 def _knows_testbed(testbed: Path) -> bool:
-    own = Path("~/.ssh/config").expanduser()
+    own = expanded("~/.ssh/config")
     return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
 
 
@@ -220,7 +220,7 @@ def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) 
     if target.port:
         lines.append(f"    Port {target.port}")
     if target.identity_file:
-        key = blueprint_folder.resolve() / Path(target.identity_file).expanduser()
+        key = blueprint_folder.resolve() / expanded(target.identity_file)
         lines += [f"    IdentityFile {_quoted(key, tokens=True)}", "    IdentitiesOnly yes"]
     lines += [
         "Match all",
@@ -233,7 +233,7 @@ def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) 
         "    ControlMaster auto",
         "    ControlPersist 60",
     ]
-    includes = [testbed / "ssh_config", Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")]
+    includes = [testbed / "ssh_config", expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config")]
     lines += [f"Include {_quoted(path)}" for path in includes]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
     own = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -22,6 +22,7 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning import plan_trainings
 from modak_ansible.requests.recognise import is_request
+from modak_ansible.target.files import expanded
 
 ENTRY = "service.yaml"
 MAX_BYTES = 500 * 10**6
@@ -128,7 +129,7 @@ def _join(folder: str | Path, name: str) -> str:
 
 
 def _is_below(location: str) -> bool:
-    return not Path(location).expanduser().is_absolute() and not _join("", location).startswith("..")
+    return not expanded(location).is_absolute() and not _join("", location).startswith("..")
 
 
 def _left_behind(plans: list[Plan]) -> list[str]:

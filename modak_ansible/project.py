@@ -10,6 +10,7 @@ from pathlib import Path
 
 from modak_ansible.csar import SUFFIXES, packages_folder, unpack
 from modak_ansible.errors import UsageError
+from modak_ansible.target.files import expanded
 
 _PACKAGE = Path(__file__).resolve().parent
 STATE_FOLDER = ".modak"
@@ -96,7 +97,7 @@ def find_blueprint(text: str) -> Path:
         UsageError: there is none.
         InvalidPackage: the archive cannot be unpacked.
     """
-    path = Path(text).expanduser()
+    path = expanded(text)
     if path.suffix in SUFFIXES and path.is_file():
         return unpack(path)
     if path.exists():

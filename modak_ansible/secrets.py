@@ -23,6 +23,7 @@ from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.project import project_root
+from modak_ansible.target.files import expanded
 from modak_ansible.target.logins import registry_of_layer
 
 FILE = "MODAK_SECRETS"
@@ -126,8 +127,8 @@ def _file(environment: Mapping[str, str]) -> Path | None:
     if named == os.devnull:
         return None
     if named:
-        return Path(named).expanduser()
-    folder = environment.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        return expanded(named)
+    folder = environment.get("XDG_CONFIG_HOME") or expanded("~/.config")
     usual = Path(folder) / _USUAL
     return usual if usual.is_file() else None
 

@@ -13,6 +13,7 @@ from modak_ansible.blueprint.topology import Node, Topology
 from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.target import Accelerator, Partition, Processor, Scheduler, Site, Storage, Target
+from modak_ansible.target.files import expanded
 
 TARGET = "modak.nodes.Target"
 _SCHEDULERS = {
@@ -109,7 +110,7 @@ class _TargetReader:
         if item is None or not item.value:
             return None
         self._check(item, rules.local_path_problem)
-        path = Path(str(item.value)).expanduser()
+        path = expanded(str(item.value))
         if not (self._folder / path).is_file():
             hint = "a path is relative to the blueprint's folder, absolute, or begins with ~"
             self._mistakes.add(item.location, "file-not-found", f"there is no identity file {item.value}", hint)

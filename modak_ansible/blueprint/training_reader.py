@@ -21,6 +21,7 @@ from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Target
+from modak_ansible.target.files import expanded
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
@@ -291,7 +292,7 @@ class TrainingReader:
         return self._local_source(item, text, name, checksums)
 
     def _local_source(self, item: Item, text: str, name: str, checksums: dict[str, str]) -> DataSource | None:
-        path = self._folder / Path(text).expanduser()
+        path = self._folder / expanded(text)
         if not path.is_dir():
             hint = _elsewhere(text) or nearest(text, _KEYWORDS) or "a path is relative to the blueprint's folder"
             self._mistakes.add(item.location, "file-not-found", f"there is no folder {text}", hint)
@@ -331,7 +332,7 @@ class TrainingReader:
 
 def _elsewhere(text: str) -> str:
     """A hint when a path that is looked for below the blueprint stands below the current folder."""
-    here = Path(text).expanduser()
+    here = expanded(text)
     return f"paths are relative to the blueprint's folder; write {here.resolve()}" if here.is_dir() else ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modak_ansible.project import SERVICE_FILES, shipped, state_folder
+from modak_ansible.target.files import expanded
 
 
 def blueprints(incomplete: str) -> list[str]:
@@ -37,7 +38,7 @@ def _paths(incomplete: str) -> Iterator[str]:
     head, _, begin = incomplete.rpartition("/")
     prefix = f"{head}/" if "/" in incomplete else ""
     try:
-        found = list(Path(prefix or ".").expanduser().iterdir())
+        found = list(expanded(prefix or ".").iterdir())
     except OSError:
         return
     for each in found:

@@ -17,7 +17,7 @@ from modak_ansible.measuring.suites import find_suite
 from modak_ansible.model.record import Record
 from modak_ansible.performance.machines import machines
 from modak_ansible.project import state_folder
-from modak_ansible.target.files import make_private, write_whole
+from modak_ansible.target.files import expanded, make_private, write_whole
 
 _SUITE = "peaks"
 # How long a quiet machine is waited for, in seconds, and how often a disturbed run is begun.
@@ -59,7 +59,7 @@ def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
     link_types(folder)
     text = template_text(found, "this day")
     if aim.target.identity_file:
-        key = aim.folder / Path(aim.target.identity_file).expanduser()
+        key = aim.folder / expanded(aim.target.identity_file)
         text = text.replace("      properties:\n", f'      properties:\n        identity_file: "{key}"\n', 1)
     if aim.target.port:
         text = text.replace("      properties:\n", f"      properties:\n        port: {aim.target.port}\n", 1)

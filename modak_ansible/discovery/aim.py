@@ -16,6 +16,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.planning import request_of
 from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
+from modak_ansible.target.files import expanded
 
 LOCAL = "local"
 _FILES = (".yaml", ".yml", ".json")
@@ -80,7 +81,7 @@ def _shipped() -> list[Path]:
 
 
 def _is_blueprint(text: str) -> bool:
-    path = Path(text).expanduser()
+    path = expanded(text)
     is_file = path.is_file() or (path / "service.yaml").is_file()
     return is_file or "/" in text or text.endswith(_FILES) or text in {each.parent.name for each in _shipped()}
 

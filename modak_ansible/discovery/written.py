@@ -10,7 +10,7 @@ from modak_ansible.discovery.description import Description
 from modak_ansible.discovery.writing import BLUEPRINTS, inputs_text, template_text
 from modak_ansible.errors import UsageError
 from modak_ansible.project import shipped
-from modak_ansible.target.files import write_whole
+from modak_ansible.target.files import expanded, write_whole
 
 INPUTS = "site.yaml"
 TEMPLATE = "target.yaml"
@@ -31,7 +31,7 @@ class Files:
 
     @property
     def path(self) -> Path:
-        return Path(self.output or "").expanduser()
+        return expanded(self.output or "")
 
     @property
     def is_folder(self) -> bool:

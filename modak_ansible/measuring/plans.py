@@ -22,6 +22,7 @@ from modak_ansible.planner import make_plan
 from modak_ansible.planning import Planned, request_of
 from modak_ansible.project import blueprint_state, known_testbed
 from modak_ansible.refusals import known_refusals
+from modak_ansible.target.files import expanded
 
 # What makes every run a deployment of its own, and is of no meaning to a script.
 RUN_VARIABLE = "MODAK_BENCH_RUN"
@@ -158,16 +159,14 @@ def _files(workload: str) -> tuple[SourceFile, ...]:
 def _settled(target: Target, folder: Path) -> Target:
     if not target.identity_file:
         return target
-    return target.model_copy(update={"identity_file": str(folder / Path(target.identity_file).expanduser())})
+    return target.model_copy(update={"identity_file": str(folder / expanded(target.identity_file))})
 
 
 def _found(dataset: Dataset | None, folder: Path) -> Dataset | None:
     if dataset is None:
         return None
     sources = [
-        each.model_copy(update={"location": str(folder / Path(each.location).expanduser())})
-        if each.kind == "folder"
-        else each
+        each.model_copy(update={"location": str(folder / expanded(each.location))}) if each.kind == "folder" else each
         for each in dataset.sources
     ]
     return dataset.model_copy(update={"sources": tuple(sources)})

@@ -20,6 +20,7 @@ from modak_ansible.model.quantities import parse_walltime
 from modak_ansible.model.suite import Group, Matrix, Suite
 from modak_ansible.model.workload import Workload
 from modak_ansible.project import find_blueprint
+from modak_ansible.target.files import expanded
 
 _SUITE = ("name", "title", "description", "targets", "rounds", "walltime", "arguments", "groups")
 _GROUP = ("name", "title", "workload", "matrix", "arguments", "rounds", "nodes", "targets")
@@ -47,7 +48,7 @@ def find_suite(text: str) -> Path:
     Raises:
         UsageError: there is none.
     """
-    path = Path(text).expanduser()
+    path = expanded(text)
     if path.is_file():
         return path
     folder = workloads_folder() / "suites"

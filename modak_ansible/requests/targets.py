@@ -12,6 +12,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.model.target import Target
 from modak_ansible.project import shipped
 from modak_ansible.requests.form import TargetForm
+from modak_ansible.target.files import expanded
 
 TARGETS_FILE = "targets.yaml"
 _TESTBED = "testbed"
@@ -90,5 +91,5 @@ def _absolute(target: Target, described: Path | None) -> Target:
     """The target with its key found from anywhere: elsewhere it is looked for beside the request."""
     if not target.identity_file or described is None:
         return target
-    path = described.parent / Path(target.identity_file).expanduser()
+    path = described.parent / expanded(target.identity_file)
     return target.model_copy(update={"identity_file": str(path.absolute())})

@@ -14,7 +14,7 @@ from modak_ansible.stages.job import deployment_arguments
 from modak_ansible.stages.lifeline import passing_folder
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.dataset import fetch
-from modak_ansible.target.files import Lock, make_private, sha256_of
+from modak_ansible.target.files import Lock, expanded, make_private, sha256_of
 
 
 def ensure_dataset(stage: Stage) -> Outcome:
@@ -74,7 +74,7 @@ def _bring(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
     if source["kind"] == "url":
         return _download(stage, source)
     if source["kind"] == "folder":
-        return _push(stage, source, stage.blueprint_folder / Path(source["location"]).expanduser())
+        return _push(stage, source, stage.blueprint_folder / expanded(source["location"]))
     with passing_folder("modak-digits-") as folder:
         stage.say("drawing digits: no MNIST is at hand, and these are not MNIST")
         files = [asdict(file) for file in digits.write(Path(folder))]

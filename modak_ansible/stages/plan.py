@@ -16,6 +16,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.planning import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.project import find_blueprint
 from modak_ansible.stages.opera import find_opera_deployment
+from modak_ansible.target.files import expanded
 
 
 def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def _plans(arguments: dict[str, Any]) -> list[Planned]:
     if arguments.get("file") or arguments.get("files"):
         return [planned_from_file(Path(each)) for each in arguments.get("files") or [arguments["file"]]]
     if arguments.get("blueprint"):
-        inputs_file = Path(arguments["inputs_file"]).expanduser() if arguments.get("inputs_file") else None
+        inputs_file = expanded(arguments["inputs_file"]) if arguments.get("inputs_file") else None
         inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))))
         return plan_all(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
     if arguments.get("node"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import ModakError
 from .commands import TimedRun, find_program
+from .files import expanded
 
 _RUNTIMES = ("apptainer", "singularity")
 # Signing and verifying read a whole image.
@@ -82,7 +83,7 @@ def check_signing_key(runtime: str, key: str) -> None:
     Raises:
         ModakError: a half of the key is not there, others may read the private one, or the runtime knows no such keys.
     """
-    private = Path(key).expanduser()
+    private = expanded(key)
     for path in (private, public_half(private)):
         if not path.is_file():
             hint = f"openssl genpkey -algorithm ed25519 -out {key}; openssl pkey -in {key} -pubout -out {key}.pub"
@@ -105,7 +106,7 @@ def sign_image(runtime: str, image: Path, key: str) -> None:
     Raises:
         ModakError: it could not be signed, as with a key that wants a passphrase.
     """
-    path = str(Path(key).expanduser())
+    path = str(expanded(key))
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "sign", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(
@@ -119,7 +120,7 @@ def verify_image(runtime: str, image: Path, key: str) -> None:
     Raises:
         ModakError: it has not.
     """
-    path = str(public_half(Path(key).expanduser()))
+    path = str(public_half(expanded(key)))
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "verify", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(

@@ -22,6 +22,11 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
+def expanded(text: str) -> Path:
+    """A path with a home folder in place of ``~`` or ``~name``; as it is where nobody has that name."""
+    return Path(os.path.expanduser(text))
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that after a crash it is the old one or the new one, never a part.
 

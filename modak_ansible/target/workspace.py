@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 
 from ..errors import ModakError
-from .files import free_bytes, make_private
+from .files import expanded, free_bytes, make_private
 
 
 class Workspace:
     """Images, datasets and deployments below one folder, private to the user."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(os.path.expanduser("~")) / Path(path).expanduser()
+        self.path = expanded("~") / expanded(path)
 
     def create(self) -> None:
         """Makes the folders.
@@ -39,7 +39,7 @@ class Workspace:
 
     def place(self, path: str) -> Path:
         """A path of a plan: below the workspace unless it is absolute or begins with ~."""
-        return self.path / Path(path).expanduser()
+        return self.path / expanded(path)
 
     @property
     def images(self) -> Path:

@@ -94,11 +94,13 @@ MISTAKES = [
     ("script: train/train.py", "script: train/tran.py", "did you mean train/train.py?"),
     ("script: train/train.py", "script: ../train.py", "script-path"),
     ("source: [ digits ]", "source: [ no/such/folder ]", "file-not-found: there is no folder no/such/folder"),
+    ("source: [ digits ]", "source: [ ~nobody0/data ]", "file-not-found: there is no folder ~nobody0/data"),
     ("source: [ digits ]", "source: [ digitz ]", "did you mean digits?"),
     ("source: [ digits ]", "source: [ train ]", "the folder train holds no IDX files"),
     ("source: [ digits ]", "source: [ https://example.org/data/ ]", "checksum: https://example.org/data/ has no checksums"),
     ("name: mnist\n        source: [ digits ]", "name: cifar\n        source: [ published ]", "no addresses are known for the dataset cifar"),
     ("username: alice", "identity_file: keys/none", "file-not-found: there is no identity file keys/none"),
+    ("username: alice", "identity_file: ~nobody0/key", "file-not-found: there is no identity file ~nobody0/key"),
     # what reaches a shell, a scheduler or ssh
     ("name: long", 'name: "long\\n#SBATCH --uid=0"', "unsafe-value"),
     ("name: long", "name: \"lo'ng\"", "unsafe-value: lo'ng cannot be a name"),

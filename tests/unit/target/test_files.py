@@ -2,11 +2,13 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from modak_ansible.target.files import (
     Lock,
+    expanded,
     free_bytes,
     is_full,
     mend_of,
@@ -96,3 +98,9 @@ def test_a_lock_is_held_by_one_and_ends_with_its_owner(tmp_path):
     owner.kill()
     owner.wait()
     assert not Lock(path).is_taken()
+
+
+def test_the_home_folder_of_nobody_is_a_name_like_any_other(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert expanded("~/data") == Path("/home/me/data")
+    assert expanded("~nobody-of-this-name/data") == Path("~nobody-of-this-name/data")
