@@ -74,7 +74,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
         "stage": _stage(record, job),
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
-        "reason": job.get("reason", ""),
+        "reason": "" if record.get("undeployed") else job.get("reason", ""),
         "explanation": entry.problem or _explanation(entry, job),
         "position": answer.get("position"),
         "starts": answer.get("starts", ""),

@@ -146,6 +146,12 @@ def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
     assert row["elapsed_seconds"] == 60.0
 
 
+def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
+    Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
+    (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")
+    assert (row["reason"], row["explanation"]) == ("", "")
+
+
 def test_a_deployment_that_is_gone_on_its_target(deployed, blueprint):
     entries = entries_of(blueprint)
     entries[0].answer = {**job("NONE"), "there": False}
