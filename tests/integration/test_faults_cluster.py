@@ -109,6 +109,7 @@ def test_slurmdbd_is_away_during_a_whole_deployment(project, away):
     again = project.deploy()
     assert again.returncode == 5
     assert "ended as FAILED, exit code 1" in again.stderr
+    wait_for(project.jobs)  # what slurmctld has kept for it comes a little later
     assert len(project.jobs()) == 1
 
 
