@@ -159,19 +159,22 @@ class Deployment:
             if finished is None or not isinstance(error, AccountingSilent):
                 return self._situation(job_id, "UNKNOWN", None, explanation=f"the scheduler does not answer: {error}")
             record = None
+        # the job may have ended meanwhile; what is there before it is read, and has no code, is damaged
+        is_noted = (self._state / "finished").exists()
+        finished = self.finished() if finished is None else finished
+        if finished is None and is_noted and record and (record.state, record.exit_code) == (JobState.COMPLETED, 0):
+            finished = 0  # it came to its end, and the scheduler knows which
         return self._judge(job_id, finished, record)
 
     def _judge(self, job_id: str, finished: int | None, record: JobRecord | None) -> Situation:
-        completed = record is not None and record.state is JobState.COMPLETED
-        # an end that was noted and cannot be read was an end all the same, and the scheduler knows which
-        if finished == 0 or (finished is None and completed and (self._state / "finished").exists()):
+        if finished == 0:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
             state = living_state(self._state, finished, record)
             return self._situation(job_id, state, record, explanation=explained(self._state, state, record.reason))
         if finished is not None:
             return self._judge_failure(job_id, finished, record)
-        if record is None or completed:
+        if record is None or record.state is JobState.COMPLETED:
             return self._judge_silence(job_id, record)
         state = JobState.OUT_OF_MEMORY if self._outgrew_memory(record.state) else record.state
         return self._situation(job_id, state, record, explanation=self._explain(state, record))

@@ -279,6 +279,19 @@ def test_a_marker_may_come_late(deployment, fake):
     assert deployment.situation().state == "COMPLETED"
 
 
+@pytest.mark.parametrize(("noted", "state"), [(0, "COMPLETED"), (1, "FAILED")])
+def test_a_job_that_ends_while_the_scheduler_is_asked(deployment, fake, noted, state):
+    """The scheduler knows only that it ended, as Slurm's own qstat does; the job has noted how in the meantime."""
+    job_id, _ = deployment.submit()
+
+    def ask(_):
+        mark(deployment, "finished", f"{noted}\n")
+        return JobRecord(job_id, JobState.COMPLETED)
+
+    situation = deployment.situation(ask)
+    assert (situation.state, situation.exit_code) == (state, noted)
+
+
 def test_a_silent_scheduler_is_no_verdict(deployment, fake):
     deployment.submit()
     fake.silent = True
@@ -397,3 +410,5 @@ def test_an_end_that_was_noted_and_cannot_be_read_is_told_by_the_scheduler(deplo
     assert (situation.state, situation.exit_code) == ("COMPLETED", 0)
     fake.jobs["1"] = JobRecord("1", JobState.FAILED, exit_code=3)
     assert (deployment.situation().state, deployment.situation().exit_code) == ("FAILED", 3)
+    fake.jobs["1"] = JobRecord("1", JobState.COMPLETED)  # nobody knows how it ended
+    assert deployment.situation().state != "COMPLETED"
