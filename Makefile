@@ -2,20 +2,27 @@
 # make test   sets up what is missing and passes all tests
 # make setup  only sets up
 # make audit  checks what it is installed with: the pins, and known vulnerabilities where they can be asked for
+# make lock   renews what may be installed, with the hashes: for this project and for the catalogue
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach each,python3.13 python3.12 python3.11 python3,$(shell $(each) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' 2> /dev/null && echo $(each))))
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 PACKAGES := openssh-client rsync python3-venv
-VERSION := $(shell cat pyproject.toml constraints.txt Makefile | sha256sum | cut -c 1-16)
+VERSION := $(shell cat pyproject.toml requirements/*.txt Makefile | sha256sum | cut -c 1-16)
 READY := .venv/.ready-$(VERSION)
 OPERA_READY := .venv-opera/.ready-$(VERSION)
+TOOLS_READY := .venv-tools/.ready-$(VERSION)
 BLUEPRINT ?= mnist-pytorch-slurm
 # a folder with MNIST's own files, and the number of epochs, for make demo
 export MNIST EPOCHS
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup demo test unit integration thorough lint audit clean
+# Nothing is installed but what the lock has the hash of; this project itself is built with what is there.
+LOCKED = pip install -q --no-build-isolation --require-hashes -r
+OWN = pip install -q --no-build-isolation --no-deps -e .
+WITHOUT_LOCATIONS = 2> >(grep -v "^WARNING: Location" >&2)
+
+.PHONY: setup demo test unit integration thorough lint audit lock clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -35,16 +42,17 @@ setup: $(READY) $(OPERA_READY)
 $(READY): | .venv/.packages
 	@echo "preparing .venv with the modak command"
 	@$(PYTHON) -m venv .venv
-	@.venv/bin/pip install -q -c constraints.txt -e '.[test]' 2> >(grep -v "^WARNING: Location" >&2)
+	@.venv/bin/$(LOCKED) requirements/modak.txt $(WITHOUT_LOCATIONS)
+	@.venv/bin/$(OWN)
 	@touch $@
 
-# opera pins a PyYAML that is built here, with an older Cython, and wants pkg_resources.
+# opera pins a PyYAML that is built here, with an older Cython.
 $(OPERA_READY): | .venv/.packages
 	@echo "preparing .venv-opera with opera"
 	@$(PYTHON) -m venv .venv-opera
-	@echo 'cython<3' > .venv-opera/constraints.txt
-	@PIP_CONSTRAINT=$(CURDIR)/.venv-opera/constraints.txt .venv-opera/bin/pip install -q 'setuptools<81' opera==0.7.0 -e . \
-		2> >(grep -v "^WARNING: Location" >&2)
+	@.venv-opera/bin/$(LOCKED) requirements/opera-build.txt $(WITHOUT_LOCATIONS)
+	@.venv-opera/bin/$(LOCKED) requirements/opera.txt $(WITHOUT_LOCATIONS)
+	@.venv-opera/bin/$(OWN)
 	@touch $@
 
 demo: $(READY)
@@ -83,9 +91,17 @@ audit: $(READY)
 	@.venv/bin/pytest -q tests/unit/test_dependencies.py
 	@.venv/bin/python -c 'import urllib.request as r; r.urlopen("https://pypi.org/pypi/pip/json", timeout=20)' 2> /dev/null || \
 		{ echo "The pins are checked. Known vulnerabilities are not: pypi.org, which lists them, cannot be reached." >&2; exit 3; }
-	@[ -x .venv-audit/bin/pip-audit ] || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install -q pip-audit; }
-	.venv-audit/bin/pip-audit --no-deps --disable-pip -r constraints.txt
+	@$(MAKE) --no-print-directory $(TOOLS_READY)
+	.venv-tools/bin/pip-audit --disable-pip -r requirements/modak.txt
+
+lock: $(READY) $(TOOLS_READY)
+	PATH=$(CURDIR)/.venv-tools/bin:$$PATH .venv/bin/python requirements/lock.py
+
+$(TOOLS_READY): | .venv/.packages
+	@$(PYTHON) -m venv .venv-tools
+	@.venv-tools/bin/$(LOCKED) requirements/tools.txt $(WITHOUT_LOCATIONS)
+	@touch $@
 
 clean:
 	-.venv/bin/modak testbed down --purge
-	rm -rf .venv .venv-audit .venv-opera .modak
+	rm -rf .venv .venv-opera .venv-tools .modak

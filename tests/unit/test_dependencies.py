@@ -12,15 +12,25 @@ from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+LOCKS = ("modak", "opera", "opera-build", "tools")
+
+
+def locked(root, name):
+    """The requirements in a lock, and their hashes."""
+    text = (root / "requirements" / f"{name}.txt").read_text().replace("\\\n", "")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            words, *hashes = line.split("--hash=")
+            yield Requirement(words), [each.strip() for each in hashes]
 
 
 @pytest.fixture(scope="module")
 def pins(root):
-    lines = (root / "constraints.txt").read_text().split()
-    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+    here = [each for each, _ in locked(root, "modak") if each.marker is None or each.marker.evaluate()]
+    return {canonicalize_name(each.name): next(iter(each.specifier)).version for each in here}
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +39,34 @@ def own(root):
     return [Requirement(each) for each in (*project["dependencies"], *project["optional-dependencies"]["test"])]
 
 
-def test_every_line_pins_one_release(root, pins):
-    lines = (root / "constraints.txt").read_text().splitlines()
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==\d[A-Za-z0-9.+]*", line) for line in lines)
-    assert len(pins) == len(lines), "a name stands there twice"
-    assert not [name for name, version in pins.items() if Version(version).is_prerelease]
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_line_pins_one_release_by_its_hashes(root, name):
+    lines = list(locked(root, name))
+    assert lines
+    for each, hashes in lines:
+        (pin,) = each.specifier
+        assert pin.operator == "==" and "*" not in pin.version and not Version(pin.version).is_prerelease
+        assert hashes and all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in hashes)
+
+
+def test_what_make_installs_is_locked(root):
+    """pip is started by two lines only, of which one downloads, and wants hashes."""
+    lines = [line for line in (root / "Makefile").read_text().splitlines() if "pip install" in line]
+    assert len(lines) == 2
+    assert all("--require-hashes" in line or "--no-deps -e ." in line for line in lines)
+    assert all("--no-build-isolation" in line for line in lines)
 
 
 def test_what_is_asked_for_is_pinned_within_its_range(own, pins):
     for each in own:
         pinned = pins.get(canonicalize_name(each.name))
-        assert pinned, f"{each.name} is not in constraints.txt"
+        assert pinned, f"{each.name} is not in requirements/modak.txt"
         assert Version(pinned) in each.specifier, f"{each.name}=={pinned} is not {each.specifier}"
 
 
 def test_all_that_comes_along_is_pinned_and_is_what_is_installed(own, pins):
-    for name in set(_closure(own)) - {"setuptools"}:  # an environment has its own, up to Python 3.11
-        assert name in pins, f"{name} comes along and is not in constraints.txt"
+    for name in set(_closure(own)):
+        assert name in pins, f"{name} comes along and is not in requirements/modak.txt"
         assert metadata.version(name) == pins[name], f"{name} is installed in another version: make setup"
 
 
@@ -53,18 +74,6 @@ def test_nothing_comes_from_elsewhere_than_the_index(own):
     assert not [each for each in own if each.url]
     for name in _closure(own):
         assert metadata.distribution(name).read_text("direct_url.json") is None, f"{name} was installed from an address"
-
-
-def test_what_the_catalogue_installs_is_pinned():
-    from modak_ansible.catalogue import load_catalogue
-
-    loose = []
-    for entry in load_catalogue().entries:
-        for text in entry.requirements:
-            requirement = Requirement(text)
-            exact = any(each.operator in ("==", "===") and "*" not in each.version for each in requirement.specifier)
-            loose += [] if exact or requirement.specifier != SpecifierSet() else [f"{entry.name}: {text}"]
-    assert not loose, loose
 
 
 def _closure(requirements: list[Requirement]) -> Iterator[str]:
