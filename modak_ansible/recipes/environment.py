@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.recipes.steps import pip_install, stub_command
+from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.recipes.steps import pip_install, stub_command, unlocked_pip_install
 from modak_ansible.target.image_probe import PROBE_FAILED
 
 
@@ -19,10 +20,13 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str) -
         python: the version of Python that the entry's wheels are for, as major.minor; another one is a mistake only
             when pip finds no wheel for it.
     """
-    attempt = pip_install(entry, '"$1/bin/python"', "--disable-pip-version-check --no-cache-dir")
+    options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
+    locked = "\n    ".join(pip_install(entry, made, '"$1/locked.txt"', options))
+    unlocked = unlocked_pip_install(entry, made, options)
+    own = ""
     if requirements:
         packages = " ".join(shlex.quote(each) for each in requirements)
-        attempt += f'\n"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir {packages}'
+        own = f"\n{made} -m pip install {options} {packages}"
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
@@ -31,7 +35,16 @@ for interpreter in python{python} python3; do
     if "$interpreter" -c "" 2> /dev/null; then break; fi
 done
 "$interpreter" -m venv "$1"
-{attempt}
+version=$("$1/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+case "$version" in
+{" | ".join(lock_of(entry.name).pythons)})
+    {locked}
+    ;;
+*)
+    echo "the hashes of what is installed are not known for Python $version"
+    {unlocked}
+    ;;
+esac{own}
 {stub_command('"$1/bin/python"')}
 "$1/bin/python" -m pip check
 "$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}

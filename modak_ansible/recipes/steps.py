@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 
 from modak_ansible.catalogue import Base, Entry
+from modak_ansible.catalogue.locks import lock_of
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB
 
 __all__ = ["ENVIRONMENT", "INSTALLED", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
 
-# What the framework's layer has, as pip lists it.
+# What the framework's layer has, as pip lists it, and what was to be installed.
 INSTALLED = f"{ENVIRONMENT}/requirements.txt"
+LOCK = f"{ENVIRONMENT}/locked.txt"
 
 
 def environment_commands(base: Base) -> list[str]:
@@ -31,7 +33,7 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
     """
     steps = []
     if entry.requirements:
-        steps.append([pip_install(entry, PYTHON)])
+        steps.append(pip_install(entry, PYTHON, LOCK))
     steps += [library_commands(name, architecture) for name in entry.libraries]
     if entry.links:
         links = [f"ln -s {shlex.quote(there)} {FOLDER}/{shlex.quote(name)}" for name, there in entry.links.items()]
@@ -52,17 +54,39 @@ def stub_command(python: str) -> str:
     return f"printf '%s\\n' \\\n        {lines} \\\n        > \"{folder}/{STUB.name}\""
 
 
-def pip_install(entry: Entry, python: str, options: str = "--no-cache-dir --prefer-binary") -> str:
-    """One command: first what pip is configured to ask, then the framework's own index too.
+def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache-dir --prefer-binary") -> list[str]:
+    """Installs what the entry's lock has, and nothing that differs from its hashes.
+
+    What pip is configured to ask comes first, then the framework's own index too. Nothing else is downloaded: what has
+    sources only is built with what is there.
+
+    Args:
+        entry: the framework.
+        python: the interpreter, as a word of the shell.
+        lock: where the lock is written to, as a word of the shell.
+        options: for ``pip install``.
+    """
+    lines = " \\\n        ".join(map(shlex.quote, lock_of(entry.name).lines))
+    words = f"--no-deps --no-build-isolation --require-hashes -r {lock}"
+    return [
+        f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}",
+        _attempts(entry, f"{python} -m pip install {options}", words),
+    ]
+
+
+def unlocked_pip_install(entry: Entry, python: str, options: str) -> str:
+    """Installs the pinned packages, and what they bring along, where their hashes are not known.
 
     Args:
         entry: the framework.
         python: the interpreter, as a word of the shell.
         options: for ``pip install``.
     """
-    install = f"{python} -m pip install {options}"
     packages = " ".join(shlex.quote(each) for each in entry.requirements)
-    attempts = [f"{install} {packages}"]
-    if entry.index:
-        attempts.append(f"{install} --extra-index-url {shlex.quote(entry.index)} {packages}")
-    return " || ".join(attempts)
+    return _attempts(entry, f"{python} -m pip install {options}", packages)
+
+
+def _attempts(entry: Entry, install: str, words: str) -> str:
+    if not entry.index:
+        return f"{install} {words}"
+    return f"{{ {install} {words} || {install} --extra-index-url {shlex.quote(entry.index)} {words}; }}"

@@ -1,0 +1,49 @@
+"""What pip may install for an entry: all that it asks for, pinned, by hashes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.locks import FOLDER, lock_of
+from modak_ansible.errors import ModakError
+
+CATALOGUE = load_catalogue()
+INSTALLING = [entry for entry in CATALOGUE.entries if entry.requirements]
+
+
+def locked(entry):
+    """The requirements in an entry's lock, and their hashes."""
+    for line in lock_of(entry.name).lines:
+        words, *hashes = line.split(" --hash=")
+        yield Requirement(words), hashes
+
+
+@pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
+def test_an_entry_s_lock_has_what_it_asks_for(entry):
+    base = CATALOGUE.bases[entry.base].python
+    assert base in lock_of(entry.name).pythons
+    there = [each for each, _ in locked(entry) if each.marker is None or each.marker.evaluate({"python_version": base})]
+    pins = {canonicalize_name(each.name): next(iter(each.specifier)).version for each in there}
+    assert len(pins) == len(there)
+    for wanted in map(Requirement, entry.requirements):
+        assert Version(pins[canonicalize_name(wanted.name)]) in wanted.specifier
+
+
+@pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
+def test_every_line_of_a_lock_pins_one_release_by_its_hashes(entry):
+    for each, hashes in locked(entry):
+        (pin,) = each.specifier
+        assert pin.operator == "==" and "*" not in pin.version
+        assert hashes and all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in hashes)
+
+
+def test_what_installs_nothing_has_no_lock():
+    assert {path.stem for path in FOLDER.iterdir()} == {entry.name for entry in INSTALLING}
+    with pytest.raises(ModakError, match="no lock of what tensorflow-2.1-hub installs"):
+        lock_of("tensorflow-2.1-hub")

@@ -1,0 +1,92 @@
+"""The steps of a build that download, run by bash and by pip itself: from a folder, without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.locks import Lock
+from modak_ansible.recipes import steps
+from modak_ansible.recipes.environment import environment_script
+
+ENTRY = next(entry for entry in load_catalogue().entries if entry.name == "measuring-tools")
+HERE = "{}.{}".format(*sys.version_info)
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """A wheel in a folder of its own, which pip looks at; a function that writes it."""
+
+    def write(text="x = 1\n"):
+        path = tmp_path / "wheels" / "tiny-1.0-py3-none-any.whl"
+        path.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("tiny.py", text)
+            archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+            archive.writestr(
+                "tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            archive.writestr("tiny-1.0.dist-info/RECORD", "tiny.py,,\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def lock(monkeypatch, wheel):
+    """Locks the wheel as it is now, for some versions of Python."""
+
+    def write(*pythons):
+        digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
+        made = Lock(pythons or (HERE,), (f'tiny==1.0 ; python_version == "{HERE}" --hash=sha256:{digest}',))
+        for module in (steps, sys.modules[environment_script.__module__]):
+            monkeypatch.setattr(module, "lock_of", {ENTRY.name: made}.__getitem__)
+
+    return write
+
+
+def run(script, tmp_path, *arguments):
+    site = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_CONFIG_FILE": os.devnull}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    command = ["bash", "-euc", script, "bash", *map(str, arguments)]
+    return subprocess.run(command, env=own | site, capture_output=True, text=True, check=False, timeout=120)
+
+
+def install(entry, tmp_path):
+    """Runs the commands of an image's build, for a folder in place of its environment."""
+    commands = steps.pip_install(entry, sys.executable, str(tmp_path / "lock"), f"--target {tmp_path / 'there'}")
+    return run("\n".join(commands), tmp_path)
+
+
+def test_what_the_lock_knows_is_installed(lock, tmp_path):
+    lock()
+    done = install(ENTRY, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "there" / "tiny.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("index", ["", "http://localhost:9"])
+def test_what_differs_from_the_lock_is_not_installed(lock, wheel, tmp_path, index):
+    lock()
+    wheel("x = 2\n")
+    done = install(ENTRY.model_copy(update={"index": index}), tmp_path)
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize(("python", "is_installed"), [(HERE, False), ("2.6", True)])
+def test_an_environment_is_locked_for_the_pythons_that_the_lock_knows(lock, wheel, tmp_path, python, is_installed):
+    lock(python)
+    wheel("x = 2\n")
+    entry = ENTRY.model_copy(update={"requirements": ("tiny==1.0",), "probe": "import tiny"})
+    done = run(environment_script(entry, [], HERE), tmp_path, tmp_path / "made")
+    assert (done.returncode == 0) == is_installed, done.stdout + done.stderr
+    assert ("the hashes of what is installed are not known for Python" in done.stdout) == is_installed
+    assert ("DO NOT MATCH THE HASHES" in done.stderr) != is_installed
