@@ -28,6 +28,7 @@ from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.connection import Connection, connect
 from modak_ansible.planning import plan_blueprint
 from modak_ansible.project import find_blueprint
+from modak_ansible.stages.base import Record
 
 MODAK = Path(sys.executable).with_name("modak")
 NAME = f"cost-{uuid.uuid4().hex[:6]}"
@@ -106,9 +107,9 @@ def status(template: Path, deployments: Path, names: list[str]) -> tuple[Cost, C
     for name in names:
         folder = deployments / name
         folder.mkdir(parents=True)
-        state = {"job": {"state": "QUEUED", "job_id": "1"}, "updated": 1.0}
-        for file, value in (("plan", {**plan, "digest": name}), ("origin", origin), ("state", state)):
+        for file, value in (("plan", {**plan, "digest": name}), ("origin", origin)):
             (folder / f"{file}.json").write_text(json.dumps(value, indent=2, sort_keys=True))
+        Record(folder).update(job={"state": "QUEUED", "job_id": "1"})
     os.sync()  # else the first to wait for the disk waits for these, too
     first, again = (timed([str(MODAK), "status"], lines=len(names) + 1) for _ in range(2))
     shutil.rmtree(deployments)
