@@ -148,11 +148,19 @@ NO_WAITS = Waits()
 
 
 class Scheduler:
-    """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult."""
+    """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult.
+
+    Attributes:
+        name: as a plan has it.
+        title: for people.
+        commands: programs that it needs.
+        knows_success: whether a job that it calls successful was: no dead node looks like that.
+    """
 
     name: str
     title: str
     commands: tuple[str, ...] = ()
+    knows_success = False
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         """Submits a script of the current folder, to begin after what it waits for, and gives the job's id.

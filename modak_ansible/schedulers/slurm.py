@@ -79,6 +79,7 @@ class Slurm(Scheduler):
     name = "slurm"
     title = "Slurm"
     commands = ("sbatch", "squeue", "scancel")
+    knows_success = True
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         return _submitted(run, [f"--job-name={name}"], waits, script)

@@ -14,7 +14,7 @@ from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Say
 from modak_ansible.stages.patience import patiently
-from modak_ansible.target.files import make_private
+from modak_ansible.target.files import lack_in, make_private
 
 _OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
 
@@ -107,9 +107,9 @@ def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
 
 
 def _raise_transfer_error(code: int, errors: str, place: str, *, is_remote: bool) -> None:
-    if re.search(r"No space left on device|Disk quota exceeded", errors):
+    if lack := lack_in(errors):
         hint = "make room there, and run the same command again: the transfer goes on"
-        raise ModakError(f"the disk is full {place}", hint=hint)
+        raise ModakError(f"{lack} {place}", hint=hint)
     if "command not found" in errors:
         raise ModakError("rsync is not on the target", hint="install rsync there")
     lines = [line for line in errors.splitlines() if line.strip()]

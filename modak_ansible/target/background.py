@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import ModakError
-from .files import Lock, is_full, make_private, mend_of, read_json, tail, write_json
+from .files import Lock, lack_of_room, make_private, mend_of, read_json, tail, write_json
 
 _FULL = OSError(errno.ENOSPC, "")
 Work = Callable[["Activity"], None]
@@ -69,8 +69,8 @@ class Activity:
     def _cut_short(self) -> dict[str, Any]:
         """What has become of work that was killed, or could not even note why it failed."""
         folder = self._status.parent
-        if is_full(folder):
-            return {"state": "failed", "message": f"the disk is full at {folder}", "hint": mend_of(_FULL)}
+        if lack := lack_of_room(folder):
+            return {"state": "failed", "message": f"{lack} at {folder}", "hint": mend_of(_FULL)}
         return {"state": "killed"}
 
     def _live(self, work: Work, started: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 from ..errors import ModakError
 from .background import Activity
-from .files import open_private, read_json, sha256_of, write_json
+from .files import NO_ROOM, open_private, read_json, sha256_of, write_json
 from .seal import stamp_of
 from .site import read_site
 from .workspace import Workspace
@@ -166,8 +165,8 @@ def fetch(address: str, path: Path, activity: Activity | None = None) -> None:
                 return
             raise ModakError(f"{address}: {error.code} {error.reason}") from error
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise ModakError(f"the disk is full at {path.parent}", hint="make room there") from error
+            if error.errno in NO_ROOM:
+                raise ModakError(f"{NO_ROOM[error.errno]} at {path.parent}", hint="make room there") from error
             reason = getattr(error, "reason", None) or error
             reason = getattr(reason, "strerror", None) or reason
             refused = isinstance(error, urllib.error.URLError)

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -17,8 +18,9 @@ from typing import Any, BinaryIO
 
 _BLOCK = 1 << 18
 _ATTEMPTS = 1000
-# Of errors: the disk is full, or the user has had all of it that a quota gives.
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# What there may be none left of, by the errors that say so; and the words for them in what programs print.
+NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
+_SAID = {number: re.compile(re.escape(os.strerror(number)), re.IGNORECASE) for number in NO_ROOM}
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
@@ -123,16 +125,24 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def is_full(folder: Path) -> bool:
-    """Whether the user can write nothing more into a folder, for want of room; a quota shows only when it is tried."""
+def lack_of_room(folder: Path) -> str:
+    """Why the user can write nothing more into a folder, such as "the disk is full"; empty where there is room.
+
+    It is tried: a quota shows itself in no other way everywhere.
+    """
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".room-") as file:
             file.write(bytes(8192))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return error.errno in NO_ROOM
-    return False
+        return NO_ROOM.get(error.errno or 0, "")
+    return ""
+
+
+def lack_in(text: str) -> str:
+    """The same, by what a program has printed of its errors."""
+    return next((words for number, words in NO_ROOM.items() if _SAID[number].search(text)), "")
 
 
 def mend_of(error: OSError) -> str:

@@ -6,7 +6,7 @@ import re
 
 from ..errors import ModakError
 from .background import Activity
-from .files import is_full, tail
+from .files import lack_in, lack_of_room, tail
 from .site import Site
 
 # What a definition has in the place of a Debian mirror.
@@ -30,8 +30,8 @@ def build_error(activity: Activity, code: int) -> ModakError:
     """What a failed build says, from the end of its log."""
     lines = tail(activity.log, 60)
     text = "\n".join(lines)
-    if re.search(r"no space left on device|disk quota exceeded", text, re.IGNORECASE) or is_full(activity.log.parent):
-        return ModakError("the disk is full", hint=f"make room in the workspace and in /tmp; see {activity.log}")
+    if lack := lack_in(text) or lack_of_room(activity.log.parent):
+        return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
     telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
     said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
     return ModakError(

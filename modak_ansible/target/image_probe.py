@@ -9,14 +9,13 @@ from typing import Any, Mapping
 
 from ..errors import ModakError
 from .commands import TimedRun
-from .files import read_json, write_json
+from .files import lack_in, read_json, write_json
 from .probe import processor_name
 
 # The code that the script of an environment ends with when nothing but its probe failed.
 PROBE_FAILED = 86
 _PROBE_SECONDS = 1800
 _LONGEST = 300
-_DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _IDLE_TALK = re.compile(r"\s*(\x1b\[\d+m)*(INFO|WARNING|DEBUG|VERBOSE)\b")
 _RUNTIME_ITSELF = re.compile(r"\s*(\x1b\[\d+m)*FATAL\b", re.MULTILINE)
 # Strongest first: what an exception says, and then what is said of a process that crashed.
@@ -63,8 +62,8 @@ def raise_verdict(code: int, lines: list[str]) -> None:
         ModakError: the machine is.
     """
     text = "\n".join(lines)
-    if _DISK_FULL.search(text):
-        raise ModakError("the disk is full", hint="make room in the workspace and in /tmp")
+    if lack := lack_in(text):
+        raise ModakError(lack, hint="make room in the workspace and in /tmp")
     if code == 255 and _RUNTIME_ITSELF.search(text):
         said = next(line.strip() for line in reversed(lines) if _RUNTIME_ITSELF.match(line))
         raise ModakError(f"the image cannot be started: {said}", hint="try the runtime by hand on the target")

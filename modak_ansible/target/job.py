@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from typing import Any, Callable
@@ -21,16 +20,15 @@ from ..schedulers.base import (
 )
 from .attempts import attempts_of, earlier_jobs
 from .commands import TimedRun
-from .files import Lock, changed_at, is_full, read_on, read_text, tail, write_json, write_whole
+from .files import Lock, changed_at, lack_of_room, read_on, read_text, tail, write_json, write_whole
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .markers import claimed_by, missed_for, noted_code, noted_start, submitted_job
+from .markers import claimed_by, missed_for, noted_code, noted_start, outgrew_memory, submitted_job
 from .runs import WAITING, explained, living_state, run_of
 from .situation import Situation
 from .staging import LOGS, SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
-_MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
 # How long output gathers before it is handed on.
 _GATHER = 1.0
 # How long a job that ran a moment ago is taken to run still.
@@ -176,7 +174,8 @@ class Deployment:
             return self._judge_failure(job_id, finished, record)
         if record is None or record.state is JobState.COMPLETED:
             return self._judge_silence(job_id, record)
-        state = JobState.OUT_OF_MEMORY if self._outgrew_memory(record.state) else record.state
+        outgrew = record.state is JobState.FAILED and outgrew_memory(self.path)
+        state = JobState.OUT_OF_MEMORY if outgrew else record.state
         return self._situation(job_id, state, record, explanation=self._explain(state, record))
 
     def _judge_failure(self, job_id: str, finished: int, record: JobRecord | None) -> Situation:
@@ -186,7 +185,7 @@ class Deployment:
             state = JobState.TIMEOUT
         if read_text(self._state / CANCELLED):
             state = JobState.CANCELLED
-        if self._outgrew_memory(state):
+        if state is JobState.FAILED and outgrew_memory(self.path):
             state = JobState.OUT_OF_MEMORY
         explanation = f"the training ended with exit code {finished}"
         if state is not JobState.FAILED:
@@ -199,18 +198,15 @@ class Deployment:
             return self._situation(job_id, JobState.CANCELLED, record, explanation=_BY_MODAK)
         if missed_for(self._state) < GRACE:
             return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
+        is_known = record is not None and record.exit_code == 0 and self._scheduler.knows_success
+        if is_known and self._claimed() and not (self._state / "requeued").exists():
+            # it had not even the room to say so
+            return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if self._claimed():
             explanation = "the job began and is gone without a word: its node may have died, or it was killed"
         else:
             explanation = "the scheduler no longer knows the job, and it never began: it may have been deleted"
         return self._situation(job_id, JobState.LOST, record, explanation=explanation)
-
-    def _outgrew_memory(self, state: JobState) -> bool:
-        """Whether a failed job was killed for its memory: without cgroups, Slurm says so in its output only."""
-        if state is not JobState.FAILED:
-            return False
-        lines = [*tail(self.path / "scheduler.log", 20), *tail(self.path / "error.log", 20)]
-        return any(_MEMORY.search(line) for line in lines)
 
     def finished(self) -> int | None:
         """The exit code that the job has noted at its end; None before that."""
@@ -235,8 +231,8 @@ class Deployment:
     ) -> Situation:  # fmt: skip
         started, node = noted_start(self._state)
         has_failed = isinstance(state, JobState) and state.is_final and state is not JobState.COMPLETED
-        if has_failed and is_full(self.path):
-            explanation += f"; the disk is full at {self.path}"
+        if has_failed and (lack := lack_of_room(self.path)):
+            explanation += f"; {lack} at {self.path}"
         code = exit_code if exit_code is not None or record is None else record.exit_code
         return Situation(
             state=str(state),

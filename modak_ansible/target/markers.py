@@ -7,11 +7,12 @@ import re
 import time
 from pathlib import Path
 
-from .files import changed_at, read_json, read_text
+from .files import NO_ROOM, changed_at, read_json, read_text, tail
 
 # Of Slurm, Torque or a process. Whatever else stands where an id belongs is no word for a command line.
 _JOB_ID = re.compile(r"\d[\w.\[\]-]{0,200}", re.ASCII)
 _CODE = re.compile(r"-?\d{1,9}", re.ASCII)
+_MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill", re.IGNORECASE)
 _TIME = re.compile(r"\d{1,12}", re.ASCII)
 
 
@@ -47,10 +48,21 @@ def missed_for(state: Path) -> float:
     path, now = state / "missed", time.time()
     is_noted = path.exists()
     if not is_noted:
-        path.touch(mode=0o600)
+        try:
+            path.touch(mode=0o600)
+        except OSError as error:
+            if error.errno in NO_ROOM:  # nor has the job any, for a word that could come late
+                return float("inf")
+            raise
     if not is_noted or path.stat().st_mtime > now:
         os.utime(path, (now, now))  # by this clock: else the file system's server sets the date, by its own
     return max(0.0, now - path.stat().st_mtime)
+
+
+def outgrew_memory(folder: Path) -> bool:
+    """Whether a job that failed was killed for its memory: without cgroups, Slurm says so in its output only."""
+    lines = [*tail(folder / "scheduler.log", 20), *tail(folder / "error.log", 20)]
+    return any(_MEMORY.search(line) for line in lines)
 
 
 def _job_id(value: object) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Set
 from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from .commands import TimedRun, find_program
-from .files import free_bytes
+from .files import free_bytes, lack_of_room
 from .workspace import Workspace
 
 _SMALLEST = 200 * 10**6
+_ELSEWHERE = "make room there, or give the target another workspace"
 _CPUINFO = ("model name", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
@@ -38,8 +39,10 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     if free < _SMALLEST:
         raise ModakError(
             f"the disk is full: {workspace.path} has {free // 10**6} MB left",
-            hint="make room there, or give the target another workspace",
+            hint=_ELSEWHERE,
         )
+    if create and (lack := lack_of_room(workspace.path)):
+        raise ModakError(f"{lack} at {workspace.path}", hint=_ELSEWHERE)
     names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
     runtime = None if container_runtime == "none" else find_program(*names)
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import shutil
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModakError
-from .files import Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
+from .files import NO_ROOM, Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
 
 SCRIPT = "job.sh"
 PLAN = "plan.json"
@@ -62,8 +61,8 @@ def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> Non
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ModakError(f"the disk is full at {folder.parent}", hint="make room there") from error
+        if error.errno in NO_ROOM:
+            raise ModakError(f"{NO_ROOM[error.errno]} at {folder.parent}", hint="make room there") from error
         raise
     finally:
         shutil.rmtree(part, ignore_errors=True)

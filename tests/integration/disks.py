@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from cluster import Testbed
 
 # Mounts a folder's file system at the same place for the compute nodes, whose mounts are their own.
@@ -39,15 +40,27 @@ class Disk:
     Attributes:
         path: where it is mounted.
         megabytes: how large it is.
+        lack: what modak says when there is no room.
+        error: what the system says then.
     """
+
+    lack, error = "the disk is full", "No space left on device"
 
     def __init__(self, testbed: Testbed, megabytes: int) -> None:
         self._testbed = testbed
         self.megabytes = megabytes
         self.path = f"/home/modak/disk-{uuid.uuid4().hex[:8]}"
         testbed.ssh(f"mkdir {self.path}")
-        self._mount()
+        try:
+            self._mount()
+        except BaseException:
+            testbed.ssh(f"rmdir {self.path}")
+            raise
         testbed.root(f"chown modak: {self.path} && python3 -c {shlex.quote(_SHARE)} {self.path}")
+
+    @property
+    def _below(self) -> str:
+        return f"/var/tmp/below-{self.path.rpartition('-')[2]}"
 
     def _mount(self) -> None:
         self._testbed.root(f"mount -t tmpfs -o size={self.megabytes}m,mode=700 disk {self.path}")
@@ -75,11 +88,43 @@ class Disk:
         self._testbed.root(nodes.format(self.path) + f"; rmdir {self.path}")
 
 
+class QuotaDisk(Disk):
+    """A file system with room for all, of which a quota leaves the user nothing (btrfs: a kernel's own EDQUOT)."""
+
+    lack, error = "the quota is used up", "Disk quota exceeded"
+    _LIMITED = "0/256"  # the first subvolume, as btrfs numbers them
+
+    def _mount(self) -> None:
+        below, image = self._below, f"{self._below}.img"
+        loop = "loop=$(losetup --find); loop=${loop%% *}; [ -e $loop ] || mknod $loop b 7 ${loop#/dev/loop}"
+        if "btrfs" not in self._testbed.root("modprobe btrfs 2> /dev/null; cat /proc/filesystems"):
+            pytest.skip("this kernel has no btrfs, whose quotas need no more than a file")
+        # what is limited is a part of it: who is at the limit could not even lift it
+        self._testbed.root(
+            f"set -e; [ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237; {loop}; "
+            f"truncate -s {self.megabytes}M {image}; mkfs.btrfs -q {image} > /dev/null; mkdir {below}; "
+            f"mount -o loop=$loop {image} {below}; rm {image}; btrfs quota enable {below}; "
+            f"btrfs subvolume create {below}/home > /dev/null; mount --bind {below}/home {self.path}; chmod 700 {self.path}"
+        )
+
+    @property
+    def _fill(self) -> str:
+        used = f"$(btrfs qgroup show --raw --sync {self._below} | awk '$1 == \"{self._LIMITED}\" {{print $2}}')"
+        return f"btrfs qgroup limit {used} {self._LIMITED} {self._below}"
+
+    def clear(self) -> None:
+        self._testbed.root(f"btrfs qgroup limit none {self._LIMITED} {self._below}")
+
+    def remove(self) -> None:
+        super().remove()
+        self._testbed.root(f"umount -l {self._below}; rmdir {self._below}")
+
+
 class HungDisk(Disk):
     """A file system that a process serves (FUSE), which is stopped: whoever touches it waits."""
 
     def _mount(self) -> None:
-        below = f"/tmp/below-{self.path.rpartition('-')[2]}"
+        below = self._below
         options = f"allow_other,lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
         self._server = self._testbed.root(
             f"mkdir -p {below}/lower {below}/upper {below}/work; chmod 755 {below} {below}/*; "
@@ -96,13 +141,13 @@ class HungDisk(Disk):
     def remove(self) -> None:
         self._testbed.root(f"kill -CONT {self._server}")
         super().remove()
-        self._testbed.root(f"kill {self._server} || true; rm -rf /tmp/below-{self.path.rpartition('-')[2]}")
+        self._testbed.root(f"kill {self._server} || true; rm -rf {self._below}")
 
 
 @contextmanager
-def disk(testbed: Testbed, megabytes: int = 2000) -> Iterator[Disk]:
+def disk(testbed: Testbed, megabytes: int = 2000, kind: type[Disk] = Disk) -> Iterator[Disk]:
     """A file system that is there for the block."""
-    made = Disk(testbed, megabytes)
+    made = kind(testbed, megabytes)
     try:
         yield made
     finally:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from cluster import modak, run
 from daemons import comes_to, end_of
-from disks import disk, full_scratch, hung_disk
+from disks import Disk, QuotaDisk, disk, full_scratch, hung_disk
 from faults import finishes, nothing_is_left, results_are_whole
 from test_faults_cluster import BEFORE_THE_JOB
 from test_secrets import Registry, environment, with_site
@@ -48,15 +48,15 @@ for epoch in range(begin, 4):
 """
 
 
-@pytest.fixture
-def on_disk(project):
+@pytest.fixture(params=[Disk, QuotaDisk], ids=["disk", "quota"])
+def on_disk(project, request):
     """A project whose workspace is on a disk of its own; its image lies elsewhere."""
     path = project.plan()["image"]["path"]
     testbed = project.testbed
     if testbed.ssh(f"ls modak/{path} 2> /dev/null || echo none") == "none":
         assert project.deploy().returncode == 0  # makes it
         forget(project)
-    with disk(testbed) as made:
+    with disk(testbed, kind=request.param) as made:
         project.image = {"source": f"/home/modak/modak/{path}", "python": "python"}
         project.target["properties"]["workspace"] = f"{made.path}/modak"
         project.training["environment"] = {"NAME": project.name}
@@ -103,7 +103,7 @@ def test_the_disk_gets_full_while_data_is_staged(on_disk, tmp_path):
     done = on_disk.deploy()
     assert done.returncode == 1, done.stdout
     assert filling.wait(10) == 0
-    assert f"the disk is full on the target, at {on_disk.disk.path}/modak/datasets/.own-" in done.stderr
+    assert f"{on_disk.disk.lack} on the target, at {on_disk.disk.path}/modak/datasets/.own-" in done.stderr
     assert "make room there, and run the same command again: the transfer goes on" in done.stderr
     assert on_disk.testbed.ssh(f"ls {on_disk.disk.path}/modak/datasets | grep -v lock || true") == ""
     on_disk.disk.clear()
@@ -117,12 +117,13 @@ def test_the_disk_gets_full_before_the_job_is_staged(on_disk):
     on_disk.disk.fill()
     said += end_of(process)
     assert process.returncode == 1, said
-    assert "disk is full" in said or "No space left on device" in said
+    assert on_disk.disk.lack in said or on_disk.disk.error in said
     assert "make room there, and run the same command again" in said
     assert on_disk.disk.path in said
     again = on_disk.deploy()
     assert again.returncode == 1
-    assert f"the disk is full: {on_disk.disk.path}/modak has 0 MB left" in again.stderr
+    assert on_disk.disk.lack in again.stderr
+    assert f"{on_disk.disk.path}/modak" in again.stderr
     on_disk.disk.clear()
     finishes(on_disk)
 
@@ -150,7 +151,7 @@ def test_a_training_that_finds_no_room_fails_with_the_reason_and_goes_on_later(o
     code, said = fills_at(on_disk, WRITES, "epoch 2")
     assert code == 5, said
     assert "ended as FAILED, exit code 1" in said
-    assert f"the disk is full at {on_disk.remote}" in said
+    assert f"{on_disk.disk.lack} at {on_disk.remote}" in said
     assert (on_disk.folder / "results" / "output.log").read_text() == "epoch 1\nepoch 2\n"
     on_disk.disk.clear()
     resumed = modak("resume", on_disk.path, cwd=on_disk.path, **on_disk.environment)
@@ -159,6 +160,21 @@ def test_a_training_that_finds_no_room_fails_with_the_reason_and_goes_on_later(o
     results_are_whole(on_disk)
     nothing_is_left(on_disk)
     assert len(on_disk.jobs()) == 2
+
+
+@pytest.mark.thorough
+def test_results_are_fetched_from_where_there_is_no_room(on_disk):
+    on_disk.script(
+        "import os, time\nopen('weights', 'wb').write(os.urandom(2_000_000))\ntime.sleep(2)\n"
+    )
+    on_disk.training["outputs"] = ["weights"]
+    filling = on_disk.disk.fill_at("deployments/*/code/weights")
+    done = on_disk.deploy()
+    assert filling.wait(10) == 0
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (on_disk.folder / "results" / "code" / "weights").stat().st_size == 2_000_000
+    on_disk.disk.clear()
+    finishes(on_disk)
 
 
 @contextmanager
@@ -239,12 +255,13 @@ def test_sixty_seconds_of_a_file_system_that_hangs(project, tmp_path, pattern):
 
 
 @pytest.mark.thorough
-def test_the_disk_gets_full_while_an_image_is_made(project):
+@pytest.mark.parametrize("kind", [Disk, QuotaDisk], ids=["disk", "quota"])
+def test_the_disk_gets_full_while_an_image_is_made(project, kind):
     """An image of a few megabytes from a registry of the test's own; the log of the build is on the full disk, too."""
     secret = f"planted-{os.urandom(9).hex()}"
     registry = Registry(project.testbed, secret)
     try:
-        with disk(project.testbed, 6500) as made:
+        with disk(project.testbed, 6500, kind) as made:
             with_site(project, registry)
             project.image = {"source": f"docker://{registry.host}/small:1", "python": "/usr/bin/python"}
             project.environment.update(environment(registry, secret))
@@ -253,7 +270,7 @@ def test_the_disk_gets_full_while_an_image_is_made(project):
             done = project.deploy()
             assert done.returncode == 1, done.stdout
             assert filling.wait(10) == 0
-            assert "the disk is full" in done.stderr
+            assert made.lack in done.stderr
             assert "make room" in done.stderr
             assert project.testbed.ssh(f"ls {made.path}/modak/images | grep sif || true") == ""
             made.clear()

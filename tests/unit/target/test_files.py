@@ -10,7 +10,8 @@ from modak_ansible.target.files import (
     Lock,
     expanded,
     free_bytes,
-    is_full,
+    lack_in,
+    lack_of_room,
     mend_of,
     read_json,
     read_text,
@@ -41,18 +42,20 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
 
 
 def test_a_full_disk_is_known_by_trying(tmp_path, monkeypatch):
-    assert not is_full(tmp_path)
-    assert not is_full(tmp_path / "none")
-    for code, full in ((errno.EDQUOT, True), (errno.ENOSPC, True), (errno.EIO, False)):
+    assert not lack_of_room(tmp_path)
+    assert not lack_of_room(tmp_path / "none")
+    full = {errno.EDQUOT: "the quota is used up", errno.ENOSPC: "the disk is full", errno.EIO: ""}
+    for code, words in full.items():
 
         def no(*_, code=code):
             raise OSError(code, os.strerror(code))
 
         monkeypatch.setattr(os, "fsync", no)
-        assert is_full(tmp_path) is full
+        assert lack_of_room(tmp_path) == words
         with pytest.raises(OSError, match=os.strerror(code)) as caught:
             write_json(tmp_path / "b.json", {})
-        assert ("make room there" in mend_of(caught.value)) is full
+        assert ("make room there" in mend_of(caught.value)) == bool(words)
+        assert lack_in(f"cp: error writing 'a': {os.strerror(code)}") == words
     assert list(tmp_path.iterdir()) == []
 
 

@@ -54,6 +54,7 @@ def test_the_telling_line(lines, line):
         (255, recorded("damaged"), "the image cannot be started: FATAL:   container creation failed"),
         (137, [], "the probe was killed"),
         (1, ["OSError: [Errno 28] No space left on device"], "the disk is full"),
+        (1, ["OSError: [Errno 122] Disk quota exceeded"], "the quota is used up"),
     ],
 )
 def test_what_says_nothing_about_the_image_is_no_refusal(code, lines, words):

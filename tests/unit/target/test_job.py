@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -222,6 +224,25 @@ def test_verdicts(deployment, fake, monkeypatch, finished, record, state, exit_c
     situation = deployment.situation()
     assert (situation.state, situation.exit_code) == (state, exit_code)
     assert state == "COMPLETED" or situation.explanation
+
+
+@pytest.mark.parametrize(("marker", "state"), [("claim", "COMPLETED"), ("requeued", "LOST"), ("", "LOST")])
+def test_a_job_without_room_for_its_last_word(deployment, fake, monkeypatch, marker, state):
+    """Slurm knows that it succeeded; where modak cannot note for how long it misses the job's word, it does not wait."""
+    deployment.submit()
+    monkeypatch.setattr(fake, "knows_success", True)
+    if marker:
+        mark(deployment, "claim", "1\n")
+        mark(deployment, marker, "1\n")
+    fake.jobs["1"] = JobRecord("1", JobState.COMPLETED, 0)
+    assert deployment.situation().state == "ENDING"
+    (deployment.path / "state" / "missed").unlink()
+
+    def no_room(self, **_):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(Path, "touch", no_room)
+    assert deployment.situation().state == state
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "SUSPENDED", "ENDING"])
