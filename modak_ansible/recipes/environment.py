@@ -21,8 +21,6 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str) -
             when pip finds no wheel for it.
     """
     options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
-    locked = "\n    ".join(pip_install(entry, made, '"$1/locked.txt"', options))
-    unlocked = unlocked_pip_install(entry, made, options)
     own = ""
     if requirements:
         packages = " ".join(shlex.quote(each) for each in requirements)
@@ -35,17 +33,23 @@ for interpreter in python{python} python3; do
     if "$interpreter" -c "" 2> /dev/null; then break; fi
 done
 "$interpreter" -m venv "$1"
-version=$("$1/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+{_installing(entry, made, options) if entry.requirements else ""}{own}
+{stub_command('"$1/bin/python"')}
+"$1/bin/python" -m pip check
+"$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
+"""
+
+
+def _installing(entry: Entry, python: str, options: str) -> str:
+    """Installs by the lock, where that knows the interpreter's version."""
+    locked = "\n    ".join(pip_install(entry, python, '"$1/locked.txt"', options))
+    return f"""version=$({python} -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 case "$version" in
 {" | ".join(lock_of(entry.name).pythons)})
     {locked}
     ;;
 *)
     echo "the hashes of what is installed are not known for Python $version"
-    {unlocked}
+    {unlocked_pip_install(entry, python, options)}
     ;;
-esac{own}
-{stub_command('"$1/bin/python"')}
-"$1/bin/python" -m pip check
-"$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
-"""
+esac"""

@@ -164,9 +164,7 @@ def test_a_training_that_finds_no_room_fails_with_the_reason_and_goes_on_later(o
 
 @pytest.mark.thorough
 def test_results_are_fetched_from_where_there_is_no_room(on_disk):
-    on_disk.script(
-        "import os, time\nopen('weights', 'wb').write(os.urandom(2_000_000))\ntime.sleep(2)\n"
-    )
+    on_disk.script("import os, time\nopen('weights', 'wb').write(os.urandom(2_000_000))\ntime.sleep(2)\n")
     on_disk.training["outputs"] = ["weights"]
     filling = on_disk.disk.fill_at("deployments/*/code/weights")
     done = on_disk.deploy()
