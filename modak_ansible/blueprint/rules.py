@@ -21,6 +21,7 @@ _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
 _SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
 _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
 # an address is told apart behind it
+_HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*", re.ASCII)
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")
@@ -140,11 +141,17 @@ def version_problem(text: str) -> str:
 
 
 def requirement_problem(text: str) -> str:
-    """What is wrong with a line of requirements.txt; options and local files are not taken."""
-    if not _REQUIREMENT.fullmatch(text):
+    """What is wrong with a line of requirements.txt; local files, and options other than hashes, are not taken."""
+    words, *hashes = text.split(" --hash=")
+    if not _REQUIREMENT.fullmatch(words):
         return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
     try:
-        requirement = Requirement(text)
+        requirement = Requirement(words)
     except InvalidRequirement:
         return f"{shown(text)} is not a Python requirement, such as pandas==2.2"
-    return f"{shown(text)}: give a package's name, not an address" if requirement.url else ""
+    if requirement.url:
+        return f"{shown(text)}: give a package's name, not an address"
+    if not all(_HASH.fullmatch(each) for each in hashes):
+        return f"{shown(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
+    pins = [each for each in requirement.specifier if each.operator == "==" and "*" not in each.version]
+    return f"{shown(words)}: what has a hash needs its version, such as pandas==2.2.3" if hashes and not pins else ""

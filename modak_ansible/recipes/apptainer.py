@@ -13,13 +13,22 @@ from collections.abc import Sequence
 
 import hpccm
 import hpccm.config
-from hpccm.building_blocks import apt_get, pip
+from hpccm.building_blocks import apt_get
 from hpccm.primitives import baseimage, environment, label, raw, shell
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
-from modak_ansible.recipes.steps import ENVIRONMENT, INSTALLED, PYTHON, environment_commands, framework_commands
+from modak_ansible.recipes.steps import (
+    ENVIRONMENT,
+    INSTALLED,
+    PYTHON,
+    environment_commands,
+    framework_commands,
+    own_pip_install,
+)
 
+# A user's packages with hashes, while they are installed.
+_OWN = "/.modak-requirements.txt"
 # Bytes of a section at most; Apptainer and Singularity read no more than 64 KiB at once (Go's bufio.Scanner).
 _SECTION = 48 * 1024
 
@@ -92,9 +101,11 @@ def requirements_definition(
         entry: the framework, whose probe tries the image again; None for a user's own image.
     """
     stage = _on_top(site.ENTER)
-    stage += pip(packages=list(requirements), pip=f"{python} -m pip", ospackages=[])
-    stage += shell(commands=[f"{python} -m pip check", site.LEAVE])
-    stage += label(metadata=_labels(requirements=" ".join(requirements), base_digest=base_digest))
+    for number, part in enumerate(_parts(own_pip_install(requirements, python, _OWN, "--no-cache-dir"))):
+        stage += shell(commands=part, chdir=number == 0)
+    stage += shell(commands=[f"{python} -m pip check", f"rm -f {_OWN}", site.LEAVE])
+    names = " ".join(each.partition(" --hash=")[0] for each in requirements)
+    stage += label(metadata=_labels(requirements=names, base_digest=base_digest))
     if entry:
         stage += shell(commands=[_probe_again(entry, python)], _test=True, chdir=False)
     return _text(stage)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.locks import lock_of
-from modak_ansible.recipes.steps import pip_install, stub_command, unlocked_pip_install
+from modak_ansible.recipes.steps import own_pip_install, pip_install, stub_command, unlocked_pip_install
 from modak_ansible.target.image_probe import PROBE_FAILED
 
 
@@ -21,10 +21,7 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str) -
             when pip finds no wheel for it.
     """
     options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
-    own = ""
-    if requirements:
-        packages = " ".join(shlex.quote(each) for each in requirements)
-        own = f"\n{made} -m pip install {options} {packages}"
+    own = "".join(f"\n{each}" for each in own_pip_install(requirements, made, '"$1/requirements.txt"', options))
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.catalogue.locks import lock_of
@@ -72,6 +73,26 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
         f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}",
         _attempts(entry, f"{python} -m pip install {options}", words),
     ]
+
+
+def own_pip_install(requirements: Sequence[str], python: str, file: str, options: str) -> list[str]:
+    """Installs a user's packages; of those whose hashes are given, pip takes nothing else.
+
+    Args:
+        requirements: lines of requirements.txt. What those with hashes bring along must be among them, with hashes.
+        python: the interpreter, as a word of the shell.
+        file: where those with hashes are written to, as a word of the shell.
+        options: for ``pip install``.
+    """
+    locked = [each for each in requirements if " --hash=" in each]
+    others = " ".join(shlex.quote(each) for each in requirements if each not in locked)
+    install = f"{python} -m pip install {options}"
+    # a line each: Apptainer reads no command of any length
+    first = [
+        f"printf '%s\\n' {shlex.quote(each)} {'>>' if number else '>'} {file}" for number, each in enumerate(locked)
+    ]
+    first += [f"{install} --require-hashes -r {file}"] if locked else []
+    return [*first, *([f"{install} {others}"] if others else [])]
 
 
 def unlocked_pip_install(entry: Entry, python: str, options: str) -> str:

@@ -108,6 +108,14 @@ def test_requirements():
     assert "'pandas>=2,<3'" in text
 
 
+def test_requirements_with_hashes():
+    hashes = [f"--hash=sha256:{digit * 64}" for digit in "ab"]
+    text = apptainer.requirements_definition([f"six==1.17.0 {' '.join(hashes)}", "rich"], "below0123")
+    assert_golden("definitions/requirements-hashes.def", text)
+    many = [f"package-{number}==1 {' '.join(hashes * 20)}" for number in range(60)]
+    assert all(len(each) < 65536 for each in re.split(r"(?m)^%post", apptainer.requirements_definition(many, "below")))
+
+
 def test_what_tries_the_users_packages_is_sound_shell(shellcheck):
     text = apptainer.requirements_definition(["rich"], "below0123", entry=ENTRIES["pytorch-2.13-cpu"])
     assert_golden("definitions/requirements-pytorch-2.13-cpu.def", text)

@@ -90,3 +90,20 @@ def test_an_environment_is_locked_for_the_pythons_that_the_lock_knows(lock, whee
     assert (done.returncode == 0) == is_installed, done.stdout + done.stderr
     assert ("the hashes of what is installed are not known for Python" in done.stdout) == is_installed
     assert ("DO NOT MATCH THE HASHES" in done.stderr) != is_installed
+
+
+def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
+    """Those with hashes first and by themselves, the others as ever."""
+    digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
+    own = [f"tiny==1.0 --hash=sha256:{digest}", "tiny>=1"]
+    commands = steps.own_pip_install(own, sys.executable, str(tmp_path / "own"), f"--target {tmp_path / 'there'}")
+    assert [each.count("--require-hashes") for each in commands] == [0, 1, 0]
+    assert run("\n".join(commands[:2]), tmp_path).returncode == 0
+    assert (tmp_path / "there" / "tiny.py").exists()
+    wheel("x = 2\n")
+    assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
+
+
+def test_packages_without_hashes_are_asked_for_at_once():
+    assert steps.own_pip_install(["a>=1,<2", "b"], "python", "own", "-q") == ["python -m pip install -q 'a>=1,<2' b"]
+    assert steps.own_pip_install([], "python", "own", "-q") == []
