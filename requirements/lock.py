@@ -1,7 +1,7 @@
 """Writes what pip may install: every package in one version, with the SHA-256 of its files.
 
     make lock                                  # all but what needs Python 2.7; versions stay as far as they can
-    python requirements/lock.py --upgrade      # the newest versions for our own environments
+    python requirements/lock.py --upgrade      # the newest versions of what is not pinned otherwise
     python requirements/lock.py --files FOLDER tensorflow-1.14-pip
 
 Our own environments are locked by uv, for every Python and platform. A catalogue's entry is locked by pip, for
@@ -26,7 +26,7 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from modak_ansible.catalogue import Entry, load_catalogue
-from modak_ansible.catalogue.locks import FOLDER
+from modak_ansible.catalogue.locks import FOLDER, lock_of
 
 HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.
@@ -57,7 +57,7 @@ def main() -> None:
         "entries", nargs="*", help="of the catalogue; all, and our own environments, where none is named"
     )
     parser.add_argument("--files", type=Path, help="what the pip of an older Python has downloaded for an entry")
-    parser.add_argument("--upgrade", action="store_true", help="take newer versions for our own environments")
+    parser.add_argument("--upgrade", action="store_true", help="take newer versions of what is not pinned")
     options = parser.parse_args()
     catalogue = load_catalogue()
     if not options.entries:
@@ -73,10 +73,16 @@ def main() -> None:
             print(f"{entry.name}: left as it is, it needs --files of Python {python}")
             continue
         else:
-            found = resolved(entry, python)
+            found = resolved(entry, python, "" if options.upgrade else pins_of(entry.name))
         if not found.get(python):
             sys.exit(f"{entry.name}: its packages are not found; try: pip download {shlex.join(entry.requirements)}")
         path = FOLDER / f"{entry.name}.txt"
+        lost = set(lock_of(entry.name).pythons) - set(found) if path.exists() else ()
+        if lost:
+            print(
+                f"{entry.name}: left as it is, its wheels for Python {', '.join(sorted(lost))} are not found from here"
+            )
+            continue
         path.write_text("".join(f"{line}\n" for line in lines(found)), encoding="utf-8")
         print(f"{path.relative_to(HERE.parent)}: {len(found[python])} packages, for Python {', '.join(found)}")
 
@@ -90,11 +96,23 @@ def lock_own(name: str, words: list[str], options: list[str]) -> None:
     print(f"{path.relative_to(HERE.parent)}: {path.read_text().count('==')} packages")
 
 
-def resolved(entry: Entry, python: str) -> dict[str, list[File]]:
-    """What pip would install, by the versions of Python for which it finds wheels of the same releases."""
+def pins_of(name: str) -> str:
+    """The releases in an entry's lock, as pip's constraints; nothing where it has none."""
+    known = lock_of(name).lines if (FOLDER / f"{name}.txt").exists() else ()
+    return "".join(f"{line.partition(' --hash=')[0]}\n" for line in known)
+
+
+def resolved(entry: Entry, python: str, known: str) -> dict[str, list[File]]:
+    """What pip would install, by the versions of Python for which it finds wheels of the same releases.
+
+    Args:
+        entry: the framework.
+        python: the base image's version, which is asked for first.
+        known: constraints.
+    """
     with tempfile.TemporaryDirectory() as folder:
         pins, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
-        pins.touch()
+        pins.write_text(known)
         found = {}
         for each in (python, *(other for other in PYTHONS if other != python)):
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
@@ -107,7 +125,7 @@ def resolved(entry: Entry, python: str) -> dict[str, list[File]]:
                 print(f"{entry.name}: not for Python {each}")
                 continue
             found[each] = list(files_of(json.loads(report.read_text())))
-            pins.write_text("".join(f"{file.name}=={file.version}\n" for file in found[each]))
+            pins.write_text(known or "".join(f"{file.name}=={file.version}\n" for file in found[each]))
     return found
 
 
