@@ -92,7 +92,7 @@ audit: $(READY)
 	@.venv/bin/python -c 'import urllib.request as r; r.urlopen("https://pypi.org/pypi/pip/json", timeout=20)' 2> /dev/null || \
 		{ echo "The pins are checked. Known vulnerabilities are not: pypi.org, which lists them, cannot be reached." >&2; exit 3; }
 	@$(MAKE) --no-print-directory $(TOOLS_READY)
-	.venv-tools/bin/pip-audit --disable-pip -r requirements/modak.txt
+	.venv-tools/bin/pip-audit --strict --disable-pip -r requirements/modak.txt
 
 lock: $(READY) $(TOOLS_READY)
 	PATH=$(CURDIR)/.venv-tools/bin:$$PATH .venv/bin/python requirements/lock.py
