@@ -4,7 +4,7 @@
     python requirements/lock.py --upgrade      # the newest versions of what is not pinned otherwise
     python requirements/lock.py --files FOLDER tensorflow-1.14-pip
 
-Our own environments are locked by uv, for every Python and platform. A catalogue's entry is locked by pip, for
+Our own environments are locked by uv, for every Python and platform. A catalogue's entry is locked by uv and pip, for
 x86-64 and the Pythons that its packages have wheels for, the base image's first. What needs an older Python than pip
 knows is locked by the files that ``pip download --dest FOLDER`` has fetched in its base image. The indexes are those
 that pip and uv are configured for.
@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,8 @@ def main() -> None:
     parser.add_argument("--files", type=Path, help="what the pip of an older Python has downloaded for an entry")
     parser.add_argument("--upgrade", action="store_true", help="take newer versions of what is not pinned")
     options = parser.parse_args()
+    if not options.files and not shutil.which("uv"):
+        sys.exit("uv is not here: make lock brings it")
     catalogue = load_catalogue()
     if not options.entries:
         for name, words in OWN.items():
@@ -73,9 +76,11 @@ def main() -> None:
             print(f"{entry.name}: left as it is, it needs --files of Python {python}")
             continue
         else:
-            found = resolved(entry, python, "" if options.upgrade else pins_of(entry.name))
+            found = resolved(entry, python, [] if options.upgrade else pins_of(entry.name))
         if not found.get(python):
-            sys.exit(f"{entry.name}: its packages are not found; try: pip download {shlex.join(entry.requirements)}")
+            wanted = shlex.join(entry.requirements)
+            print(f"{entry.name}: left as it is, its packages are not found; try: pip download {wanted}")
+            continue
         path = FOLDER / f"{entry.name}.txt"
         lost = set(lock_of(entry.name).pythons) - set(found) if path.exists() else ()
         if lost:
@@ -96,41 +101,74 @@ def lock_own(name: str, words: list[str], options: list[str]) -> None:
     print(f"{path.relative_to(HERE.parent)}: {path.read_text().count('==')} packages")
 
 
-def pins_of(name: str) -> str:
-    """The releases in an entry's lock, as pip's constraints; nothing where it has none."""
+def pins_of(name: str) -> list[str]:
+    """The releases in an entry's lock, as constraints; none where it has none."""
     known = lock_of(name).lines if (FOLDER / f"{name}.txt").exists() else ()
-    return "".join(f"{line.partition(' --hash=')[0]}\n" for line in known)
+    return [line.partition(" --hash=")[0] for line in known]
 
 
-def resolved(entry: Entry, python: str, known: str) -> dict[str, list[File]]:
-    """What pip would install, by the versions of Python for which it finds wheels of the same releases.
+def resolved(entry: Entry, python: str, known: list[str]) -> dict[str, list[File]]:
+    """What is to be installed, by the versions of Python for which there are wheels of the same releases.
+
+    uv says which releases, for it reads the conditions of a requirement for another Python than its own, and pip
+    which files.
 
     Args:
         entry: the framework.
         python: the base image's version, which is asked for first.
         known: constraints.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        pins, report = Path(folder) / "pins.txt", Path(folder) / "report.json"
-        pins.write_text(known)
-        found = {}
-        for each in (python, *(other for other in PYTHONS if other != python)):
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-            command += ["--target", folder, "--only-binary", ":all:", "--python-version", each]
-            command += [word for platform in PLATFORMS for word in ("--platform", platform)]
-            command += ["--constraint", str(pins), "--retries", "0", "--report", str(report), *entry.requirements]
-            # as a build does it: the framework's own index is asked where the configured ones have not got it
-            attempts = [command, *([[*command, "--extra-index-url", entry.index]] if entry.index else [])]
-            if not any(_works(attempt) for attempt in attempts):
-                print(f"{entry.name}: not for Python {each}")
-                continue
-            found[each] = list(files_of(json.loads(report.read_text())))
-            pins.write_text(known or "".join(f"{file.name}=={file.version}\n" for file in found[each]))
+    found: dict[str, list[File]] = {}
+    for each in (python, *(other for other in PYTHONS if other != python)):
+        files = _resolved(entry, each, known) or (entry.index and _resolved(entry, each, known, entry.index))
+        releases = dict(file[:2] for file in found.get(python, []))
+        if not files or any(releases.get(file.name, file.version) != file.version for file in files):
+            print(f"{entry.name}: not for Python {each}")
+            if each == python:
+                break
+            continue
+        found[each] = files
+        known = known or [f"{file.name}=={file.version}" for file in files]
     return found
 
 
-def _works(command: list[str]) -> bool:
-    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+def _resolved(entry: Entry, python: str, known: list[str], index: str = "") -> list[File]:
+    more = ["--extra-index-url", index] if index else []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, words in (("asked.in", entry.requirements), ("known.txt", known)):
+            (folder / file).write_text("".join(f"{each}\n" for each in words))
+        compiling = [
+            "uv",
+            "pip",
+            "compile",
+            folder / "asked.in",
+            "--constraint",
+            folder / "known.txt",
+            *more,
+            "--quiet",
+        ]
+        compiling += [
+            "--python-version",
+            python,
+            "--python-platform",
+            "x86_64-manylinux_2_36",
+            "--only-binary",
+            ":all:",
+        ]
+        installing = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
+        installing += ["--ignore-installed", "--ignore-requires-python"]
+        installing += ["--target", folder, "--only-binary", ":all:", "--python-version", python, *more]
+        installing += [word for platform in PLATFORMS for word in ("--platform", platform)]
+        installing += ["--retries", "0", "--report", folder / "report.json", "-r", folder / "pins.txt"]
+        if not _works([*compiling, "--output-file", folder / "pins.txt"]) or not _works(installing):
+            return []
+        return list(files_of(json.loads((folder / "report.json").read_text())))
+
+
+def _works(command: list[str | Path]) -> bool:
+    done = subprocess.run(command, check=False, capture_output=True)
+    return done.returncode == 0
 
 
 def files_of(report: dict) -> Iterator[File]:
