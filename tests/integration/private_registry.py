@@ -140,7 +140,7 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     found, looks = set(), []
     threading.Thread(target=watch, args=(found, looks), daemon=True).start()
-    print(server.server_address[1], flush=True)
+    print(server.server_address[1], hashlib.sha256(PAGES[f"/{WHEEL_NAME}"][0]).hexdigest(), flush=True)
     sys.stdin.read()
     print(json.dumps({"seen": sorted(found), "looks": len(looks)}), flush=True)
 

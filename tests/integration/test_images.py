@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import time
 
 import pytest
-from cluster import ROOT, Project, modak
+from catalogues import path_of_catalogue_with
+from cluster import Project, modak
+
+from modak_ansible.catalogue.locks import lock_of
 
 pytestmark = pytest.mark.testbed
 
@@ -103,14 +105,8 @@ licence: MIT
 @pytest.fixture
 def refusing(tmp_path, monkeypatch):
     """The name of an entry whose probe fails, in a catalogue of this test's own."""
-    shutil.copytree(ROOT / "modak_ansible" / "catalogue", tmp_path / "catalogue")
-    (tmp_path / "catalogue" / "entries" / "refusing-1.0.yaml").write_text(REFUSING)
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(
-        "import pathlib\nimport modak_ansible.catalogue.reader as reader\n"
-        f"reader._FOLDER = pathlib.Path({str(tmp_path / 'catalogue')!r})\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    six = next(line for line in lock_of("tensorflow-2.21-cpu").lines if line.startswith("six==1.17.0 "))
+    monkeypatch.setenv("PYTHONPATH", path_of_catalogue_with(tmp_path, "refusing-1.0", REFUSING, six))
     return "refusing-1.0"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from catalogues import path_of_catalogue_with
 from cluster import ROOT, modak, run
 
 pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
@@ -82,7 +82,8 @@ class Registry:
         )  # fmt: skip
         self._process.stdin.write(f"{secret}\n")
         self._process.stdin.flush()
-        self.host = f"127.0.0.1:{int(self._process.stdout.readline())}"
+        port, self.sha256_of_wheel = self._process.stdout.readline().split()
+        self.host = f"127.0.0.1:{port}"
 
     @property
     def certificate(self) -> str:
@@ -175,16 +176,8 @@ def test_a_login_of_a_registry_is_used_and_found_nowhere(project, registry, secr
 
 
 def test_a_token_of_an_index_is_used_and_found_nowhere(project, registry, secret, tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "modak_ansible" / "catalogue", tmp_path / "catalogue")
-    (tmp_path / "catalogue" / "entries" / "planted-1.0.yaml").write_text(ENTRY)
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "sitecustomize.py").write_text(
-        "import pathlib\nimport modak_ansible.catalogue.reader as reader\n"
-        f"reader._FOLDER = pathlib.Path({str(tmp_path / 'catalogue')!r})\n"
-    )
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path / "own"), os.environ.get("PYTHONPATH")]))
-    )
+    lock = f"modak-planted==1.0 --hash=sha256:{registry.sha256_of_wheel}"
+    monkeypatch.setenv("PYTHONPATH", path_of_catalogue_with(tmp_path, "planted-1.0", ENTRY, lock))
     with_site(project, registry)
     project.training["optimisation"] = {"entry": "planted-1.0"}
     path = f"modak/{project.plan()['image']['path']}"
