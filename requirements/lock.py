@@ -27,7 +27,7 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from modak_ansible.catalogue import Entry, load_catalogue
-from modak_ansible.catalogue.locks import FOLDER, lock_of
+from modak_ansible.catalogue.locks import FOLDER, Lock, lock_of
 
 HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.
@@ -82,11 +82,8 @@ def main() -> None:
             print(f"{entry.name}: left as it is, its packages are not found; try: pip download {wanted}")
             continue
         path = FOLDER / f"{entry.name}.txt"
-        lost = set(lock_of(entry.name).pythons) - set(found) if path.exists() else ()
-        if lost:
-            print(
-                f"{entry.name}: left as it is, its wheels for Python {', '.join(sorted(lost))} are not found from here"
-            )
+        if lost := sorted(set(known_lock(entry.name).pythons) - set(found)):
+            print(f"{entry.name}: left as it is, its wheels for Python {', '.join(lost)} are not found from here")
             continue
         path.write_text("".join(f"{line}\n" for line in lines(found)), encoding="utf-8")
         print(f"{path.relative_to(HERE.parent)}: {len(found[python])} packages, for Python {', '.join(found)}")
@@ -101,10 +98,14 @@ def lock_own(name: str, words: list[str], options: list[str]) -> None:
     print(f"{path.relative_to(HERE.parent)}: {path.read_text().count('==')} packages")
 
 
+def known_lock(name: str) -> Lock:
+    """An entry's lock as it is; an empty one where it has none."""
+    return lock_of(name) if (FOLDER / f"{name}.txt").exists() else Lock((), ())
+
+
 def pins_of(name: str) -> list[str]:
     """The releases in an entry's lock, as constraints; none where it has none."""
-    known = lock_of(name).lines if (FOLDER / f"{name}.txt").exists() else ()
-    return [line.partition(" --hash=")[0] for line in known]
+    return [line.partition(" --hash=")[0] for line in known_lock(name).lines]
 
 
 def resolved(entry: Entry, python: str, known: list[str]) -> dict[str, list[File]]:
@@ -138,30 +139,15 @@ def _resolved(entry: Entry, python: str, known: list[str], index: str = "") -> l
         folder = Path(name)
         for file, words in (("asked.in", entry.requirements), ("known.txt", known)):
             (folder / file).write_text("".join(f"{each}\n" for each in words))
-        compiling = [
-            "uv",
-            "pip",
-            "compile",
-            folder / "asked.in",
-            "--constraint",
-            folder / "known.txt",
-            *more,
-            "--quiet",
-        ]
-        compiling += [
-            "--python-version",
-            python,
-            "--python-platform",
-            "x86_64-manylinux_2_36",
-            "--only-binary",
-            ":all:",
-        ]
+        compiling = ["uv", "pip", "compile", folder / "asked.in", "--constraint", folder / "known.txt", *more]
+        compiling += ["--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]
+        compiling += ["--only-binary", ":all:", "--output-file", folder / "pins.txt"]
         installing = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
         installing += ["--ignore-installed", "--ignore-requires-python"]
         installing += ["--target", folder, "--only-binary", ":all:", "--python-version", python, *more]
         installing += [word for platform in PLATFORMS for word in ("--platform", platform)]
         installing += ["--retries", "0", "--report", folder / "report.json", "-r", folder / "pins.txt"]
-        if not _works([*compiling, "--output-file", folder / "pins.txt"]) or not _works(installing):
+        if not _works(compiling) or not _works(installing):
             return []
         return list(files_of(json.loads((folder / "report.json").read_text())))
 

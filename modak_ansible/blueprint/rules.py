@@ -20,8 +20,8 @@ _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
 _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
 _SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
 _SHA256 = re.compile(r"(sha256:)?[0-9a-fA-F]{64}", re.ASCII)
-# an address is told apart behind it
 _HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+# an address is told apart behind it
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,<>=!~;:@/\"()\[\]'*+-]*", re.ASCII)
 
 LAUNCHER_NUMBERS = ("ranks", "ranks_per_node", "nodes", "threads", "hosts")

@@ -70,8 +70,7 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
     if entry.packages:
         stage += apt_get(ospackages=list(entry.packages))
     for commands in framework_commands(entry, architecture):
-        for number, part in enumerate(_parts(commands)):
-            stage += shell(commands=part, chdir=number == 0)
+        _add(stage, commands)
     stage += shell(commands=[site.LEAVE], chdir=False)
     if entry.environment:
         stage += environment(variables=entry.environment, _export=False)
@@ -101,8 +100,7 @@ def requirements_definition(
         entry: the framework, whose probe tries the image again; None for a user's own image.
     """
     stage = _on_top(site.ENTER)
-    for number, part in enumerate(_parts(own_pip_install(requirements, python, _OWN, "--no-cache-dir"))):
-        stage += shell(commands=part, chdir=number == 0)
+    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir"))
     stage += shell(commands=[f"{python} -m pip check", f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(each.partition(" --hash=")[0] for each in requirements)
     stage += label(metadata=_labels(requirements=names, base_digest=base_digest))
@@ -131,6 +129,11 @@ def pulled_definition(source: str) -> str:
     """What a given image amounts to as a definition file; it is pulled, not built."""
     scheme, separator, name = source.partition("://")
     return f"Bootstrap: {scheme if separator else 'localimage'}\nFrom: {name if separator else source}\n"
+
+
+def _add(stage: hpccm.Stage, commands: Sequence[str]) -> None:
+    for number, part in enumerate(_parts(commands)):
+        stage += shell(commands=part, chdir=number == 0)
 
 
 def _parts(commands: Sequence[str]) -> list[list[str]]:

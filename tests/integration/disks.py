@@ -65,6 +65,11 @@ class Disk:
     def _mount(self) -> None:
         self._testbed.root(f"mount -t tmpfs -o size={self.megabytes}m,mode=700 disk {self.path}")
 
+    @property
+    def refusal(self) -> str:
+        """What modak says at the beginning of a deployment when there is no room."""
+        return f"the disk is full: {self.path}/modak has 0 MB left"
+
     def fill(self) -> None:
         """Takes all room that is left: the file system is as large as what is on it."""
         self._testbed.root(self._fill)
@@ -93,6 +98,10 @@ class QuotaDisk(Disk):
 
     lack, error = "the quota is used up", "Disk quota exceeded"
     _LIMITED = "0/256"  # the first subvolume, as btrfs numbers them
+
+    @property
+    def refusal(self) -> str:
+        return f"{self.lack} at {self.path}/modak"
 
     def _mount(self) -> None:
         below, image = self._below, f"{self._below}.img"

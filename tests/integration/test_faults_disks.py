@@ -122,8 +122,7 @@ def test_the_disk_gets_full_before_the_job_is_staged(on_disk):
     assert on_disk.disk.path in said
     again = on_disk.deploy()
     assert again.returncode == 1
-    assert on_disk.disk.lack in again.stderr
-    assert f"{on_disk.disk.path}/modak" in again.stderr
+    assert on_disk.disk.refusal in again.stderr
     on_disk.disk.clear()
     finishes(on_disk)
 

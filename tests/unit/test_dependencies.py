@@ -5,32 +5,27 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 
 import pytest
+from locked import check_that_all_is_pinned_by_hashes, pins_in
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 LOCKS = ("modak", "opera", "opera-build", "tools")
 
 
-def locked(root, name):
-    """The requirements in a lock, and their hashes."""
-    text = (root / "requirements" / f"{name}.txt").read_text().replace("\\\n", "")
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            words, *hashes = line.split("--hash=")
-            yield Requirement(words), [each.strip() for each in hashes]
+def text_of(root, name):
+    return (root / "requirements" / f"{name}.txt").read_text()
 
 
 @pytest.fixture(scope="module")
 def pins(root):
-    here = [each for each, _ in locked(root, "modak") if each.marker is None or each.marker.evaluate()]
-    return {canonicalize_name(each.name): next(iter(each.specifier)).version for each in here}
+    return pins_in(text_of(root, "modak"))
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +36,7 @@ def own(root):
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_line_pins_one_release_by_its_hashes(root, name):
-    lines = list(locked(root, name))
-    assert lines
-    for each, hashes in lines:
-        (pin,) = each.specifier
-        assert pin.operator == "==" and "*" not in pin.version and not Version(pin.version).is_prerelease
-        assert hashes and all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in hashes)
+    check_that_all_is_pinned_by_hashes(text_of(root, name))
 
 
 def test_what_make_installs_is_locked(root):
@@ -74,6 +64,18 @@ def test_nothing_comes_from_elsewhere_than_the_index(own):
     assert not [each for each in own if each.url]
     for name in _closure(own):
         assert metadata.distribution(name).read_text("direct_url.json") is None, f"{name} was installed from an address"
+
+
+def test_what_the_catalogue_installs_is_pinned():
+    from modak_ansible.catalogue import load_catalogue
+
+    loose = []
+    for entry in load_catalogue().entries:
+        for text in entry.requirements:
+            requirement = Requirement(text)
+            exact = any(each.operator in ("==", "===") and "*" not in each.version for each in requirement.specifier)
+            loose += [] if exact or requirement.specifier != SpecifierSet() else [f"{entry.name}: {text}"]
+    assert not loose, loose
 
 
 def _closure(requirements: list[Requirement]) -> Iterator[str]:

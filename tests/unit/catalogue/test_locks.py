@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
+from locked import check_that_all_is_pinned_by_hashes, pins_in
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -17,11 +16,8 @@ CATALOGUE = load_catalogue()
 INSTALLING = [entry for entry in CATALOGUE.entries if entry.requirements]
 
 
-def locked(entry):
-    """The requirements in an entry's lock, and their hashes."""
-    for line in lock_of(entry.name).lines:
-        words, *hashes = line.split(" --hash=")
-        yield Requirement(words), hashes
+def text_of(entry):
+    return "\n".join(lock_of(entry.name).lines)
 
 
 @pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
@@ -30,10 +26,7 @@ def test_an_entry_s_lock_has_what_it_asks_for(entry):
     pythons = lock_of(entry.name).pythons
     assert CATALOGUE.bases[entry.base].python in pythons
     for python in pythons:
-        environment = {"python_version": python}
-        there = [each for each, _ in locked(entry) if each.marker is None or each.marker.evaluate(environment)]
-        pins = {canonicalize_name(each.name): next(iter(each.specifier)).version for each in there}
-        assert len(pins) == len(there)
+        pins = pins_in(text_of(entry), {"python_version": python})
         for wanted in map(Requirement, entry.requirements):
             pinned = Version(pins[canonicalize_name(wanted.name)])
             assert pinned in wanted.specifier
@@ -42,10 +35,7 @@ def test_an_entry_s_lock_has_what_it_asks_for(entry):
 
 @pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
 def test_every_line_of_a_lock_pins_one_release_by_its_hashes(entry):
-    for each, hashes in locked(entry):
-        (pin,) = each.specifier
-        assert pin.operator == "==" and "*" not in pin.version
-        assert hashes and all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for digest in hashes)
+    check_that_all_is_pinned_by_hashes(text_of(entry))
 
 
 def test_what_installs_nothing_has_no_lock():
