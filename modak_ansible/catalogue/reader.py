@@ -26,7 +26,7 @@ class Base(Model):
 
     name: str
     suite: str = Field(description="the Debian suite, for images that begin with debootstrap")
-    docker: str = Field(description="the image on a hub, for sites that reach one")
+    docker: str = Field(description="the image on a hub, by its digest")
     python: str = Field(description="the version of its Python, as major.minor")
     packages: tuple[str, ...] = Field(description="Debian packages")
     licence: str
