@@ -22,7 +22,12 @@ _NO_IMAGE = PlannedImage(
 
 
 def image_of(
-    entry: Entry | None, given: GivenImage | None, requirements: tuple[str, ...], target: Target, catalogue: Catalogue
+    entry: Entry | None,
+    given: GivenImage | None,
+    requirements: tuple[str, ...],
+    target: Target,
+    catalogue: Catalogue,
+    locked: tuple[str, ...] = (),
 ) -> PlannedImage:
     """The image that a training runs in on a target.
 
@@ -32,6 +37,7 @@ def image_of(
         requirements: the user's own Python packages.
         target: where it is made.
         catalogue: knows the entry's base.
+        locked: what the plan needs besides the entry, as lines of a lock.
 
     Raises:
         CannotPlan: an image is given, and the target uses no containers; or one of the entry's libraries cannot be
@@ -44,13 +50,13 @@ def image_of(
         assert given is not None  # noqa: S101 - mypy does not see it
         layers, python = _given_layers(given, requirements, in_container=in_container)
     elif not in_container:
-        layers, python = [_environment_layer(entry, requirements, catalogue)], "bin/python"
+        layers, python = [_environment_layer(entry, requirements, catalogue, locked)], "bin/python"
     elif entry.origin == "hub":
         layers, python = _pulled_layers(entry, requirements), entry.python
     else:
         from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
 
-        layers, python = _built_layers(entry, requirements, target, catalogue), PYTHON
+        layers, python = _built_layers(entry, requirements, target, catalogue, locked), PYTHON
     top = layers[-1]
     return PlannedImage(
         entry=entry.name if entry else top.source or layers[0].source,
@@ -70,7 +76,9 @@ def _layer(name: str, definition: str, below: Layer | None, kind: Kind = "build"
     return Layer(name=name, kind=kind, digest=digest, definition=definition, **fields)
 
 
-def _built_layers(entry: Entry, requirements: tuple[str, ...], target: Target, catalogue: Catalogue) -> list[Layer]:
+def _built_layers(
+    entry: Entry, requirements: tuple[str, ...], target: Target, catalogue: Catalogue, locked: tuple[str, ...]
+) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
     # what is not compiled for a processor is the same image on all of its family
@@ -84,7 +92,7 @@ def _built_layers(entry: Entry, requirements: tuple[str, ...], target: Target, c
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
     framework = _layer(entry.name, definition, bottom)
-    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry)]
+    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry, locked)]
 
 
 def _pulled_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
@@ -111,18 +119,24 @@ def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_contai
 
 
 def _requirements_layers(
-    requirements: tuple[str, ...], below: Layer, python: str, entry: Entry | None = None
+    requirements: tuple[str, ...],
+    below: Layer,
+    python: str,
+    entry: Entry | None = None,
+    locked: tuple[str, ...] = (),
 ) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
-    if not requirements:
+    if not requirements and not locked:
         return []
-    definition = apptainer.requirements_definition(requirements, below.digest, python, entry)
+    definition = apptainer.requirements_definition(requirements, below.digest, python, entry, locked)
     return [_layer("requirements", definition, below)]
 
 
-def _environment_layer(entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue) -> Layer:
+def _environment_layer(
+    entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue, locked: tuple[str, ...]
+) -> Layer:
     from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
 
-    script = environment_script(entry, requirements, catalogue.bases[entry.base].python)
+    script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
     return _layer(entry.name, script, None, "venv")

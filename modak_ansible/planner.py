@@ -26,7 +26,7 @@ from modak_ansible.resources import choose_partition, cores_per_process, resourc
 from modak_ansible.rules import enforced
 from modak_ansible.runtime import runtime_files
 from modak_ansible.schedulers.script import after_variable, trainings_before
-from modak_ansible.tuning import REQUIREMENTS, planned_tuning
+from modak_ansible.tuning import planned_tuning, tuner_packages
 
 __all__ = ["CannotPlan", "make_plan"]
 
@@ -70,8 +70,9 @@ def make_plan(
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
     tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
-    requirements = (*request.application.requirements, *(REQUIREMENTS if tuning else ()))
-    image = image_of(draft.entry, request.image, requirements, request.target, catalogue)
+    needed = tuner_packages(draft.entry) if tuning and draft.entry else ()
+    own = request.application.requirements
+    image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
     dataset = _dataset(draft)
     job = planned_job(draft, image, dataset, tuning)
     parts = {

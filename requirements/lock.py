@@ -5,9 +5,9 @@
     python requirements/lock.py --files FOLDER tensorflow-1.14-pip
 
 Our own environments are locked by uv, for every Python and platform. A catalogue's entry is locked by uv and pip, for
-x86-64 and the Pythons that its packages have wheels for, the base image's first. What needs an older Python than pip
-knows is locked by the files that ``pip download --dest FOLDER`` has fetched in its base image. The indexes are those
-that pip and uv are configured for.
+x86-64 and the Pythons that its packages have wheels for, the base image's first; so is what the image of a tuned
+training has besides. What needs an older Python than pip knows is locked by the files that
+``pip download --dest FOLDER`` has fetched in its base image. The indexes are those that pip and uv are configured for.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
-from modak_ansible.catalogue import Entry, load_catalogue
+from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.locks import FOLDER, Lock, lock_of
+from modak_ansible.tuning import REQUIREMENTS, TUNER
 
 HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.
@@ -43,6 +44,15 @@ PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(36, 4, -1)]
 PLATFORMS += [f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")]
 
 
+class Wanted(NamedTuple):
+    """What is to be locked; ``python`` is the version that it must be locked for."""
+
+    name: str
+    requirements: tuple[str, ...]
+    python: str
+    index: str = ""
+
+
 class File(NamedTuple):
     """What pip takes of a package."""
 
@@ -55,7 +65,7 @@ def main() -> None:
     """Writes the locks that are asked for, and says which."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "entries", nargs="*", help="of the catalogue; all, and our own environments, where none is named"
+        "entries", nargs="*", help=f"of the catalogue, or {TUNER}; all, and our own environments, where none is named"
     )
     parser.add_argument("--files", type=Path, help="what the pip of an older Python has downloaded for an entry")
     parser.add_argument("--upgrade", action="store_true", help="take newer versions of what is not pinned")
@@ -66,27 +76,36 @@ def main() -> None:
     if not options.entries:
         for name, words in OWN.items():
             lock_own(name, words, ["--upgrade"] if options.upgrade else [])
-    for entry in catalogue.entries:
-        if entry.name not in (options.entries or [entry.name]) or not entry.requirements:
-            continue
-        python = catalogue.bases[entry.base].python
-        if options.files:
-            found = {python: [file_at(path) for path in options.files.glob("*")]}
-        elif python.startswith("2."):
-            print(f"{entry.name}: left as it is, it needs --files of Python {python}")
-            continue
-        else:
-            found = resolved(entry, python, [] if options.upgrade else pins_of(entry.name))
-        if not found.get(python):
-            wanted = shlex.join(entry.requirements)
-            print(f"{entry.name}: left as it is, its packages are not found; try: pip download {wanted}")
-            continue
-        path = FOLDER / f"{entry.name}.txt"
-        if lost := sorted(set(known_lock(entry.name).pythons) - set(found)):
-            print(f"{entry.name}: left as it is, its wheels for Python {', '.join(lost)} are not found from here")
-            continue
-        path.write_text("".join(f"{line}\n" for line in lines(found)), encoding="utf-8")
-        print(f"{path.relative_to(HERE.parent)}: {len(found[python])} packages, for Python {', '.join(found)}")
+    all_wanted = [
+        Wanted(entry.name, entry.requirements, catalogue.bases[entry.base].python, entry.index)
+        for entry in catalogue.entries
+        if entry.requirements
+    ]
+    for wanted in (*all_wanted, Wanted(TUNER, REQUIREMENTS, PYTHONS[0])):
+        if wanted.name in (options.entries or [wanted.name]):
+            lock(wanted, options)
+
+
+def lock(wanted: Wanted, options: argparse.Namespace) -> None:
+    """Writes a lock of the catalogue's, where all that it knows is found again."""
+    name, python = wanted.name, wanted.python
+    if options.files:
+        found = {python: [file_at(path) for path in options.files.glob("*")]}
+    elif python.startswith("2."):
+        print(f"{name}: left as it is, it needs --files of Python {python}")
+        return
+    else:
+        found = resolved(wanted, [] if options.upgrade else pins_of(name))
+    if not found.get(python):
+        words = shlex.join(wanted.requirements)
+        print(f"{name}: left as it is, its packages are not found; try: pip download {words}")
+        return
+    if lost := sorted(set(known_lock(name).pythons) - set(found)):
+        print(f"{name}: left as it is, its wheels for Python {', '.join(lost)} are not found from here")
+        return
+    path = FOLDER / f"{name}.txt"
+    path.write_text("".join(f"{line}\n" for line in lines(found)), encoding="utf-8")
+    print(f"{path.relative_to(HERE.parent)}: {len(found[python])} packages, for Python {', '.join(found)}")
 
 
 def lock_own(name: str, words: list[str], options: list[str]) -> None:
@@ -108,23 +127,23 @@ def pins_of(name: str) -> list[str]:
     return [line.partition(" --hash=")[0] for line in known_lock(name).lines]
 
 
-def resolved(entry: Entry, python: str, known: list[str]) -> dict[str, list[File]]:
+def resolved(wanted: Wanted, known: list[str]) -> dict[str, list[File]]:
     """What is to be installed, by the versions of Python for which there are wheels of the same releases.
 
     uv says which releases, for it reads the conditions of a requirement for another Python than its own, and pip
     which files.
 
     Args:
-        entry: the framework.
-        python: the base image's version, which is asked for first.
+        wanted: its own version of Python is asked for first.
         known: constraints.
     """
     found: dict[str, list[File]] = {}
+    name, requirements, python, index = wanted
     for each in (python, *(other for other in PYTHONS if other != python)):
-        files = _resolved(entry, each, known) or (entry.index and _resolved(entry, each, known, entry.index))
+        files = _resolved(requirements, each, known) or (index and _resolved(requirements, each, known, index))
         releases = dict(file[:2] for file in found.get(python, []))
         if not files or any(releases.get(file.name, file.version) != file.version for file in files):
-            print(f"{entry.name}: not for Python {each}")
+            print(f"{name}: not for Python {each}")
             if each == python:
                 break
             continue
@@ -133,11 +152,11 @@ def resolved(entry: Entry, python: str, known: list[str]) -> dict[str, list[File
     return found
 
 
-def _resolved(entry: Entry, python: str, known: list[str], index: str = "") -> list[File]:
+def _resolved(requirements: Iterable[str], python: str, known: list[str], index: str = "") -> list[File]:
     more = ["--extra-index-url", index] if index else []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for file, words in (("asked.in", entry.requirements), ("known.txt", known)):
+        for file, words in (("asked.in", requirements), ("known.txt", known)):
             (folder / file).write_text("".join(f"{each}\n" for each in words))
         compiling = ["uv", "pip", "compile", folder / "asked.in", "--constraint", folder / "known.txt", *more]
         compiling += ["--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]

@@ -6,6 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from modak_ansible.errors import ModakError
 
 FOLDER = Path(__file__).parent / "locks"
@@ -35,3 +38,21 @@ def lock_of(name: str) -> Lock:
         raise ModakError(f"the catalogue has no lock of what {name} installs", hint="make lock")
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     return Lock(tuple(first.partition("Python ")[2].split()), tuple(lines))
+
+
+def beside(name: str, entry: str) -> tuple[str, ...]:
+    """The lines of a lock that name no package of an entry's: what both need, the framework brings in its own release.
+
+    Args:
+        name: of the lock.
+        entry: of the catalogue.
+
+    Raises:
+        ModakError: nobody has locked one of them.
+    """
+    there = set(map(_package, lock_of(entry).lines))
+    return tuple(line for line in lock_of(name).lines if _package(line) not in there)
+
+
+def _package(line: str) -> str:
+    return canonicalize_name(Requirement(line.partition(" --hash=")[0]).name)

@@ -89,7 +89,11 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
 
 
 def requirements_definition(
-    requirements: Sequence[str], base_digest: str, python: str = PYTHON, entry: Entry | None = None
+    requirements: Sequence[str],
+    base_digest: str,
+    python: str = PYTHON,
+    entry: Entry | None = None,
+    locked: Sequence[str] = (),
 ) -> str:
     """The user's own Python packages on top of the image that has the framework.
 
@@ -98,11 +102,12 @@ def requirements_definition(
         base_digest: of the layer below.
         python: the interpreter in the image.
         entry: the framework, whose probe tries the image again; None for a user's own image.
+        locked: what the plan itself needs besides, as lines of a lock.
     """
     stage = _on_top(site.ENTER)
-    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir"))
+    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked))
     stage += shell(commands=[f"{python} -m pip check", f"rm -f {_OWN}", site.LEAVE])
-    names = " ".join(each.partition(" --hash=")[0] for each in requirements)
+    names = " ".join(each.partition(" --hash=")[0] for each in (*locked, *requirements))
     stage += label(metadata=_labels(requirements=names, base_digest=base_digest))
     if entry:
         stage += shell(commands=[_probe_again(entry, python)], _test=True, chdir=False)

@@ -7,46 +7,47 @@ from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.locks import lock_of
-from modak_ansible.recipes.steps import own_pip_install, pip_install, stub_command, unlocked_pip_install
+from modak_ansible.recipes.steps import own_pip_install, pip_install, stub_command
 from modak_ansible.target.image_probe import PROBE_FAILED
 
 
-def environment_script(entry: Entry, requirements: Sequence[str], python: str) -> str:
+def environment_script(entry: Entry, requirements: Sequence[str], python: str, locked: Sequence[str] = ()) -> str:
     """A script whose first argument is the folder to make.
 
     Args:
         entry: the framework.
         requirements: the user's own packages.
-        python: the version of Python that the entry's wheels are for, as major.minor; another one is a mistake only
-            when pip finds no wheel for it.
+        python: the version of Python that is taken first, as major.minor; then python3, and then whatever else the
+            entry's lock knows. What it does not know is never taken.
+        locked: what the plan itself needs besides, as lines of a lock.
     """
     options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
-    own = "".join(f"\n{each}" for each in own_pip_install(requirements, made, '"$1/requirements.txt"', options))
+    commands = pip_install(entry, made, '"$1/locked.txt"', options) if entry.requirements else []
+    commands += own_pip_install(requirements, made, '"$1/requirements.txt"', options, locked)
+    install = "".join(f"{each}\n" for each in (*commands, stub_command(made)))
+    pythons = lock_of(entry.name).pythons if entry.requirements else (python,)
+    names = dict.fromkeys([f"python{python}", "python3", *(f"python{each}" for each in pythons)])
+    known = " | ".join(pythons) if entry.requirements else "*"
+    none = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}
 set -eu
-# one that starts: pyenv has commands for versions that it does not run
-for interpreter in python{python} python3; do
-    if "$interpreter" -c "" 2> /dev/null; then break; fi
+interpreter=""
+for each in {" ".join(names)}; do
+    # one that starts: pyenv has commands for versions that it does not run
+    version=$("$each" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
+    case "$version" in
+    {known})
+        interpreter=$each
+        break
+        ;;
+    esac
 done
+if [ -z "$interpreter" ]; then
+    echo {shlex.quote(none)} >&2
+    exit 1
+fi
 "$interpreter" -m venv "$1"
-{_installing(entry, made, options) if entry.requirements else ""}{own}
-{stub_command('"$1/bin/python"')}
-"$1/bin/python" -m pip check
+{install}"$1/bin/python" -m pip check
 "$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
 """
-
-
-def _installing(entry: Entry, python: str, options: str) -> str:
-    """Installs by the lock, where that knows the interpreter's version."""
-    locked = "\n    ".join(pip_install(entry, python, '"$1/locked.txt"', options))
-    return f"""version=$({python} -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-case "$version" in
-{" | ".join(lock_of(entry.name).pythons)})
-    {locked}
-    ;;
-*)
-    echo "the hashes of what is installed are not known for Python $version"
-    {unlocked_pip_install(entry, python, options)}
-    ;;
-esac"""

@@ -15,6 +15,7 @@ __all__ = ["ENVIRONMENT", "INSTALLED", "PYTHON", "environment_commands", "framew
 # What the framework's layer has, as pip lists it, and what was to be installed.
 INSTALLED = f"{ENVIRONMENT}/requirements.txt"
 LOCK = f"{ENVIRONMENT}/locked.txt"
+_BY_LOCK = "--no-deps --no-build-isolation --require-hashes"
 
 
 def environment_commands(base: Base) -> list[str]:
@@ -68,14 +69,15 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
         options: for ``pip install``.
     """
     lines = " \\\n        ".join(map(shlex.quote, lock_of(entry.name).lines))
-    words = f"--no-deps --no-build-isolation --require-hashes -r {lock}"
-    return [
-        f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}",
-        _attempts(entry, f"{python} -m pip install {options}", words),
-    ]
+    install, words = f"{python} -m pip install {options}", f"{_BY_LOCK} -r {lock}"
+    more = f"--extra-index-url {shlex.quote(entry.index)}"
+    attempts = f"{{ {install} {words} || {install} {more} {words}; }}" if entry.index else f"{install} {words}"
+    return [f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}", attempts]
 
 
-def own_pip_install(requirements: Sequence[str], python: str, file: str, options: str) -> list[str]:
+def own_pip_install(
+    requirements: Sequence[str], python: str, file: str, options: str, locked: Sequence[str] = ()
+) -> list[str]:
     """Installs a user's packages; of those whose hashes are given, pip takes nothing else.
 
     Args:
@@ -83,31 +85,19 @@ def own_pip_install(requirements: Sequence[str], python: str, file: str, options
         python: the interpreter, as a word of the shell.
         file: where those with hashes are written to, as a word of the shell.
         options: for ``pip install``.
+        locked: lines of a lock of ours, which come first.
     """
-    locked = [each for each in requirements if " --hash=" in each]
-    others = " ".join(shlex.quote(each) for each in requirements if each not in locked)
     install = f"{python} -m pip install {options}"
-    # a line each: Apptainer reads no command of any length
-    first = [
-        f"printf '%s\\n' {shlex.quote(each)} {'>>' if number else '>'} {file}" for number, each in enumerate(locked)
-    ]
-    first += [f"{install} --require-hashes -r {file}"] if locked else []
-    return [*first, *([f"{install} {others}"] if others else [])]
+    commands = []
+    if locked:
+        commands += [*_write(locked, file), f"{install} {_BY_LOCK} -r {file}"]
+    if hashed := [each for each in requirements if " --hash=" in each]:
+        commands += [*_write(hashed, file), f"{install} --require-hashes -r {file}"]
+    if others := " ".join(shlex.quote(each) for each in requirements if each not in hashed):
+        commands.append(f"{install} {others}")
+    return commands
 
 
-def unlocked_pip_install(entry: Entry, python: str, options: str) -> str:
-    """Installs the pinned packages, and what they bring along, where their hashes are not known.
-
-    Args:
-        entry: the framework.
-        python: the interpreter, as a word of the shell.
-        options: for ``pip install``.
-    """
-    packages = " ".join(shlex.quote(each) for each in entry.requirements)
-    return _attempts(entry, f"{python} -m pip install {options}", packages)
-
-
-def _attempts(entry: Entry, install: str, words: str) -> str:
-    if not entry.index:
-        return f"{install} {words}"
-    return f"{{ {install} {words} || {install} --extra-index-url {shlex.quote(entry.index)} {words}; }}"
+def _write(lines: Sequence[str], file: str) -> list[str]:
+    """A command for each line: Apptainer reads no command of any length."""
+    return [f"printf '%s\\n' {shlex.quote(line)} {'>>' if number else '>'} {file}" for number, line in enumerate(lines)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue.locks import beside, lock_of
 from modak_ansible.choosing import Chosen
 from modak_ansible.model.plan import Choice
 from modak_ansible.model.request import Request
@@ -12,11 +14,11 @@ from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft
 from modak_ansible.tuning.candidates import candidates
 
 ABOUT = "optimisation.autotuning"
-# What the tuner needs in the image; the version is that of constraints.txt.
+# What the tuner needs in the image, in the release that the tests have, and the name of its lock.
 REQUIREMENTS = ("optuna==5.0.0",)
+TUNER = "optuna"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
 _COUNTED = ("pytorch", "tensorflow", "keras")
-_OLDEST_PYTHON = (3, 9)  # that this optuna runs in
 # Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.
 _SHARE, _WHOLE = 0.25, 0.9
 # Seconds that a job takes to copy its data, to start the tuner and to end.
@@ -93,11 +95,16 @@ def why_not_tuned(draft: Draft) -> str:
     base = draft.catalogue.bases.get(entry.base)
     if base is None:
         return "nothing of ours is in a hub's image"
-    if tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
-        return f"nothing can end a trial in a Python so old as {entry.name}'s, {base.python}"
+    if base.python not in lock_of(TUNER).pythons:
+        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {entry.name} has {base.python}"
     if entry.framework not in _COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"
     return ""
+
+
+def tuner_packages(entry: Entry) -> tuple[str, ...]:
+    """What an image needs for the tuner besides what the framework brings, as lines of a lock."""
+    return beside(TUNER, entry.name)
 
 
 def _choice(tuning: PlannedTuning) -> Choice:

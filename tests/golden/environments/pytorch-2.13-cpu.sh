@@ -1,15 +1,23 @@
 #!/bin/sh
 # pytorch-2.13-cpu: The PyTorch project's wheels for Linux (manylinux, x86-64), with oneDNN and MKL.
 set -eu
-# one that starts: pyenv has commands for versions that it does not run
-for interpreter in python3.13 python3; do
-    if "$interpreter" -c "" 2> /dev/null; then break; fi
+interpreter=""
+for each in python3.13 python3 python3.11 python3.12 python3.14; do
+    # one that starts: pyenv has commands for versions that it does not run
+    version=$("$each" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
+    case "$version" in
+    3.11 | 3.12 | 3.13 | 3.14)
+        interpreter=$each
+        break
+        ;;
+    esac
 done
+if [ -z "$interpreter" ]; then
+    echo 'error: pytorch-2.13-cpu needs Python 3.11 or 3.12 or 3.13 or 3.14 in PATH, and there is none that starts' >&2
+    exit 1
+fi
 "$interpreter" -m venv "$1"
-version=$("$1/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-case "$version" in
-3.11 | 3.12 | 3.13 | 3.14)
-    printf '%s\n' \
+printf '%s\n' \
         'filelock==4.2.11 --hash=sha256:020e229e4bb9d410fc799c07ddf45fa217cba970278f40b30751d94f309b69e2' \
         'fsspec==2026.9.0 --hash=sha256:8dd6e646e99ea382bd85f97a45e6b526a442d79423a7dc673f1e2756d05fcb5f' \
         'jinja2==3.1.6 --hash=sha256:85ece4451f492d0c13c5dd7c13a64681a86afae63a5f347908daf103ce6d2f67' \
@@ -22,13 +30,7 @@ case "$version" in
         'torch==2.13.0+cpu --hash=sha256:3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6 --hash=sha256:4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2 --hash=sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b --hash=sha256:d20fa53ee744502fa4c69818a720b05ca0d37abd055d4f6e66cae155114bc691' \
         'typing-extensions==4.16.0 --hash=sha256:481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8' \
         > "$1/locked.txt"
-    { "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt" || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"; }
-    ;;
-*)
-    echo "the hashes of what is installed are not known for Python $version"
-    { "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir torch==2.13.0+cpu numpy==2.4.6 || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6; }
-    ;;
-esac
+{ "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt" || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"; }
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
 printf '%s\n' \
         '"""Outside of a job this does nothing; a job of modak-ansible brings a module of this name that applies its plan."""' \

@@ -1,15 +1,23 @@
 #!/bin/sh
 # tensorflow-2.21-cpu: The TensorFlow project's CPU wheels for Linux (manylinux, x86-64), with oneDNN.
 set -eu
-# one that starts: pyenv has commands for versions that it does not run
-for interpreter in python3.13 python3; do
-    if "$interpreter" -c "" 2> /dev/null; then break; fi
+interpreter=""
+for each in python3.13 python3 python3.11 python3.12; do
+    # one that starts: pyenv has commands for versions that it does not run
+    version=$("$each" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
+    case "$version" in
+    3.11 | 3.12 | 3.13)
+        interpreter=$each
+        break
+        ;;
+    esac
 done
+if [ -z "$interpreter" ]; then
+    echo 'error: tensorflow-2.21-cpu needs Python 3.11 or 3.12 or 3.13 in PATH, and there is none that starts' >&2
+    exit 1
+fi
 "$interpreter" -m venv "$1"
-version=$("$1/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-case "$version" in
-3.11 | 3.12 | 3.13)
-    printf '%s\n' \
+printf '%s\n' \
         'absl-py==2.5.1 --hash=sha256:721200f2f0e9960f2ca9dc3a2a706b201f5f75d812c158f059cbbe29eeafbdb8' \
         'astunparse==1.6.3 --hash=sha256:c2652417f2c8b5bb325c885ae329bdf3f86424075c4fd1a128674bc6fba4b8e8' \
         'certifi==2026.10.18 --hash=sha256:73191c47aaa79da394e8fee2dbc2ec827432cab56311122c9e47abf79e390f62' \
@@ -43,13 +51,7 @@ case "$version" in
         'wheel==0.48.0 --hash=sha256:3217dcc807155e45db462d7ef2431f5ddda0d7273b700d05a67b271ceb1287ab' \
         'wrapt==2.5.2 --hash=sha256:0743950d3dda9940e56f81f5334ba051c4fe2e1421e4e4a4ef8eb8fb86a90894 --hash=sha256:092472b7b1494deef40dac5e9f6295013a9d51b112b5fbc4350f64dc2574e46a --hash=sha256:8b039b3a296762db1908d6108365225393c4fb33c1dbc5f00aa36f8302eaeaa0' \
         > "$1/locked.txt"
-    "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"
-    ;;
-*)
-    echo "the hashes of what is installed are not known for Python $version"
-    "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir tensorflow-cpu==2.21.0 keras==3.15.0 numpy==2.4.6
-    ;;
-esac
+"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"
 "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
 printf '%s\n' \
         '"""Outside of a job this does nothing; a job of modak-ansible brings a module of this name that applies its plan."""' \

@@ -9,8 +9,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.locks import FOLDER, lock_of
+from modak_ansible.catalogue.locks import FOLDER, beside, lock_of
 from modak_ansible.errors import ModakError
+from modak_ansible.tuning import REQUIREMENTS, TUNER
 
 CATALOGUE = load_catalogue()
 INSTALLING = [entry for entry in CATALOGUE.entries if entry.requirements]
@@ -38,7 +39,34 @@ def test_every_line_of_a_lock_pins_one_release_by_its_hashes(entry):
     check_that_all_is_pinned_by_hashes(text_of(entry))
 
 
+def test_the_tuner_s_lock_has_what_it_asks_for():
+    text = "\n".join(lock_of(TUNER).lines)
+    check_that_all_is_pinned_by_hashes(text)
+    for python in lock_of(TUNER).pythons:
+        assert {f"{name}=={version}" for name, version in pins_in(text, {"python_version": python}).items()} >= {
+            *REQUIREMENTS
+        }
+
+
+@pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
+def test_the_tuner_gets_all_that_it_needs_and_leaves_the_framework_what_it_has(entry):
+    for python in set(lock_of(entry.name).pythons) & set(lock_of(TUNER).pythons):
+        environment = {"python_version": python}
+        needed = pins_in("\n".join(lock_of(TUNER).lines), environment)
+        there = pins_in(text_of(entry), environment)
+        added = pins_in("\n".join(beside(TUNER, entry.name)), environment)
+        assert not set(there) & set(added)
+        assert set(needed) <= {*there, *added}
+
+
+@pytest.mark.parametrize("entry", INSTALLING, ids=lambda entry: entry.name)
+def test_whatever_python_an_entry_is_locked_for_the_tuner_is_too(entry):
+    """A host without containers may take any of them."""
+    if CATALOGUE.bases[entry.base].python in lock_of(TUNER).pythons:
+        assert set(lock_of(entry.name).pythons) <= set(lock_of(TUNER).pythons)
+
+
 def test_what_installs_nothing_has_no_lock():
-    assert {path.stem for path in FOLDER.iterdir()} == {entry.name for entry in INSTALLING}
+    assert {path.stem for path in FOLDER.iterdir()} == {TUNER, *(entry.name for entry in INSTALLING)}
     with pytest.raises(ModakError, match="no lock of what tensorflow-2.1-hub installs"):
         lock_of("tensorflow-2.1-hub")

@@ -42,7 +42,7 @@ def test_what_cannot_be_tuned_is_refused_at_its_place(modak, blueprint):
     code, _, err = modak("tune", blueprint.service, "--dry-run")
     assert code == 3
     assert "service.yaml:" in err
-    assert "nothing can be tuned: nothing can end a trial in a Python so old" in err
+    assert "nothing can be tuned: the tuner needs Python 3.11" in err
 
 
 @pytest.mark.parametrize("budget", ["0", "-1", "x"])

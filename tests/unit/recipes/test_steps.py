@@ -81,15 +81,37 @@ def test_what_differs_from_the_lock_is_not_installed(lock, wheel, tmp_path, inde
     assert not (tmp_path / "there").exists()
 
 
-@pytest.mark.parametrize(("python", "is_installed"), [(HERE, False), ("2.6", True)])
-def test_an_environment_is_locked_for_the_pythons_that_the_lock_knows(lock, wheel, tmp_path, python, is_installed):
-    lock(python)
-    wheel("x = 2\n")
+def make_environment(tmp_path, folder="made", first=HERE):
     entry = ENTRY.model_copy(update={"requirements": ("tiny==1.0",), "probe": "import tiny"})
-    done = run(environment_script(entry, [], HERE), tmp_path, tmp_path / "made")
-    assert (done.returncode == 0) == is_installed, done.stdout + done.stderr
-    assert ("the hashes of what is installed are not known for Python" in done.stdout) == is_installed
-    assert ("DO NOT MATCH THE HASHES" in done.stderr) != is_installed
+    return run(environment_script(entry, [], first), tmp_path, tmp_path / folder)
+
+
+def test_an_environment_has_what_the_lock_has(lock, wheel, tmp_path):
+    lock()
+    done = make_environment(tmp_path, first="2.6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wheel("x = 2\n")
+    done = make_environment(tmp_path, "other")
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+
+
+def test_no_environment_is_made_with_a_python_that_the_lock_does_not_know(lock, tmp_path):
+    lock("2.5", "2.6")
+    done = make_environment(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "error: measuring-tools needs Python 2.5 or 2.6 in PATH, and there is none that starts\n"
+    assert not (tmp_path / "made").exists()
+
+
+def test_what_a_plan_needs_comes_first_and_by_itself(lock, wheel, tmp_path):
+    digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
+    line, options = f"tiny==1.0 --hash=sha256:{digest}", f"--target {tmp_path / 'there'}"
+    commands = steps.own_pip_install(["tiny>=1"], sys.executable, str(tmp_path / "own"), options, [line])
+    assert ["--no-deps" in each for each in commands] == [False, True, False]
+    assert run("\n".join(commands[:2]), tmp_path).returncode == 0
+    wheel("x = 2\n")
+    assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
 
 
 def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
