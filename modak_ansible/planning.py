@@ -141,8 +141,8 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:
     return plan_all(path, inputs, related[0]) if related else []
 
 
-def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Request:
-    """What a training of a blueprint asks for, the first one unless another is named; it is not planned.
+def request_of(path: Path, inputs: Inputs, training: str | None = None, target: str | None = None) -> Request:
+    """What a training of a blueprint asks for, the first one unless another or its target is named; it is not planned.
 
     Its target and dataset serve whoever plans something else for the same machine, by ``model_copy``; what is known of
     this machine is filled in where the target is on it.
@@ -155,7 +155,9 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None) -> Reque
     blueprint = _read(path, inputs, mistakes)
     mistakes.raise_if_any()
     requests = blueprint.requests if blueprint else []
-    named = [each for each in requests if is_meant(each, training)]
+    if target and target not in (known := sorted({each.target.name for each in requests})):
+        raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, known))
+    named = [each for each in requests if is_meant(each, training) and target in (None, each.target.name)]
     if not named:
         hint = nearest(training or "", [each.training for each in requests])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)

@@ -18,7 +18,8 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[TARGET]",
-        help="A blueprint or a request, a host as ssh is given it, or local for this machine; without it the testbed.",
+        help="A blueprint or a request, a target's name in the blueprint here, a host as ssh is given it, or local for "
+        "this machine; without it the testbed.",
     ),
 ]
 Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a job of a few seconds.")]

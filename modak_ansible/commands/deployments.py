@@ -66,6 +66,19 @@ def find_deployment(text: str) -> Path:
     return (there or found)[-1].folder
 
 
+def newest_deployment() -> Path:
+    """The folder of the deployment that was last under way in the project here; one that was not undone, if there is.
+
+    Raises:
+        UsageError: nothing was deployed.
+    """
+    known = known_deployments(state_folder(Path.cwd()))
+    if not known:
+        raise UsageError("nothing was deployed from here", hint="modak deploy BLUEPRINT does")
+    there = [each for each in known if not each.record.get("undeployed")]
+    return (there or known)[-1].folder
+
+
 def find_deployments(text: str) -> list[Known]:
     """The deployments that a user means, the newest last: one by its name or the beginning of it, or a blueprint's.
 
@@ -82,7 +95,9 @@ def find_deployments(text: str) -> list[Known]:
         return [_only(text, known)]
     of_blueprint = deployments_of(blueprint)
     if not of_blueprint:
-        raise UsageError(f"{text} was not deployed from here", hint="modak status lists what was")
+        alike = [each.folder.name for each in known if each.folder.name.startswith(f"{text}-")]
+        hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
+        raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
 
 

@@ -10,7 +10,7 @@ import typer
 from modak_ansible.commands import completing
 from modak_ansible.commands.options import Json
 
-EXAMPLES = "Example: modak logs -f mnist-pytorch-slurm job --since 10m"
+EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
 
 _KINDS = ("build", "stage", "job")
 _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.log"}
@@ -18,20 +18,21 @@ _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.
 
 def command(
     deployment: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="DEPLOYMENT",
-            help="A deployment, or a blueprint for its newest one.",
+            metavar="[DEPLOYMENT]",
+            help="A deployment, or a blueprint for its newest one; without it the newest one here.",
             autocompletion=completing.deployments,
         ),
-    ],
+    ] = None,
     kind: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[build|stage|job]",
-            help="What the build of the image has written, what the stages did and when, or what the job writes.",
+            help="What the build of the image has written, what the stages did and when, or what the job writes, "
+            "which is shown without it.",
         ),
-    ] = "job",
+    ] = None,
     which: Annotated[str, typer.Option("--log", help="Of a job: output, error or scheduler.")] = "output",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
     since: Annotated[
@@ -46,10 +47,13 @@ def command(
     then. A build's log is left out where nothing was written to it since.
     """
     from modak_ansible.commands import log_texts
-    from modak_ansible.commands.deployments import find_deployment
+    from modak_ansible.commands.deployments import find_deployment, newest_deployment
     from modak_ansible.commands.since import Since, read_since
     from modak_ansible.errors import UsageError, nearest
 
+    if kind is None and deployment in _KINDS:
+        deployment, kind = None, deployment
+    kind = kind or "job"
     if kind not in _KINDS:
         raise UsageError(f"there is no log of a {kind}", hint=nearest(kind, _KINDS))
     if which not in _FILES:
@@ -57,7 +61,7 @@ def command(
     if follow and as_json:
         raise UsageError("--json does not go with --follow", hint="leave one of them out")
     begin = read_since(since) if since else Since()
-    folder = find_deployment(deployment)
+    folder = find_deployment(deployment) if deployment else newest_deployment()
     if kind == "stage":
         lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
     elif kind == "build":

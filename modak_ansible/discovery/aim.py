@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import yaml
+
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.connection import TESTBED, Connection, connect
@@ -53,7 +55,8 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     """The target that a user means.
 
     Args:
-        text: a blueprint or a request, ``local``, or a host as ssh is given it; None for the testbed.
+        text: a blueprint or a request, the name of a target in the blueprint of this folder, ``local``, or a host as
+            ssh is given it; None for the testbed.
         inputs: of the blueprint.
         training: of the blueprint, where it has several.
 
@@ -61,9 +64,9 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
         InvalidBlueprint: with every mistake and its place.
         UsageError: it is none of these.
     """
-    if text and _is_blueprint(text):
-        path = find_blueprint(text)
-        request = request_of(path, inputs, training)
+    if text and ((is_blueprint := _is_blueprint(text)) or _names_node_here(text)):
+        path = find_blueprint(text if is_blueprint else ".")
+        request = request_of(path, inputs, training, None if is_blueprint else text)
         return Aim(request.target, request, path.resolve().parent, known_testbed(blueprint_state(path)))
     if inputs.file or inputs.values or training:
         raise UsageError("inputs and trainings are a blueprint's", hint="name the blueprint: -i goes with it")
@@ -84,6 +87,15 @@ def _is_blueprint(text: str) -> bool:
     path = expanded(text)
     is_file = path.is_file() or (path / "service.yaml").is_file()
     return is_file or "/" in text or text.endswith(_FILES) or text in {each.parent.name for each in _shipped()}
+
+
+def _names_node_here(text: str) -> bool:
+    """Whether the blueprint of this folder, which may have mistakes, has a node of that name."""
+    try:
+        nodes = yaml.safe_load(Path("service.yaml").read_bytes())["topology_template"]["node_templates"]
+        return text in nodes
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return False
 
 
 def _host(text: str) -> Target:

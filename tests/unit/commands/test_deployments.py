@@ -7,7 +7,13 @@ import zipfile
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.deployments import find_deployment, find_deployments, find_trainings, natural
+from modak_ansible.commands.deployments import (
+    find_deployment,
+    find_deployments,
+    find_trainings,
+    natural,
+    newest_deployment,
+)
 from modak_ansible.errors import UsageError
 from modak_ansible.packaging import package
 from modak_ansible.planning import plan_all, plan_blueprint
@@ -43,8 +49,21 @@ def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, b
     """A copy of a shipped blueprint keeps its name, and must not be taken for it."""
     blueprint.replace("template_name: example", "template_name: mnist-pytorch-slurm")
     plan_blueprint(blueprint.service, Inputs()).save()
-    with pytest.raises(UsageError, match="mnist-pytorch-slurm was not deployed from here"):
+    with pytest.raises(UsageError, match="mnist-pytorch-slurm was not deployed from here") as caught:
         find_deployment("mnist-pytorch-slurm")
+    assert caught.value.hint.startswith("of a copy there are mnist-pytorch-slurm-")
+
+
+def test_the_newest_here(deployed, tmp_path, monkeypatch):
+    for number, folder in enumerate(reversed(deployed)):
+        write_json(folder / "state.json", {"updated": number})
+    assert newest_deployment() == deployed[0]
+    write_json(deployed[0] / "state.json", {"updated": 2, "undeployed": True})
+    assert newest_deployment() == deployed[1]
+    (tmp_path / "other" / ".modak").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(UsageError, match="nothing was deployed from here"):
+        newest_deployment()
 
 
 def test_what_is_not_there(deployed):

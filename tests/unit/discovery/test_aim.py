@@ -44,6 +44,25 @@ def test_a_blueprint(blueprint):
     assert aim.request.training == "training"
 
 
+def test_a_target_of_the_blueprint_here(blueprint, monkeypatch):
+    monkeypatch.chdir(blueprint.path)
+    aim = aim_at("cluster", Inputs(values=(("epochs", "3"),)))
+    assert (aim.target.name, aim.target.address, aim.is_described) == ("cluster", "frontend.example", True)
+    assert not aim_at("frontend.example", Inputs()).is_described
+    with pytest.raises(UsageError, match="has no target training that trains") as caught:
+        aim_at("training", Inputs())
+    assert caught.value.hint == "valid: cluster"
+
+
+def test_a_target_of_a_blueprint_with_a_mistake(blueprint, monkeypatch):
+    blueprint.replace("modak.nodes.Slurm", "modak.nodes.Slrm")
+    monkeypatch.chdir(blueprint.path)
+    with pytest.raises(InvalidBlueprint):
+        aim_at("cluster", Inputs())
+    blueprint.replace("topology_template:", "topology_template: [")
+    assert not aim_at("cluster", Inputs()).is_described
+
+
 def test_a_shipped_blueprint_with_inputs():
     aim = aim_at("mnist-pytorch-torque", Inputs(values=(("frontend", "head.example"),)))
     assert (aim.target.address, aim.target.scheduler.value) == ("head.example", "torque")
