@@ -7,6 +7,7 @@ from typing import Any
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.containers import container_findings
+from modak_ansible.discovery.environments import environment_findings
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.discovery.limits import limit_findings
 from modak_ansible.discovery.node import node_findings
@@ -28,7 +29,7 @@ def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
         return found
     found += [_rsync(aim, facts), *_scheduler_findings(aim, facts, survey.cluster)]
     found += limit_findings(aim, survey.cluster) if survey.cluster and survey.cluster.partitions else []
-    found += container_findings(aim, facts)
+    found += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
     found += storage_findings(aim, facts)
     found += _module_findings(aim, facts)
     if facts["node"] is not None:

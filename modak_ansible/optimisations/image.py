@@ -190,6 +190,8 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
     """Why the target has no way to come by the build."""
     if not draft.in_container and (entry.origin == "hub" or entry.packages or entry.libraries):
         return "it needs a container runtime, and the target is told to use none"
+    if not draft.in_container and draft.catalogue.bases[entry.base].python.startswith("2."):
+        return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
     if entry.origin == "hub" and draft.request.target.image_base != "docker":
         return "the target reaches no hub"
     return ""

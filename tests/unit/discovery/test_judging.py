@@ -57,6 +57,27 @@ def test_what_is_missing_says_how_to_mend_it():
     assert all(each.todo for each in known.values() if each.state != "ok")
 
 
+@pytest.mark.parametrize(
+    ("pythons", "state", "seen"),
+    [
+        ((), "missing", "pytorch needs Python 3.11 or 3.12 or 3.13 or 3.14 without a container, and there is none"),
+        ((("/usr/bin/python3", "3.9.18"),), "missing", None),
+        ((("/usr/bin/python3", "3.9.18"), ("/opt/bin/python3.12", "3.12.1")), "ok", None),
+    ],
+)
+def test_without_containers_a_framework_needs_a_python_that_is_locked(described, pythons, state, seen):
+    aim = described(("image_base: docker\n", "image_base: docker\n        container_runtime: none\n"))
+    finding = found(aim, surveyed(entrance=Entrance(pythons=(*pythons,))))["environment"]
+    assert finding.state == state
+    assert seen in (None, finding.seen)
+    assert finding.todo or state == "ok"
+
+
+def test_with_containers_no_environment_is_looked_at(described):
+    assert "environment" not in found(described(), surveyed())
+    assert "environment" not in found(bare(), surveyed())
+
+
 def test_no_python_that_is_new_enough():
     entrance = Entrance(0.3, 0.0, (("/usr/bin/python3", "3.6.8"),))
     survey = dataclasses.replace(surveyed(entrance=entrance), facts=None)

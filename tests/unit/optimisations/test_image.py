@@ -106,6 +106,10 @@ def test_a_build_of_old_that_has_no_successor_is_taken(decide):
         ({"entry": "torch-1.4", "architecture": "aarch64"}, "it needs x86_64, and the processor is aarch64"),
         ({"entry": "torch-2.14-hub"}, "the target reaches no hub"),
         ({"entry": "torch-2.14-hub", "target": {"container_runtime": "none"}}, "it needs a container runtime"),
+        (
+            {"entry": "torch-1.4", "target": {"container_runtime": "none"}},
+            "its Python is too old for a virtual environment",
+        ),
         ({"entry": "torch-2.15-avx"}, "it needs avx512f, which x86_64 has not"),
         ({"entry": "torch-2.15-avx", "architecture": "zen5"}, "its probe fails on zen4: Illegal instruction"),
     ],
