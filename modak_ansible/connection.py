@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 
 TESTBED = "testbed"
 _CONNECT_SECONDS = 15
+_PLAIN_PATH = r'"[^"\\$]+"'
+# All that a testbed's ssh_config may say. A project's files come from anybody: no other option, and no other machine.
+_TESTBED_OPTIONS = {
+    "Host": re.escape(TESTBED),
+    "HostName": r"127(\.\d{1,3}){3}",
+    "Port": r"\d{1,5}",
+    "User": r"[a-z_][a-z0-9_-]*",
+    "IdentityFile": _PLAIN_PATH,
+    "IdentitiesOnly": "yes",
+    "UserKnownHostsFile": _PLAIN_PATH,
+    "StrictHostKeyChecking": "yes",
+    "HostKeyAlias": r"[\w.:\[\]-]+",
+}
 
 
 @dataclass(frozen=True)
@@ -193,6 +206,9 @@ def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder:
         testbed: the testbed's folder.
         blueprint_folder: where a relative identity file is looked for.
         folder: where the configuration is written.
+
+    Raises:
+        ModakError: a path, or what stands in the testbed's folder, cannot be taken into it.
     """
     if target.local:
         return Connection("")
@@ -233,12 +249,32 @@ def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) 
         "    ControlMaster auto",
         "    ControlPersist 60",
     ]
-    includes = [testbed / "ssh_config", expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config")]
-    lines += [f"Include {_quoted(path)}" for path in includes]
+    rest = _testbed_lines(testbed / "ssh_config") if target.address == TESTBED else []
+    rest += [f"Include {_quoted(path)}" for path in (expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config"))]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
-    own = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
-    lines.insert(-len(includes), f'    ControlPath "{control_folder()}/{own}-%C"')
-    return "\n".join(lines) + "\n"
+    own = hashlib.sha256("\n".join([*lines, *rest]).encode()).hexdigest()[:12]
+    lines.append(f'    ControlPath "{control_folder()}/{own}-%C"')
+    return "\n".join([*lines, *rest, ""])
+
+
+def _testbed_lines(path: Path) -> list[str]:
+    """What a testbed says of the way to it; nothing where it is not up.
+
+    Raises:
+        ModakError: it says more than that.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    for number, line in enumerate(lines, 1):
+        name, _, value = line.strip().partition(" ")
+        is_known = name in _TESTBED_OPTIONS and re.fullmatch(_TESTBED_OPTIONS[name], value, re.ASCII)
+        if not is_known or not line.isprintable() or (name == "Host") != (number == 1):
+            raise ModakError(
+                f"{path}:{number}: this is no line of a testbed's", hint="modak testbed up writes that file anew"
+            )
+    return [*lines, "Match all"] if lines else []
 
 
 def _quoted(path: Path, *, tokens: bool = False) -> str:

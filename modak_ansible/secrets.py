@@ -174,14 +174,25 @@ def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
     if found is None:
         raise ModakError(f"{path} is encrypted, and {program} is not on this machine", hint=f"install {program}")
     try:
-        # a password is asked for at the terminal, where there is one
-        result = subprocess.run([found, verb, str(path)], capture_output=True, text=True, check=False, timeout=_SECONDS)
+        # a password is asked for at the terminal, where there is one; an ansible.cfg of the current folder, which may
+        # be a project of somebody else's, is not read from elsewhere
+        result = subprocess.run(
+            [found, verb, str(path.absolute())], capture_output=True, text=True, check=False, timeout=_SECONDS, cwd="/",
+            env=_with_whole_paths(os.environ),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ModakError(f"{program} did not decrypt {path} within {_SECONDS} s", hint=hint) from None
     if result.returncode != 0:
         said = [line.strip() for line in result.stderr.splitlines() if line.strip()]
         raise ModakError(f"{program} cannot decrypt {path}: {said[-1] if said else 'it says nothing'}", hint=hint)
     return result.stdout
+
+
+def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment whose settings for the programs that decrypt mean the same from any folder."""
+    names = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "SOPS_AGE_KEY_FILE", "GNUPGHOME")
+    given = {name: str(expanded(environment[name]).absolute()) for name in names if environment.get(name)}
+    return {**environment, **given}
 
 
 # --- their form

@@ -22,6 +22,9 @@ def target(**changes):
     return Target(**{"name": "cluster", "scheduler": Scheduler.SLURM, "address": "127.0.0.1", **changes})
 
 
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -46,10 +49,43 @@ def test_the_configuration_says_what_the_blueprint_says(tmp_path):
     assert "BatchMode yes" in text
     assert "    StrictHostKeyChecking yes\n" in text, "before what the user's own configuration says"
     assert text.index("StrictHostKeyChecking") < text.index("Include")
-    assert f'Include "{tmp_path}/testbed/ssh_config"' in text
+    assert "testbed" not in text
 
 
-needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def as_testbed(tmp_path, more=""):
+    made = tmp_path / "testbed"
+    made.mkdir()
+    (made / "ssh_config").write_text(
+        f'Host testbed\n  HostName 127.1.2.3\n  Port 2222\n  User modak\n  IdentityFile "{made}/id 1"\n'
+        f'  UserKnownHostsFile "{made}/known_hosts"\n  StrictHostKeyChecking yes\n{more}'
+    )
+    return connect(target(address="testbed"), made, tmp_path, tmp_path)
+
+
+@needs_ssh
+def test_the_testbed_says_how_it_is_entered(tmp_path):
+    made = as_testbed(tmp_path, "  HostKeyAlias [127.1.2.3]:22\n")
+    said = subprocess.run(
+        ["ssh", "-G", "-F", made.config, "testbed"], capture_output=True, text=True, check=True
+    ).stdout
+    for line in ("hostname 127.1.2.3", "port 2222", "user modak", f"identityfile {tmp_path}/testbed/id 1"):
+        assert f"{line}\n" in said
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '  ProxyCommand sh -c "touch canary"\n', "Host *\n  User root\n", 'Match exec "touch canary"\n', "Include other\n",
+        "  HostName login.example\n", "  StrictHostKeyChecking no\n", '  IdentityFile "$HOME/x"\n', "  user root\n", "\n",
+    ],
+)  # fmt: skip
+def test_nothing_else_of_a_projects_files_configures_ssh(tmp_path, more):
+    """Whoever wrote the blueprint may have written them, too."""
+    with pytest.raises(ModakError, match=r"ssh_config:\d+: this is no line of a testbed's"):
+        as_testbed(tmp_path, more)
+    assert not (tmp_path / "ssh_config").exists()
+    made = connect(target(), tmp_path / "testbed", tmp_path, tmp_path)
+    assert "ProxyCommand" not in made.config.read_text()
 
 
 @needs_ssh

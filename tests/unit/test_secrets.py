@@ -120,6 +120,20 @@ def test_a_vault(file, tmp_path, monkeypatch):
     file.chmod(0o644)  # what is encrypted may be read, and lie in a project
     (file.parent / ".git").mkdir()
     assert read_secrets({"MODAK_SECRETS": str(file)}) == KEPT
+    # neither does a folder that is somebody else's project configure Ansible, nor does it matter for relative paths
+    project = tmp_path / "cloned"
+    project.mkdir()
+    (project / "ansible.cfg").write_text("[defaults]\nvault_password_file = ./runs\n")
+    (project / "runs").write_text(f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+    (project / "runs").chmod(0o755)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "../word")
+    assert read_secrets({"MODAK_SECRETS": os.path.relpath(file)}) == KEPT
+    monkeypatch.delenv("ANSIBLE_VAULT_PASSWORD_FILE")
+    with pytest.raises(ModakError, match="ansible-vault cannot decrypt"):
+        read_secrets({"MODAK_SECRETS": str(file)})
+    assert not (tmp_path / "canary").exists()
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(word))
     word.write_text("does not\n")
     with pytest.raises(ModakError, match="ansible-vault cannot decrypt") as caught:
         read_secrets({"MODAK_SECRETS": str(file)})
