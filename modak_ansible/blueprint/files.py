@@ -10,7 +10,7 @@ from pathlib import Path
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.dataset import DataFile
-from modak_ansible.project import project_root
+from modak_ansible.project import project_root, shipped
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
@@ -26,7 +26,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def code_files(folder: Path, patterns: list[str] | None, *, is_blueprint: bool) -> list[SourceFile]:
+def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_blueprint: bool) -> list[SourceFile]:
     """The files that travel with a script.
 
     Hidden files, caches and links to folders are left out; in the blueprint's own folder also the blueprint.
@@ -34,7 +34,8 @@ def code_files(folder: Path, patterns: list[str] | None, *, is_blueprint: bool) 
     Args:
         folder: the script's folder.
         patterns: which files travel, relative to the folder; None for all.
-        is_blueprint: whether the folder is the blueprint's own.
+        top: the folder of the blueprint that names the script.
+        is_blueprint: whether what belongs to the blueprint lies there, too.
 
     Raises:
         ValueError: the files are larger than 200 MB together, which looks like a dataset; or a link leads to what
@@ -43,7 +44,7 @@ def code_files(folder: Path, patterns: list[str] | None, *, is_blueprint: bool) 
     """
     found: list[SourceFile] = []
     total = 0
-    _check_folder(folder)
+    _check_folder(folder, top)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         if is_blueprint and any(fnmatch(relative, pattern) for pattern in _BLUEPRINT_FILES):
@@ -60,12 +61,18 @@ def code_files(folder: Path, patterns: list[str] | None, *, is_blueprint: bool) 
     return sorted(found, key=lambda each: each.path)
 
 
-def _check_folder(folder: Path) -> None:
-    """A link may take the place of a folder of scripts, and not lead into a hidden one, such as that of SSH's keys."""
-    written = folder.absolute().parts
-    hidden = [part for part in folder.resolve().parts if part.startswith(".") and part not in written]
-    if hidden:
-        raise ValueError(f"{folder.name} is a link into the hidden {hidden[0]}")
+def _check_folder(folder: Path, top: Path) -> None:
+    """A link may take the place of a folder of scripts, and leads neither out of the project nor to anything hidden.
+
+    What ships with this project may be linked from anywhere.
+    """
+    real, project = folder.resolve(), project_root(top)
+    above = (top.resolve(), project, shipped("tosca").resolve().parent)
+    inside = next((real.relative_to(each).parts for each in above if real.is_relative_to(each)), None)
+    if inside is None:
+        raise ValueError(f"{folder.name} is a link to {real}, outside of the project {project}: copy it")
+    if hidden := [part for part in inside if part.startswith(".")]:
+        raise ValueError(f"{folder.name} leads into the hidden {hidden[0]}")
 
 
 def _check_link(path: Path, folder: Path) -> None:

@@ -32,11 +32,11 @@ class ScriptFolders:
         self._workloads: dict[Path, Workload | None] = {}
         self._prepares: dict[Path, bool] = {}
 
-    def files(self, folder: Path, patterns: list[str] | None, *, is_blueprint: bool) -> list[SourceFile]:
+    def files(self, folder: Path, patterns: list[str] | None, *, top: Path) -> list[SourceFile]:
         """The files that travel; see :func:`files.code_files`."""
-        key = (folder, None if patterns is None else tuple(patterns), is_blueprint)
+        key = (folder, None if patterns is None else tuple(patterns), top)
         if key not in self._files:
-            self._files[key] = files.code_files(folder, patterns, is_blueprint=is_blueprint)
+            self._files[key] = files.code_files(folder, patterns, top=top, is_blueprint=folder == top)
         return self._files[key]
 
     def workload(self, folder: Path, mistakes: Mistakes) -> Workload | None:

@@ -158,7 +158,7 @@ class TrainingReader:
         if patterns is not None:
             patterns.append(path.name)
         try:
-            code = self._folders.files(self._folder / path.parent, patterns, is_blueprint=len(path.parts) == 1)
+            code = self._folders.files(self._folder / path.parent, patterns, top=self._folder)
         except (OSError, ValueError) as error:
             hint = "name those that travel under files, and declare data as a dataset"
             self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)

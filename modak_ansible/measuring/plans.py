@@ -153,7 +153,7 @@ def _target(variant: Variant, place: Place) -> Target:
 
 @cache
 def _files(workload: str) -> tuple[SourceFile, ...]:
-    return tuple(code_files(workloads_folder() / workload, None, is_blueprint=False))
+    return tuple(code_files(workloads_folder() / workload, None, top=workloads_folder(), is_blueprint=False))
 
 
 def _settled(target: Target, folder: Path) -> Target:

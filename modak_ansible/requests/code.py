@@ -146,11 +146,11 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
     """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
     if program.script:
         path = PurePosixPath(program.script)
-        return files.code_files(folder / path.parent, None, is_blueprint=len(path.parts) == 1)
+        return files.code_files(folder / path.parent, None, top=folder, is_blueprint=len(path.parts) == 1)
     build = job.runs.build
     first = program.command[0].removeprefix("./")
     if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
-        return files.code_files(folder, None, is_blueprint=True)
+        return files.code_files(folder, None, top=folder, is_blueprint=True)
     named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
     patterns = [word for word in (*named, data.local) if word and ".." not in word and (folder / word).exists()]
-    return files.code_files(folder, patterns, is_blueprint=False) if patterns else []
+    return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

@@ -85,10 +85,10 @@ def test_a_link_out_of_the_project_does_not_travel(tmp_path):
     (tmp_path / "project" / ".git").mkdir()
     (tmp_path / "project" / "shared.py").write_text("shared")
     (code / "shared.py").symlink_to(tmp_path / "project" / "shared.py")
-    assert [each.path for each in code_files(code, None, is_blueprint=False)] == ["shared.py"]
+    assert [each.path for each in travelling(code)] == ["shared.py"]
     (code / "data").symlink_to(secret)
     with pytest.raises(ValueError, match="data is a link to .*elsewhere/key, outside of the project"):
-        code_files(code, None, is_blueprint=False)
+        travelling(code)
 
 
 def test_a_link_to_what_is_hidden_does_not_travel(tmp_path):
@@ -99,10 +99,33 @@ def test_a_link_to_what_is_hidden_does_not_travel(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / "code" / "data").symlink_to(hidden / "id")
     with pytest.raises(ValueError, match="is a link to the hidden"):
-        code_files(tmp_path / "code", None, is_blueprint=False)
+        travelling(tmp_path / "code")
     (tmp_path / "linked").symlink_to(hidden)
-    with pytest.raises(ValueError, match=r"linked is a link into the hidden \.ssh"):
-        code_files(tmp_path / "linked", None, is_blueprint=False)
+    with pytest.raises(ValueError, match=r"linked leads into the hidden \.ssh"):
+        travelling(tmp_path / "linked")
+
+
+def test_no_link_takes_a_folder_of_the_users_to_a_target(tmp_path):
+    """Nor does one whose own name is that of what it leads to."""
+    project = tmp_path / "home" / "work" / "cloned"
+    for each in (project, project.parents[1] / ".ssh", project.parents[1] / "Documents"):
+        each.mkdir(parents=True)
+        (each / "file").write_text("private")
+    (project / ".git").mkdir()
+    (project / ".ssh").symlink_to("../../.ssh")
+    (project / "src").symlink_to("../../Documents")
+    for name, words in ((".ssh", "outside of the project"), ("src", "outside of the project")):
+        with pytest.raises(ValueError, match=words):
+            travelling(project / name, project)
+    (project.parents[1] / ".git").mkdir()
+    (project / ".git").rmdir()
+    with pytest.raises(ValueError, match=r"\.ssh leads into the hidden \.ssh"):
+        travelling(project / ".ssh", project)
+    assert travelling(project / "src", project)  # it belongs to the project now
+
+
+def travelling(folder, top=None):
+    return code_files(folder, None, top=top or folder.parent, is_blueprint=False)
 
 
 # --- what Ansible is given

@@ -147,7 +147,7 @@ def test_any_file_that_travels_may_hold_the_line(blueprint):
 
 def test_a_folder_is_looked_at_once(blueprint, monkeypatch):
     folders = ScriptFolders()
-    first = folders.files(blueprint.path / "train", None, is_blueprint=False)
+    first = folders.files(blueprint.path / "train", None, top=blueprint.path)
     (blueprint.path / "train" / "new.py").write_text("")
-    assert folders.files(blueprint.path / "train", None, is_blueprint=False) is first
-    assert len(folders.files(blueprint.path / "train", ["*.py"], is_blueprint=False)) == 2
+    assert folders.files(blueprint.path / "train", None, top=blueprint.path) is first
+    assert len(folders.files(blueprint.path / "train", ["*.py"], top=blueprint.path)) == 2
