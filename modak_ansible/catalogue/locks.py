@@ -50,9 +50,10 @@ def beside(name: str, entry: str) -> tuple[str, ...]:
     Raises:
         ModakError: nobody has locked one of them.
     """
-    there = set(map(_package, lock_of(entry).lines))
-    return tuple(line for line in lock_of(name).lines if _package(line) not in there)
+    there = set(map(package_of, lock_of(entry).lines))
+    return tuple(line for line in lock_of(name).lines if package_of(line) not in there)
 
 
-def _package(line: str) -> str:
+def package_of(line: str) -> str:
+    """The package that a line of requirements.txt names."""
     return canonicalize_name(Requirement(line.partition(" --hash=")[0]).name)

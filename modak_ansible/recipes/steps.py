@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB
 
@@ -78,7 +78,7 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
 def own_pip_install(
     requirements: Sequence[str], python: str, file: str, options: str, locked: Sequence[str] = ()
 ) -> list[str]:
-    """Installs a user's packages; of those whose hashes are given, pip takes nothing else.
+    """Installs a user's packages; of those whose hashes are given, pip takes nothing else, nor puts it in their place.
 
     Args:
         requirements: lines of requirements.txt. What those with hashes bring along must be among them, with hashes.
@@ -93,9 +93,17 @@ def own_pip_install(
         commands += [*_write(locked, file), f"{install} {_BY_LOCK} -r {file}"]
     if hashed := [each for each in requirements if " --hash=" in each]:
         commands += [*_write(hashed, file), f"{install} --require-hashes -r {file}"]
-    if others := " ".join(shlex.quote(each) for each in requirements if each not in hashed):
-        commands.append(f"{install} {others}")
+    if others := [each for each in requirements if each not in hashed]:
+        kept = [each.partition(" --hash=")[0] for each in _not_named(locked, requirements) + hashed]
+        words = [f"{install} -c {file}" if kept else install, *map(shlex.quote, others)]
+        commands += [*_write(kept, file), " ".join(words)]
     return commands
+
+
+def _not_named(locked: Sequence[str], requirements: Sequence[str]) -> list[str]:
+    """The lines of a lock for what the user asks for no release of."""
+    named = {package_of(each) for each in requirements}
+    return [each for each in locked if package_of(each) not in named]
 
 
 def _write(lines: Sequence[str], file: str) -> list[str]:

@@ -119,11 +119,23 @@ def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
     own = [f"tiny==1.0 --hash=sha256:{digest}", "tiny>=1"]
     commands = steps.own_pip_install(own, sys.executable, str(tmp_path / "own"), f"--target {tmp_path / 'there'}")
-    assert [each.count("--require-hashes") for each in commands] == [0, 1, 0]
+    assert [each.count("--require-hashes") for each in commands] == [0, 1, 0, 0]
     assert run("\n".join(commands[:2]), tmp_path).returncode == 0
     assert (tmp_path / "there" / "tiny.py").exists()
     wheel("x = 2\n")
     assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
+
+
+def test_nothing_takes_the_place_of_what_has_a_hash(wheel, tmp_path):
+    """Not even what another package of the user's asks for; of a plan's own packages the user's word counts."""
+    digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
+    own = [f"tiny==1.0 --hash=sha256:{digest}", "tiny<1"]
+    done = run("\n".join(steps.own_pip_install(own, sys.executable, str(tmp_path / "own"), "")[2:]), tmp_path)
+    assert done.returncode != 0
+    assert "conflicting" in done.stderr or "Could not find a version" in done.stderr
+    *_, pins, asked = steps.own_pip_install(["Tiny<1", "b"], "python", "own", "", ["tiny==1.0", "kept==2 --hash=sha256:1"])
+    assert pins == "printf '%s\\n' kept==2 > own"
+    assert asked == "python -m pip install  -c own 'Tiny<1' b"
 
 
 def test_packages_without_hashes_are_asked_for_at_once():

@@ -105,7 +105,7 @@ def test_the_image_gets_what_the_tuner_needs(tuned_plan):
     assert "pillow" in made.image.definition
     definition = made.image.definition
     assert f"{REQUIREMENTS[0]} --hash=sha256:" in definition
-    assert definition.index("--require-hashes") < definition.index("pip install --no-cache-dir pillow")
+    assert definition.index("--require-hashes") < definition.index(" pillow")
     assert "numpy" not in definition  # PyTorch's image has it, and in its own release
     assert {file.path for file in made.runtime} >= {"modak_tuner/__main__.py", "modak_runtime/__init__.py"}
 
