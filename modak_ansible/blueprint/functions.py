@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.yaml_tree import Item, item_from
@@ -10,6 +10,8 @@ from modak_ansible.errors import nearest
 
 FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
 _MAX_DEPTH = 20
+# A few lines of functions of functions can stand for gigabytes.
+_MAX_VALUES, _MAX_CHARACTERS = 300_000, 8 * 2**20
 
 
 def function_name(item: Item) -> str | None:
@@ -35,6 +37,8 @@ class Evaluator:
     templates: dict[str, Item]
     declared: set[str]
     mistakes: Mistakes
+    _values: int = field(default=0, init=False)
+    _characters: int = field(default=0, init=False)
 
     def resolve(self, item: Item, node: str | None = None, depth: int = 0) -> Item | None:
         """The value with every function replaced, or None (and a mistake) where one has no value.
@@ -45,6 +49,8 @@ class Evaluator:
         """
         if depth > _MAX_DEPTH:
             self.mistakes.add(item.location, "function", "the value refers to itself")
+            return None
+        if self._is_too_much(item, values=1):
             return None
         name = function_name(item)
         if name:
@@ -116,7 +122,18 @@ class Evaluator:
         except (IndexError, TypeError, ValueError):
             self.mistakes.add(argument.location, "function", f"{name} cannot be computed from these arguments")
             return None
-        return item_from(text, argument.location)
+        return None if self._is_too_much(argument, characters=len(text)) else item_from(text, argument.location)
+
+    def _is_too_much(self, item: Item, values: int = 0, characters: int = 0) -> bool:
+        """Counts what is made; the first that is too much is noted, and all that follows is left out."""
+        was_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
+        self._values += values
+        self._characters += characters
+        is_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
+        if is_too_much and not was_too_much:
+            seen = f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters come of the blueprint's functions"
+            self.mistakes.add(item.location, "function", seen, "write the values themselves")
+        return is_too_much
 
 
 def _plain_text(value: object) -> str:

@@ -48,6 +48,15 @@ def user_problem(text: str) -> str:
     return "" if _USER.fullmatch(text) else f"{shown(text)} is not a user's name"
 
 
+def node_name_problem(text: str) -> str:
+    """What is wrong with the name of a node, which people see and type, and which points of a sweep add to."""
+    if not text or not text.isprintable() or text.startswith("-") or set(text) & set(":,=/"):
+        return (
+            f"{shown(text)} cannot be a node's name: printable characters, no - at its beginning, and none of : , = /"
+        )
+    return ""
+
+
 def path_problem(text: str) -> str:
     """What is wrong with a path on the target, which ends in job scripts and container binds."""
     if not text or not _PATH.fullmatch(text):

@@ -26,7 +26,7 @@ _PAIRS = (
     re.compile(rf"(?:^|\s)--?({_WORD})(?:=|\s+)[\"']?([^\s\"']+)", re.IGNORECASE | re.ASCII),
     re.compile(rf"(?:^|[\s\"'{{,;])({_WORD})=[\"']?([^\s\"',;]+)", re.IGNORECASE | re.ASCII),
 )
-_LOGIN = re.compile(r"[a-z][a-z0-9+]*://[^\s/@:]*:(?!\d+/)[^\s/@]+@(?!sha256:)", re.IGNORECASE)
+_LOGIN = re.compile(r"[a-z0-9+]://[^\s/@:]*:(?!\d+/)[^\s/@]+@(?!sha256:)", re.IGNORECASE)
 _USER = re.compile(r"https?://[^\s/@:]+@", re.IGNORECASE)
 _QUERY = re.compile(r"[?&][\w-]*(token|key|secret|signature|password)=[^&\s]+", re.IGNORECASE)
 _FORMS = re.compile(
@@ -46,7 +46,7 @@ def text_problem(text: str) -> str:
     """Why a text must not stand there, by what it holds; empty where it may. The text itself is not repeated."""
     if _FORMS.search(text):
         return "it has the form of a key or a token, and inputs and plans are stored"
-    if _LOGIN.search(text) or _USER.search(text):
+    if "://" in text and (_LOGIN.search(text) or _USER.search(text)):
         return "the address holds a login, and inputs and plans are stored"
     if "://" in text and _QUERY.search(text):
         return "the address holds a key or a token, and inputs and plans are stored"

@@ -112,4 +112,4 @@ def _shown(value: Value) -> str:
     text = _text(value)
     if 0 < len(text) <= _SHOWN and all(each.isalnum() or each in "._+-/@{}" for each in text):
         return text
-    return f"#{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"#{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.definitions import Definitions
 from modak_ansible.blueprint.functions import Evaluator, function_name
 from modak_ansible.blueprint.mistakes import Mistakes
@@ -110,6 +111,10 @@ class _Reader:
         evaluator = Evaluator(inputs, self._templates, names, self._mistakes)
         nodes = {}
         for name, item in self._templates.items():
+            if problem := rules.node_name_problem(name):
+                templates = self._topology_item.get("node_templates") or item
+                self._mistakes.add(templates.key_location(name), "node-name", problem, "such as train-resnet50")
+                continue
             node = self._read_node(name, item, evaluator)
             if node:
                 nodes[name] = node

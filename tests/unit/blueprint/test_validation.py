@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from example_blueprint import SERVICE
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs, read_blueprint
+from modak_ansible.blueprint.secret_rules import text_problem
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning import check_blueprint, plan_blueprint
 
@@ -64,6 +67,11 @@ MISTAKES = [
     ("{ get_input: epochs }", "{ get_property: [ SELF, walltme ] }", "training gives no property walltme (did you mean walltime?)"),
     ("{ get_input: epochs }", "{ get_property: [ SELF, arguments, epochs ] }", "the value refers to itself"),
     ("{ get_input: epochs }", "{ get_attribute: [ cluster, private_address ] }", "get_attribute has a value only after the deployment"),
+    # names of nodes
+    ("    training:\n", '    "train:lr=1":\n', "node-name: train:lr=1 cannot be a node's name"),
+    ("    training:\n", '    "tr\\e]0;owned\\a":\n', "node-name: 'tr\\x1b]0;owned\\x07' cannot be a node's name"),
+    ("    training:\n", '    "":\n', "node-name: "),
+    ("    training:\n", '    "-x":\n', "node-name: -x cannot"),
     # requirements
     ("        - dataset: digits\n", "        - dataset: digit\n", "requirement-target: there is no node digit (did you mean digits?)"),
     ("        - dataset: digits\n", "        - dataset: cluster\n", "cluster is a modak.nodes.Slurm, and dataset must be a modak.nodes.Dataset (valid: digits)"),
@@ -257,3 +265,23 @@ def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key
     mistakes = Mistakes()
     check_blueprint(blueprint.service, Inputs(), mistakes)
     assert all(each.location.path and each.rule for each in mistakes)
+
+
+def test_functions_of_functions_cannot_explode(blueprint):
+    """Six lines that stand for 640 MB."""
+    lines = ["a0: 0123456789"]
+    for number in range(6):
+        again = ", ".join([f"{{ get_property: [ SELF, arguments, a{number} ] }}"] * 20)
+        lines.append(f"a{number + 1}: {{ concat: [ {again} ] }}")
+    blueprint.replace("arguments:\n", "arguments:\n" + "".join(f"          {line}\n" for line in lines))
+    began = time.monotonic()
+    [mistake] = [each for each in check(blueprint) if "come of the blueprint's functions" in each]
+    assert "function: more than" in mistake
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000, "a=" * 100_000, "://" + "a" * 200_000, "a_" * 100_000])
+def test_a_long_text_is_read_in_no_time(text):
+    began = time.monotonic()
+    assert not text_problem(text)
+    assert time.monotonic() - began < 5

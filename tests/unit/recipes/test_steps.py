@@ -133,7 +133,9 @@ def test_nothing_takes_the_place_of_what_has_a_hash(wheel, tmp_path):
     done = run("\n".join(steps.own_pip_install(own, sys.executable, str(tmp_path / "own"), "")[2:]), tmp_path)
     assert done.returncode != 0
     assert "conflicting" in done.stderr or "Could not find a version" in done.stderr
-    *_, pins, asked = steps.own_pip_install(["Tiny<1", "b"], "python", "own", "", ["tiny==1.0", "kept==2 --hash=sha256:1"])
+    *_, pins, asked = steps.own_pip_install(
+        ["Tiny<1", "b"], "python", "own", "", ["tiny==1.0", "kept==2 --hash=sha256:1"]
+    )
     assert pins == "printf '%s\\n' kept==2 > own"
     assert asked == "python -m pip install  -c own 'Tiny<1' b"
 
