@@ -108,11 +108,13 @@ class SubmissionUncertain(Exception):
 
 
 _FULL = re.compile(r"submit.?limit|MaxSubmit|maximum number of jobs|too many jobs", re.IGNORECASE)
+# Slurm names the limit, and goes on with a line that is the same for each: "(job submit limit, user's size ...)".
+_OTHER_LIMIT = re.compile(r"\b(QOS|Assoc)(?!\w*Submit)\w*Limit\b")
 
 
 def has_no_room(message: str) -> bool:
     """Whether a refusal says that the user has as many jobs as the site allows; others may follow as some end."""
-    return bool(_FULL.search(message))
+    return bool(_FULL.search(message)) and not _OTHER_LIMIT.search(message)
 
 
 def is_of(job: JobRecord, name: str, folder: str) -> bool:

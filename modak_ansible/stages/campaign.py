@@ -193,6 +193,7 @@ class _Campaign:
                 "after": self._waiting(each.after),
                 "behind": self._waiting([*each.behind, *tasks.get(each.node, [])]),
                 "again": self.members.is_void(each),
+                "node": each.node,
                 "array": _array_name(each.stage.plan, each.node),
                 "parallel": each.parallel,
                 "barrier": living.get(each.node, []),

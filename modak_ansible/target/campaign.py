@@ -139,8 +139,9 @@ class Campaign:
         Args:
             wanted: each with ``deployment``, ``job_name``, ``after`` (deployments that have to complete before),
                 ``behind`` (those that have to end before) and ``again`` (whether what was submitted is void); and
-                where it may be submitted with others that come after the same, as an array: ``array`` (its name),
-                ``parallel`` (how many of it may run at once, or None) and ``barrier`` (what has to end before it).
+                where it may be submitted with the others of its ``node`` that come after the same: ``array``
+                (its name), ``parallel`` (how many of it may run at once, or None) and ``barrier`` (what has to end
+                before it).
 
         Returns:
             ``jobs``: for each that was submitted ``job_id``, and ``submitted``, whether it was now; ``refused``:
@@ -313,7 +314,9 @@ def _together(wanted: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Those that may be submitted as one array, in the place of the first of them; others by themselves."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for each in wanted:
-        key = (each["array"], *each["after"]) if each.get("array") else each["deployment"]
+        # the names of two sweeps may be the same to a scheduler
+        of_sweep = (each.get("node"), each["array"], *each["after"]) if each.get("array") else ()
+        key = of_sweep or each["deployment"]
         groups.setdefault(key, []).append(each)
     return list(groups.values())
 

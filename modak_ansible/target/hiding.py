@@ -10,6 +10,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 # Shorter words would be found everywhere.
 _SHORTEST = 4
+# From here on a word may be a token where others stand, too, such as a user's name.
+_LONG = 10
 _SHOWN = b"********"
 
 
@@ -25,10 +27,20 @@ def secret_words(secrets: Mapping[str, object]) -> tuple[bytes, ...]:
         words.add(base64.b64encode(f"{login['username']}:{login['password']}".encode()))
     for value in (secrets.get("pip") or {}).values():  # type: ignore[attr-defined]
         for address in value.split():
-            parts = urlsplit(address)
-            # an address with a user's name alone has its token there
-            words |= _forms(unquote(parts.password or parts.username or ""))
+            for secret in _secrets_in(address):
+                words |= _forms(unquote(secret))
     return tuple(sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True))
+
+
+def _secrets_in(address: str) -> list[str]:
+    """What may be a token of an address: at some indexes the user's name is one, or a value of the query."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return [address]
+    values = [each.partition("=")[2] for each in parts.query.split("&")]
+    user = parts.username or ""
+    return [parts.password or user, *(each for each in (user, *values) if len(each) >= _LONG)]
 
 
 def _forms(secret: str) -> set[bytes]:

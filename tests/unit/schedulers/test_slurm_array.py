@@ -170,3 +170,13 @@ def test_any_id_is_read(text):
 def test_refusals_for_want_of_room(words):
     assert has_no_room(words)
     assert not has_no_room("invalid partition specified: nosuch")
+
+
+@pytest.mark.parametrize(
+    "limit", ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerUserLimit"]
+)
+def test_another_limit_is_not_want_of_room(limit):
+    """Slurm's second line is the same for all of them."""
+    policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    assert not has_no_room(f"{limit} | Batch job submission failed: {policy}")
+    assert has_no_room(f"AssocMaxSubmitJobLimit | Batch job submission failed: {policy}")

@@ -37,10 +37,10 @@ def campaign(workspace, queue):
     return Campaign(workspace, "fake")
 
 
-def point(name, *, after=(), behind=(), barrier=(), parallel=None, again=False):
+def point(name, *, after=(), behind=(), barrier=(), parallel=None, again=False, node="sweep"):
     return {
         "deployment": name, "job_name": name, "after": list(after), "behind": list(behind), "again": again,
-        "array": "sweep", "parallel": parallel, "barrier": list(barrier),
+        "node": node, "array": "sweep", "parallel": parallel, "barrier": list(barrier),
     }  # fmt: skip
 
 
@@ -88,6 +88,12 @@ def test_other_directives_are_another_array(campaign, queue, workspace):
         (workspace.deployments / name / "job.sh").write_text("others\n")
     found = ids(campaign.submit([point(each) for each in POINTS]))
     assert found == {"p0": "1_0", "p1": "1_1", "p2": "3_0", "p3": "3_1"}
+
+
+def test_each_sweep_keeps_its_own_limit_whatever_its_jobs_are_called(campaign, queue):
+    wide, narrow = (point("p0"), point("p1")), (point(each, parallel=1, node="narrow") for each in ("p2", "p3"))
+    assert ids(campaign.submit([*wide, *narrow])) == {"p0": "1_0", "p1": "1_1", "p2": "3_0", "p3": "3_1"}
+    assert shapes(queue) == [(2, None), (2, 1)]
 
 
 def test_a_site_that_has_no_arrays_gets_jobs(campaign, queue):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,23 @@ def test_every_form_of_a_secret_is_known():
     login = base64.b64encode(b"alice:s3cr&t word")
     assert set(words) == {b"s3cr&t word", b"s3cr%26t%20word", login, b"t0k@n", b"t0k%40n", b"onlytoken"}
     assert secret_words({}) == ()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://t0k%40n-for-all:x-oauth-basic@index.example/simple", "https://index.example/simple?token=t0k%40n-for-all",
+        "https://index.example/simple?a=1&private=t0k%40n-for-all#x", "https://:t0k%40n-for-all@index.example",
+    ],
+)  # fmt: skip
+def test_a_token_may_stand_elsewhere_in_an_address(address):
+    words = secret_words({"pip": {"index-url": address}})
+    assert {b"t0k@n-for-all", b"t0k%40n-for-all"} <= set(words)
+    assert b"1" not in words
+
+
+def test_an_address_that_is_none_is_hidden_whole():
+    assert b"https://[bad:planted@h/s" in secret_words({"pip": {"index-url": "https://[bad:planted@h/s"}})
 
 
 @settings(max_examples=200)
