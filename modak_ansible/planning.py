@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +22,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.order import after_planned, in_order, is_meant
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planner import CannotPlan, make_plan
-from modak_ansible.project import blueprint_state, known_testbed, read_origin
+from modak_ansible.project import SAVED, blueprint_state, known_testbed, read_origin
 from modak_ansible.refusals import known_refusals
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
@@ -60,7 +62,10 @@ class Planned:
         return self.state / "deployments" / self.plan.deployment
 
     def save(self, deployments: Path | None = None) -> Path:
-        """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder."""
+        """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder.
+
+        It is the newest one of its blueprint then, even where another plan was deployed since it was first saved.
+        """
         folder = deployments / self.plan.deployment if deployments else self.folder
         make_private(folder)
         ignore = self.state / ".gitignore"
@@ -73,6 +78,8 @@ class Planned:
         origin["queue"] = queue_of(plan, str(self.blueprint.absolute()))
         _write_unless_same(folder / "plan.json", plan)
         _write_unless_same(folder / "origin.json", origin)
+        with os.fdopen(os.open(folder / SAVED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(f"{time.time():.3f}\n")
         return folder
 
 

@@ -14,6 +14,8 @@ from modak_ansible.target.files import expanded
 
 _PACKAGE = Path(__file__).resolve().parent
 STATE_FOLDER = ".modak"
+# In a deployment's folder: when its plan was last deployed, in seconds since the epoch.
+SAVED = "saved"
 # What a blueprint, a request or a package may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")

@@ -17,19 +17,31 @@ blueprint=$1
 shift
 reports=${REPORTS:-reports}
 modak=${MODAK:-modak}
-deployed=
+planned=
+
+# The names of the deployments of the plans in a file: what follows on digest, name and blueprint.
+deployments_in() {
+    awk -F '"' '
+        $2 == "digest" { digest = substr($4, 1, 12); name = ""; next }
+        $2 == "name" && digest != "" && name == "" { name = $4; next }
+        $2 == "blueprint" && name != "" { print name "-" digest }
+        { digest = ""; name = "" }
+    ' "$1"
+}
 
 clean_up() {
     local code=$?
     trap - EXIT
     trap '' INT TERM # a second Ctrl-C does not leave a job behind
-    if [ -n "$deployed" ] && ! "$modak" undeploy "$blueprint" > "$reports/undeploy.log" 2>&1; then
-        # what was never begun has left nothing behind
-        grep -q "was not deployed from here" "$reports/undeploy.log" || {
-            cat "$reports/undeploy.log" >&2
-            [ "$code" -ne 0 ] || code=1
-        }
-    fi
+    for each in $planned; do # and nothing that was deployed from here before
+        if ! "$modak" undeploy "$each" > "$reports/undeploy.log" 2>&1; then
+            # what was never begun has left nothing behind
+            grep -q "there is no deployment" "$reports/undeploy.log" || {
+                cat "$reports/undeploy.log" >&2
+                [ "$code" -ne 0 ] || code=1
+            }
+        fi
+    done
     exit "$code"
 }
 trap clean_up EXIT
@@ -38,7 +50,7 @@ trap 'exit 143' TERM
 
 mkdir -p "$reports" || exit 1
 "$modak" plan "$blueprint" "$@" --json > "$reports/plan.json" || exit
-deployed=yes
+planned=$(deployments_in "$reports/plan.json")
 # in the background, so that a signal is heard while it runs
 "$modak" deploy "$blueprint" "$@" --json --time-limit "${TIME_LIMIT:-20m}" --at-time-limit undeploy \
     --junit "$reports/junit.xml" > "$reports/deployment.json" &

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.project import blueprint_state, find_blueprint, is_packed, moved_with, state_folder
-from modak_ansible.target.files import read_json
+from modak_ansible.project import SAVED, blueprint_state, find_blueprint, is_packed, moved_with, state_folder
+from modak_ansible.target.files import changed_at, read_json
 
 
 @dataclass
@@ -24,6 +24,14 @@ class Known:
     def plan(self) -> dict[str, Any]:
         """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
         return read_json(self.folder / "plan.json") or {}
+
+    @cached_property
+    def saved(self) -> float:
+        """When its plan was last deployed; whoever only looks at it does not change that."""
+        try:
+            return float((self.folder / SAVED).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return changed_at(self.folder / "plan.json") or 0.0
 
     @property
     def updated(self) -> float:
@@ -52,7 +60,7 @@ def glance(state: Path) -> list[Known]:
     files = (state / "deployments").glob("*/*.json")
     folders = sorted({path.parent for path in files if path.name in ("plan.json", "state.json")})
     found = [Known(folder, read_json(folder / "state.json") or {}) for folder in folders]
-    return sorted(found, key=lambda each: each.updated)
+    return sorted(found, key=lambda each: each.saved)
 
 
 def find_deployment(text: str) -> Path:
@@ -67,7 +75,7 @@ def find_deployment(text: str) -> Path:
 
 
 def newest_deployment() -> Path:
-    """The folder of the deployment that was last under way in the project here; one that was not undone, if there is.
+    """The folder of the newest deployment of the project here; one that was not undone, if there is.
 
     Raises:
         UsageError: nothing was deployed.

@@ -222,11 +222,11 @@ def test_what_a_job_writes_gives_a_terminal_no_orders():
 
 
 def test_a_name_is_no_markup(blueprint):
-    blueprint.replace("    cluster:\n", '    "[/red]":\n')
-    blueprint.service.write_text(blueprint.service.read_text().replace("host: cluster", 'host: "[/red]"'))
+    blueprint.replace("    cluster:\n", '    "[red]":\n')
+    blueprint.service.write_text(blueprint.service.read_text().replace("host: cluster", 'host: "[red]"'))
     modak = os.path.join(os.path.dirname(sys.executable), "modak")
     done = subprocess.run(
         [modak, "plan", str(blueprint.path)], capture_output=True, text=True, check=False, cwd=blueprint.path
     )
     assert done.returncode == 0, done.stderr
-    assert "[/red]" in done.stdout
+    assert "[red]" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 
 import pytest
@@ -55,11 +56,9 @@ def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, b
 
 
 def test_the_newest_here(deployed, tmp_path, monkeypatch):
-    for number, folder in enumerate(reversed(deployed)):
-        write_json(folder / "state.json", {"updated": number})
-    assert newest_deployment() == deployed[0]
-    write_json(deployed[0] / "state.json", {"updated": 2, "undeployed": True})
     assert newest_deployment() == deployed[1]
+    write_json(deployed[1] / "state.json", {"updated": 2, "undeployed": True})
+    assert newest_deployment() == deployed[0]
     (tmp_path / "other" / ".modak").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "other")
     with pytest.raises(UsageError, match="nothing was deployed from here"):
@@ -93,7 +92,18 @@ def test_a_blueprint_means_what_is_deployed_rather_than_what_was_undone_last(dep
     write_json(deployed[1] / "state.json", {"updated": 2.0, "undeployed": 2.0})
     assert find_deployment(str(blueprint.path)) == deployed[0]
     write_json(deployed[0] / "state.json", {"updated": 3.0, "undeployed": 3.0})
+    assert find_deployment(str(blueprint.path)) == deployed[1]
+
+
+def test_who_only_looks_at_an_older_one_does_not_make_it_the_newest(deployed, blueprint):
+    write_json(deployed[0] / "state.json", {"updated": 10.0**10})
+    assert find_deployment(str(blueprint.path)) == deployed[1]
+    plan_blueprint(blueprint.service, Inputs(None, (("epochs", "2"),))).save()
     assert find_deployment(str(blueprint.path)) == deployed[0]
+    for folder in deployed:  # of an earlier version
+        (folder / "saved").unlink()
+        os.utime(folder / "plan.json", (10.0**9 + (folder == deployed[1]), 10.0**9 + (folder == deployed[1])))
+    assert find_deployment(str(blueprint.path)) == deployed[1]
 
 
 def trainings(found):
