@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture
 def blueprint(tmp_path: Path) -> BlueprintFolder:
     return BlueprintFolder(tmp_path / "example")
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder that whoever runs the test may see, and not enter; root is somebody else meanwhile."""
+    nobody, root = 65534, os.geteuid() == 0
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name, "closed")
+        Path(name).chmod(0o755)
+        folder.mkdir(mode=0o700 if root else 0)
+        if root:
+            os.seteuid(nobody)
+        try:
+            yield folder
+        finally:
+            if root:
+                os.seteuid(0)
+            folder.chmod(0o700)
 
 
 @pytest.fixture(scope="session")

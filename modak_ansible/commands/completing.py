@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def _paths(incomplete: str) -> Iterator[str]:
     for each in found:
         if not each.name.startswith(begin) or (each.name.startswith(".") and not begin.startswith(".")):
             continue
-        if each.is_dir():
-            yield f"{prefix}{each.name}" if (each / "service.yaml").is_file() else f"{prefix}{each.name}/"
+        if os.path.isdir(each):  # noqa: PTH112 - pathlib's raises where a folder may not be entered
+            is_blueprint = os.path.isfile(each / "service.yaml")  # noqa: PTH113
+            yield f"{prefix}{each.name}" if is_blueprint else f"{prefix}{each.name}/"
         elif each.suffix in SERVICE_FILES:
             yield f"{prefix}{each.name}"

@@ -73,11 +73,17 @@ def node_of(values: Dict[str, str]) -> NodeKind:
         example=values.get("NodeName", ""),
         cores=count_of(values.get("CPUEfctv", "")) or count_of(values.get("CPUTot", "")),
         layout=layout,  # type: ignore[arg-type] # none of them is None
-        memory=bytes_of(values.get("RealMemory", "")) or None,
+        memory=_memory_of(values),
         machine=_value(values.get("Arch", "")),
         accelerators=accelerators_of(values.get("Gres", "")),
         features=tuple(each for each in _value(values.get("AvailableFeatures", "")).split(",") if each),
     )
+
+
+def _memory_of(values: Dict[str, str]) -> Optional[int]:
+    """Bytes that jobs may have of a node: what Slurm keeps for itself is no part of it."""
+    whole, kept = bytes_of(values.get("RealMemory", "")), bytes_of(_value(values.get("MemSpecLimit", "")))
+    return max(0, whole - (kept or 0)) or None if whole else None
 
 
 def accelerators_of(text: str) -> Tuple[Tuple[str, int], ...]:
@@ -167,6 +173,10 @@ def _why_closed(values: Dict[str, str], groups: Iterable[str], accounts: Optiona
         return f"its state is {state}"
     if values.get("RootOnly") == "YES":
         return "only root may submit to it"
+    if values.get("ReqResv") == "YES":
+        return "it takes jobs of a reservation only"
+    if count_of(values.get("TotalNodes", "")) == 0:
+        return "it has no nodes"
     allowed = values.get("AllowGroups", "ALL")
     if allowed not in ("ALL", *_NOTHING) and not set(allowed.split(",")) & set(groups):
         return f"it is for the groups {allowed}"

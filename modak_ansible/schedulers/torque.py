@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from xml.etree import ElementTree
 
 from .base import (
     NO_WAITS,
@@ -25,6 +24,7 @@ from .base import (
     Waits,
     is_of,
 )
+from .torque_xml import read_elements
 
 _STATES = {
     "Q": JobState.QUEUED,
@@ -121,13 +121,22 @@ class Torque(Scheduler):
 
         Slurm's own qstat knows no -x, and its -f is broken in Debian 13.
         """
+        broken: SchedulerSilent | None = None
         for options, read in ((["-f", "-x"], read_jobs), (["-f"], read_jobs), ([], read_table)):
+            if broken and read is read_table:
+                break  # it does not say how a job ended
             result = run(["qstat", *options, *selection])
             if result.code in (0, _UNKNOWN_JOB):
                 # known and gone jobs together give output and the code for an unknown one
-                return read(result.out)
+                try:
+                    return read(result.out)
+                except SchedulerSilent as error:  # the text may be whole where the XML is not
+                    broken = broken or error
+                    continue
             if result.timed_out or result.missing:
                 break
+        if broken:
+            raise broken
         raise SchedulerSilent(f"qstat: {result.message}")
 
 
@@ -156,10 +165,9 @@ def read_jobs(text: str) -> list[JobRecord]:
         return []
     if text.lstrip().startswith("<"):
         try:
-            root = ElementTree.fromstring(text)  # noqa: S314 - printed by the site's own server
-        except ElementTree.ParseError as error:
-            raise SchedulerSilent(f"qstat printed broken XML: {error}") from error
-        found = [{child.tag: child.text or "" for child in job} for job in root.iter("Job")]
+            found = read_elements(text, "Job")
+        except ValueError as error:
+            raise SchedulerSilent(f"qstat printed {error}") from error
     else:
         found = [_attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
     return [_record(values) for values in found if "Job_Id" in values]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from typing import Dict, Iterable, List, Tuple
-from xml.etree import ElementTree
 
 from .base import Run
 from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
+from .torque_xml import read_elements
 
 Attributes = Dict[str, str]
 
@@ -73,10 +73,9 @@ def read_nodes(text: str) -> List[NodeKind]:
     """The nodes in what ``pbsnodes -x`` or ``pbsnodes`` prints; none where it is neither."""
     if text.lstrip().startswith("<"):
         try:
-            root = ElementTree.fromstring(text)  # noqa: S314 - printed by the site's own server
-        except ElementTree.ParseError:
+            return [_node(values) for values in read_elements(text, "Node")]
+        except ValueError:
             return []
-        return [_node({child.tag: child.text or "" for child in node}) for node in root.iter("Node")]
     found = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip("\n").split("\n")

@@ -120,7 +120,7 @@ def sha256_of(path: Path) -> str:
 
 def free_bytes(path: Path) -> int:
     """Bytes that the user may still write below a folder, or below the nearest one that is there."""
-    while not path.exists():
+    while not os.path.exists(path):  # pathlib's raises where a folder above may not be entered
         path = path.parent
     return shutil.disk_usage(path).free
 

@@ -31,14 +31,14 @@ def folder_facts(path: Path, *, trial: bool = False) -> Dict[str, Any]:
         the file system does not count them).
     """
     nearest = path
-    while not nearest.exists():
+    while not os.path.exists(nearest):  # pathlib's raises where a folder above may not be entered
         nearest = nearest.parent
     source, kind, options = mount_of(str(nearest.resolve()), _mounts())
     numbers = os.statvfs(nearest)
     counts = numbers.f_files > 0
     return {
         "path": str(path),
-        "there": path.is_dir(),
+        "there": os.path.isdir(path),
         "writable": os.access(nearest, os.W_OK | os.X_OK),
         "problem": _try_to_write(nearest) if trial else "",
         "type": kind,
@@ -101,7 +101,8 @@ def read_quotas(text: str) -> List[Dict[str, Any]]:
     of 0 is none.
     """
     found = []
-    for line in text.splitlines():
+    # lfs gives a long place a line of its own
+    for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()
         numbers = [each.rstrip("*") for each in fields[1:]]
         if len(numbers) < 7 or not all(re.fullmatch(r"\d{1,18}", numbers[at], re.ASCII) for at in (0, 1, 2, 4, 5, 6)):

@@ -72,3 +72,8 @@ def test_as_bash_asks(project, words, offered):
     )  # fmt: skip
     assert asked.stderr == ""
     assert asked.stdout.split() == [offered]
+
+
+def test_a_folder_that_may_not_be_entered_hides_no_other(closed_folder):
+    beside = [each for each in blueprints(f"{closed_folder.parent}/") if "closed" in each]
+    assert beside == [f"{closed_folder}/"]

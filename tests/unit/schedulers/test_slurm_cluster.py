@@ -169,3 +169,18 @@ def test_every_key_of_a_line_is_read(values):
 def test_unknown_words_never_break_it(values):
     node_of(values)
     partition_of(values, [values], [], None, {})
+
+
+def test_a_partition_that_no_job_can_enter_is_closed():
+    text = PARTITIONS.splitlines()[0]
+    for more, words in (("ReqResv=YES", "it takes jobs of a reservation only"), ("TotalNodes=0", "it has no nodes")):
+        key = more.partition("=")[0]
+        line = " ".join([*(word for word in text.split() if not word.startswith(f"{key}=")), more])
+        (found,) = partitions(partition=CommandResult(0, line)).values()
+        assert found.closed == words
+
+
+@pytest.mark.parametrize(("kept", "memory"), [("MemSpecLimit=16384", 495616), ("MemSpecLimit=0", 512000), ("", 512000),
+                                              ("MemSpecLimit=(null)", 512000)])  # fmt: skip
+def test_memory_that_slurm_keeps_for_itself_is_no_jobs(kept, memory):
+    assert node_of(dict(each.split("=") for each in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20

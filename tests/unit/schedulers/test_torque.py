@@ -194,3 +194,24 @@ def test_a_job_comes_after_others():
 
     assert Torque().submit(run, "job.sh", "n", Waits(ended=("5.server",))) == "9.server"
     assert asked == [["qsub", "-N", "n", "-W", "depend=afterany:5.server", "job.sh"]]
+
+
+@pytest.mark.parametrize("value", ["\x1b[1;31m", "&#27;[1;31m", "&#x1B;[1;31m", "\x00", "&#0;", "\ud800"])
+def test_an_environment_with_characters_that_xml_has_not(value):
+    """Of any job on the server: servers of before 2015 print it as it is."""
+    other = f"<Job><Job_Id>9.front</Job_Id><Variable_List>A={value}</Variable_List><job_state>R</job_state></Job>"
+    text = RECORDED["state-R-xml"]["out"].replace("<Data>", f"<Data>{other}")
+    assert {job.job_id for job in read_jobs(text)} > {"9.front"}
+
+
+def test_text_is_asked_for_where_the_xml_is_broken():
+    def run(argv):
+        return CommandResult(0, "<Data><Job>") if "-x" in argv else answer("state-R-text")
+
+    assert Torque().status(run, RECORDED["state-R-text"]["out"].split()[2]).state is JobState.RUNNING
+
+
+def test_no_table_is_taken_where_all_else_is_broken():
+    """It says neither how a job ended nor where it was submitted."""
+    with pytest.raises(SchedulerSilent, match="broken XML"):
+        Torque().status(lambda argv: CommandResult(0, "<Data><Job>" if "-f" in argv else TABLE.format("C")), "17")

@@ -105,3 +105,18 @@ def test_no_table_of_quotas_breaks_it(text):
 def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):
     monkeypatch.setattr(survey_storage, "find_program", lambda *_: None)
     assert quotas(tmp_path) == {"asked": "", "limits": []}
+
+
+@pytest.mark.parametrize("place", ["/lustre", "/lustre/home/alice/projects"])
+def test_a_place_of_lustre_that_has_a_line_of_its_own(place):
+    lines = f"{place:>15}\n{'':15}" if len(place) > 15 else f"{place:>15}"
+    (found,) = read_quotas(f"{lines} 9999999  0 10000000  -  5000  0  0  -\n")
+    assert (found["place"], found["used"], found["limit"]) == (place, 9999999 * 1024, 10000000 * 1024)
+    one, two = read_quotas(f"{lines} 1 0 2 - 3 0 0 -\n/other 4 0 5 - 6 0 0 -\n")
+    assert (one["used"], two["place"]) == (1024, "/other")
+
+
+def test_a_folder_that_may_not_be_entered(closed_folder):
+    """Scratch of the nodes is often such a folder on a front end."""
+    facts = folder_facts(closed_folder / "job" / "scratch", trial=True)
+    assert (facts["there"], facts["problem"]) == (False, "Permission denied")
