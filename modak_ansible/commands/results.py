@@ -71,7 +71,7 @@ def _print_all(folders: list[Path], to: Path | None, *, as_json: bool) -> None:
 
 def _facts(folder: Path, record: dict[str, Any], place: Path, files: list[dict[str, Any]]) -> dict[str, Any]:
     facts = {"deployment": folder.name, "state": _state(record), "folder": str(place), "files": files}
-    return {**facts, "missing": record.get("missing_outputs") or []}
+    return {**facts, "missing": record.get("missing_outputs") or [], "unnamed": record.get("unnamed_outputs") or []}
 
 
 def _copy(results: Path, files: list[dict[str, Any]], to: Path) -> Path:
@@ -120,3 +120,6 @@ def _print(files: list[dict[str, Any]], record: dict[str, Any], place: Path, *, 
     typer.echo(f"\n{len(files)} files in {place}")
     if record.get("missing_outputs"):
         typer.echo(f"nothing fits {', '.join(record['missing_outputs'])}")
+    if record.get("unnamed_outputs"):
+        names = ", ".join(record["unnamed_outputs"])
+        typer.echo(f"left on the target, as their names are not UTF-8: {names}")

@@ -64,8 +64,10 @@ def row_of(entry: Entry) -> dict[str, Any]:
         KeyError, TypeError: the plan lacks what every plan has.
     """
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
-    job = _mapping(answer.get("situation") or record.get("job"))
-    progress = _mapping(answer.get("progress") or record.get("progress"))
+    noted = _mapping(record.get("job"))
+    job = _mapping(answer.get("situation") or noted)
+    is_another = answer.get("situation") and _mapping(answer["situation"]).get("job_id") != noted.get("job_id")
+    progress = _mapping(answer.get("progress") or (None if is_another else record.get("progress")))
     metrics = _mapping(record.get("metrics"))
     return {
         "deployment": entry.name,

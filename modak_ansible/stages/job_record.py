@@ -75,6 +75,18 @@ def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
 
 def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
     """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
+    try:
+        return _whole_record(plan, job, report, metrics)
+    except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
+        # a script of the user's may write a file of that name in any form
+        record = _whole_record(plan, job, None, None)
+        words = " ".join(str(error).split())[:300]
+        return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {words}"})
+
+
+def _whole_record(
+    plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None
+) -> Record:
     as_json = plan.model_dump(mode="json")
     ours = metrics if switches_of(metrics) is not None else None
     reported = _mapping(_mapping(report).get("choices"))
@@ -94,10 +106,7 @@ def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, me
     if job["state"] != "COMPLETED":
         words = job.get("explanation") or "no reason given"
         return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
-    try:
-        record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
-    except (ValidationError, KeyError, TypeError) as error:
-        return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {error}"})
+    record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
     if record.training is None and (record.steps is None or not record.steps.count):
         return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
     reason = disturbance(record) or _interruption(job)

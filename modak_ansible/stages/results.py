@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -60,7 +61,8 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
 
     Args:
         stage: the deployment.
-        listed: what is on the target: ``files``, and the declared outputs that are ``missing``.
+        listed: what is on the target: ``files``, the declared outputs that are ``missing``, and ``unnamed`` files that
+            cannot be brought.
         bring: brings files, by their paths, into a folder here.
 
     Raises:
@@ -86,6 +88,8 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
     if listed["missing"]:
         message += f"; nothing fits {', '.join(listed['missing'])}"
+    if unnamed := listed.get("unnamed", []):
+        message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
     metrics = read_json(folder / "metrics.json")
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
@@ -95,6 +99,7 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
         results=str(folder),
         metrics=_summary(metrics),
         missing_outputs=listed["missing"],
+        unnamed_outputs=unnamed,
         applied=outcomes,
         tuning=summary_of_tuning(tuning, stage.plan),
     )
@@ -166,7 +171,8 @@ def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else None
 
 
 def report(stage: Stage) -> Outcome:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Iterable
 
 from .files import read_json, write_json
+from .progress import PROGRESS
 from .staging import ATTEMPTS, STATE, WRITTEN
 
 _JOBS = "jobs.json"
@@ -40,6 +41,7 @@ def set_aside(folder: Path, jobs: Iterable[str]) -> int:
     for name in WRITTEN:
         if os.path.lexists(folder / name):
             (folder / name).replace(aside / name)
+    (folder / PROGRESS).unlink(missing_ok=True)  # how far the next attempt is, only that one tells
     # the markers go last, and at once: what is cut short before is gone on with, and behind it nothing is left to do
     (folder / STATE).replace(aside / STATE)
     return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -17,15 +18,35 @@ def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]
         outputs: patterns below the folder of the user's code.
 
     Returns:
-        ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path.
+        ``path`` below the deployment's folder, ``size`` in bytes and ``sha256``, by path. Files whose names are no text
+        are left out; see :func:`unnamed_outputs`.
     """
-    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for path in sorted((deployment / ATTEMPTS).rglob("*")) if path.is_file()]
-    found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
+    found = [path for path in _results(deployment, outputs) if _is_text(path.relative_to(deployment).as_posix())]
     return [
         {"path": path.relative_to(deployment).as_posix(), "size": path.stat().st_size, "sha256": sha256_of(path)}
         for path in found
     ]
+
+
+def unnamed_outputs(deployment: Path, outputs: list[str]) -> list[str]:
+    """The results whose names are not UTF-8, with escapes in their places: no JSON can tell them."""
+    names = [path.relative_to(deployment).as_posix() for path in _results(deployment, outputs)]
+    return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names if not _is_text(name)]
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _results(deployment: Path, outputs: list[str]) -> list[Path]:
+    found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
+    found += [path for path in sorted((deployment / ATTEMPTS).rglob("*")) if path.is_file()]
+    found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
+    return found
 
 
 def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:

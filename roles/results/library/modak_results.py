@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.results import list_results, missing_outputs
+from ansible.module_utils.modak.target.results import list_results, missing_outputs, unnamed_outputs
 from ansible.module_utils.modak.target.workspace import Workspace
 
 DOCUMENTATION = """
@@ -50,7 +50,12 @@ def act(params):
 
 
 def listed(folder, outputs):
-    return {"folder": str(folder), "files": list_results(folder, outputs), "missing": missing_outputs(folder, outputs)}
+    return {
+        "folder": str(folder),
+        "files": list_results(folder, outputs),
+        "missing": missing_outputs(folder, outputs),
+        "unnamed": unnamed_outputs(folder, outputs),
+    }
 
 
 if __name__ == "__main__":

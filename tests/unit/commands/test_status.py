@@ -140,6 +140,15 @@ def test_a_row(deployed, blueprint):
     json.dumps(row, allow_nan=False)
 
 
+def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
+    Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
+    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    assert row_of(entry)["epoch"] == 9
+    entry.answer = job(progress={})
+    entry.answer["situation"]["job_id"] = "2"
+    assert (row_of(entry)["epoch"], row_of(entry)["loss"]) == (None, None)
+
+
 def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1", "started": 100.0, "ended": 160.0})
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "FAILED")

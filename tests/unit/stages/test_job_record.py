@@ -171,3 +171,17 @@ def test_a_parallel_program_leaves_the_time_of_its_run(plan):
     assert program_record(program, JOB).outcome == "failed"
     failed = program_record(program, {**JOB, "state": "TIMEOUT", "ended": JOB["started"] + 42.0})
     assert (failed.outcome, failed.measures) == ("failed", ())
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [{"versions": {"torch": None}}, {"versions": ["torch"]}, {"load_average": "0.1 0.2", "epochs": [{"foreign_cores": 0.1}]},
+     {"load_average": {"1": 2}}, {"epochs": {"1": 2}}, {"workload": 7}],
+)  # fmt: skip
+def test_measurements_that_are_not_whole_are_said_to_be_so(plan, results, metrics):
+    """A script of the user's may write a file of that name, and that schema, in any form."""
+    (results / "metrics.json").write_text(json.dumps({"schema": "modak.metrics/1", "switches": {}, **metrics}))
+    record = job_record(plan, JOB, results)
+    assert record.outcome == "failed"
+    assert record.reason.startswith("it wrote no whole measurements: ")
+    assert "\n" not in record.reason

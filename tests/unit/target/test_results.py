@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from modak_ansible.target.results import list_results, missing_outputs
+from modak_ansible.target.results import list_results, missing_outputs, unnamed_outputs
 
 
 @pytest.fixture
@@ -51,3 +51,11 @@ def test_links_do_not_lead_out(deployment, tmp_path_factory):
 def test_nothing_was_deployed(tmp_path):
     assert list_results(tmp_path / "none", ["*"]) == []
     assert missing_outputs(tmp_path / "none", ["*"]) == ["*"]
+
+
+def test_a_name_that_is_no_text_keeps_nothing_else_back(deployment):
+    (deployment / "code" / "out" / os.fsdecode(b"caf\xe9.txt")).write_text("latin-1")
+    found = paths(list_results(deployment, ["out/*"]))
+    assert found[-2:] == ["code/out/a.txt", "code/out/b.txt"]
+    assert unnamed_outputs(deployment, ["out/*"]) == ["code/out/caf\\xe9.txt"]
+    assert unnamed_outputs(deployment, []) == []

@@ -253,6 +253,7 @@ ENDS = ["FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPT
 def test_an_attempt_without_success_makes_room(deployment, fake, state):
     become(fake, state)
     (deployment.path / "output.log").write_text("epoch 1\n")
+    (deployment.path / "progress.json").write_text('{"epoch": 9}')
     (deployment.path / "code" / "checkpoint.pt").write_text("weights")
     for name, text in (("claim", "1\n"), ("started", "1 1 node01"), ("finished", "1\n"), ("ended", "timeout\n")):
         mark(deployment, name, text)
@@ -263,6 +264,7 @@ def test_an_attempt_without_success_makes_room(deployment, fake, state):
     assert (aside / "state" / "claim").read_text() == "1\n"
     assert (deployment.path / "code" / "checkpoint.pt").read_text() == "weights"
     assert deployment.situation().state == "NONE"
+    assert not (deployment.path / "progress.json").exists(), "the next attempt has not got there"
     assert deployment.submit() == ("2", True)
     situation = deployment.situation()
     assert (situation.state, situation.job_id, situation.attempt, situation.started) == ("QUEUED", "2", 2, None)
