@@ -18,14 +18,8 @@ _SECTIONS = (
     "repositories", "policy_types", "group_types",
 )  # fmt: skip
 _TOPOLOGY_SECTIONS = (
-    "description",
-    "inputs",
-    "node_templates",
-    "relationship_templates",
-    "groups",
-    "policies",
-    "outputs",
-)
+    "description", "inputs", "node_templates", "relationship_templates", "groups", "policies", "outputs",
+)  # fmt: skip
 _TEMPLATE_KEYS = (
     "type", "description", "metadata", "directives", "properties", "attributes", "requirements", "capabilities",
     "interfaces", "artifacts",
@@ -94,8 +88,8 @@ class _Reader:
         self._mistakes = mistakes
         self._values = ValueChecker(definitions, mistakes)
         self._topology_item = root.get("topology_template") or Item(root.location, {})
-        templates = self._topology_item.get("node_templates")
-        self._templates = templates.entries if templates else {}
+        self._nodes_item = self._topology_item.get("node_templates") or Item(root.location, {})
+        self._templates = self._nodes_item.entries
 
     def read(self, given_inputs: Item | None) -> Topology:
         self._check_keys(self._root, _SECTIONS, "a service template")
@@ -112,8 +106,7 @@ class _Reader:
         nodes = {}
         for name, item in self._templates.items():
             if problem := rules.node_name_problem(name):
-                templates = self._topology_item.get("node_templates") or item
-                self._mistakes.add(templates.key_location(name), "node-name", problem, "such as train-resnet50")
+                self._mistakes.add(self._nodes_item.key_location(name), "node-name", problem, "such as train-resnet50")
                 continue
             node = self._read_node(name, item, evaluator)
             if node:
