@@ -56,4 +56,14 @@ def beside(name: str, entry: str) -> tuple[str, ...]:
 
 def package_of(line: str) -> str:
     """The package that a line of requirements.txt names."""
-    return canonicalize_name(Requirement(line.partition(" --hash=")[0]).name)
+    return canonicalize_name(_requirement(line).name)
+
+
+def pin_of(line: str) -> str:
+    """A line of requirements.txt as a constraint, which has neither hashes nor extras."""
+    found = _requirement(line)
+    return f"{found.name}{found.specifier}" + (f" ; {found.marker}" if found.marker else "")
+
+
+def _requirement(line: str) -> Requirement:
+    return Requirement(line.partition(" --hash=")[0])

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.catalogue.locks import lock_of, package_of
+from modak_ansible.catalogue.locks import lock_of, package_of, pin_of
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB
 
@@ -94,7 +94,7 @@ def own_pip_install(
     if hashed := [each for each in requirements if " --hash=" in each]:
         commands += [*_write(hashed, file), f"{install} --require-hashes -r {file}"]
     if others := [each for each in requirements if each not in hashed]:
-        kept = [each.partition(" --hash=")[0] for each in _not_named(locked, requirements) + hashed]
+        kept = list(map(pin_of, [*_not_named(locked, requirements), *hashed]))
         words = [f"{install} -c {file}" if kept else install, *map(shlex.quote, others)]
         commands += [*_write(kept, file), " ".join(words)]
     return commands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -138,6 +139,8 @@ def test_nothing_takes_the_place_of_what_has_a_hash(wheel, tmp_path):
     )
     assert pins == "printf '%s\\n' kept==2 > own"
     assert asked == "python -m pip install  -c own 'Tiny<1' b"
+    *_, pins, _ = steps.own_pip_install(['a[x]===1.0 ; python_version > "3" --hash=sha256:1', "b"], "python", "own", "")
+    assert shlex.split(pins)[2] == 'a===1.0 ; python_version > "3"', "pip takes no extras in a constraint"
 
 
 def test_packages_without_hashes_are_asked_for_at_once():
