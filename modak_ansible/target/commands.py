@@ -6,10 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from ..schedulers.base import CommandResult, Run
 
+_REST_SECONDS = 3.0
 SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -57,8 +59,23 @@ class TimedRun(Run):
         try:
             out, err = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            words = f"{argv[0]} did not answer within {self._timeout:.0f} s"
-            return CommandResult(124, err=words, timed_out=True)
+            code = process.poll()
+            if code is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            out, err = _rest(process)
+            if code is None:
+                words = f"{argv[0]} did not answer within {self._timeout:.0f} s"
+                return CommandResult(124, err=words, timed_out=True)
         return CommandResult(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a process has written, though something that it has started may keep its output open for ever."""
+    try:
+        return process.communicate(timeout=_REST_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        return error.output or b"", error.stderr or b""

@@ -1,0 +1,33 @@
+"""Commands that come back within their limit, whatever they leave behind."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from modak_ansible.target import commands
+from modak_ansible.target.commands import TimedRun
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(commands, "_REST_SECONDS", 0.3)
+
+
+def test_a_command_that_hangs():
+    began = time.monotonic()
+    result = TimedRun(timeout=0.5)(["bash", "-c", "echo begun; sleep 30"])
+    assert (result.timed_out, result.code) == (True, 124)
+    assert result.err == "bash did not answer within 0 s"
+    assert time.monotonic() - began < 5
+
+
+def test_what_a_command_has_started_may_live_on():
+    """A site's wrapper may leave something behind that has its output; it has answered all the same."""
+    began = time.monotonic()
+    result = TimedRun(timeout=0.5)(["bash", "-c", "setsid sleep 20 & echo 42; exit 3"])
+    assert (result.timed_out, result.code, result.out) == (False, 3, "42\n")
+    hanging = TimedRun(timeout=0.5)(["bash", "-c", "setsid sleep 20 & echo 42; sleep 20"])
+    assert hanging.timed_out
+    assert time.monotonic() - began < 10
