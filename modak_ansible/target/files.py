@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -22,6 +23,7 @@ _ATTEMPTS = 1000
 NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
 _SAID = {number: re.compile(re.escape(os.strerror(number)), re.IGNORECASE) for number in NO_ROOM}
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+_LOCAL = Path("/tmp")  # noqa: S108 - what lies there is the user's alone, or it is not taken
 
 
 def expanded(text: str) -> Path:
@@ -192,8 +194,9 @@ def read_on(path: Path, offset: int, *, to_end: bool) -> tuple[str, int]:
 class Lock:
     """A lock on a file that the kernel releases when its owner ends, however it ends.
 
-    On a file system without locks it is always granted: what it guards is renamed into place whole, so the price is
-    work done twice, never a broken result.
+    On a file system without locks, such as a Lustre that is mounted so, only processes of this machine are kept out, by
+    a file of its own. What a lock guards is renamed into place whole: the price is work done twice, never a broken
+    result.
     """
 
     def __init__(self, path: Path) -> None:
@@ -203,8 +206,9 @@ class Lock:
     def take(self, *, wait: bool) -> bool:
         """Takes the lock, or tells that somebody else has it."""
         make_private(self._path.parent)
+        path = self._path
         for _ in range(_ATTEMPTS):
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
@@ -214,7 +218,12 @@ class Lock:
                 if error.errno not in _NO_LOCKS:
                     os.close(file)
                     raise
-            if self._is_mine(file):
+                local = _of_this_machine(self._path)
+                if local and path != local:
+                    os.close(file)
+                    path = local
+                    continue
+            if _is_at(path, file):
                 break
             os.close(file)  # whoever had it removed it: a lock on what is gone guards nothing
         else:
@@ -222,14 +231,6 @@ class Lock:
         os.set_inheritable(file, True)  # a command that was started under the lock keeps it to its end
         self._file = file
         return True
-
-    def _is_mine(self, file: int) -> bool:
-        try:
-            there = self._path.stat()
-        except OSError:
-            return False
-        mine = os.fstat(file)
-        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         if self._file is not None:
@@ -259,3 +260,25 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether an open file is the one that lies at a path."""
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    mine = os.fstat(file)
+    return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def _of_this_machine(path: Path) -> Path | None:
+    """A file in place of a lock, on this machine's own disk; None where nobody but the user can be kept out there."""
+    folder = _LOCAL / f"modak-locks-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        known = folder.lstat()
+    except OSError:
+        return None
+    is_private = stat.S_ISDIR(known.st_mode) and known.st_uid == os.getuid() and not known.st_mode & 0o077
+    return folder / hashlib.sha256(str(path.resolve()).encode()).hexdigest() if is_private else None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modak_ansible.target import files as files_module
 from modak_ansible.target.files import (
     Lock,
     expanded,
@@ -107,3 +108,42 @@ def test_the_home_folder_of_nobody_is_a_name_like_any_other(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert expanded("~/data") == Path("/home/me/data")
     assert expanded("~nobody-of-this-name/data") == Path("~nobody-of-this-name/data")
+
+
+@pytest.fixture
+def without_locks(tmp_path, monkeypatch):
+    """A file system that has none, as Lustre where it is mounted without them; /tmp is another one."""
+    real, local = files_module.fcntl.flock, tmp_path / "local"
+    local.mkdir()
+
+    def flock(file, how):
+        if not os.readlink(f"/proc/self/fd/{file}").startswith(str(local)):
+            raise OSError(errno.ENOSYS, "Function not implemented")
+        return real(file, how)
+
+    monkeypatch.setattr(files_module.fcntl, "flock", flock)
+    monkeypatch.setattr(files_module, "_LOCAL", local)
+    return local
+
+
+def test_where_a_file_system_has_no_locks_those_of_the_machine_serve(tmp_path, without_locks):
+    path = tmp_path / "shared" / "lock"
+    mine = Lock(path)
+    assert mine.take(wait=False)
+    assert Lock(path).is_taken()
+    assert not Lock(tmp_path / "shared" / "other").is_taken()
+    mine.remove()
+    assert not Lock(path).is_taken()
+    assert Lock(path).take(wait=True)
+
+
+def test_a_folder_that_is_somebody_elses_guards_nothing(tmp_path, without_locks):
+    folder = without_locks / f"modak-locks-{os.getuid()}"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    assert Lock(tmp_path / "lock").take(wait=False)
+    assert not Lock(tmp_path / "lock").is_taken()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    assert Lock(tmp_path / "lock").take(wait=False)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["lock"]
