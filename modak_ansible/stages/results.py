@@ -135,6 +135,11 @@ def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: 
     if not files:
         return
     part = folder.with_name(".results.part")
+    for file in files:
+        begun = part / file["path"]
+        # rsync goes on from what is shorter, and leaves alone what is as long
+        if begun.is_file() and begun.stat().st_size >= file["size"] and not _is_here(begun, file):
+            begun.unlink()
     bring([file["path"] for file in files], part)
     for file in files:
         arrived = part / file["path"]

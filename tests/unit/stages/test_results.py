@@ -61,6 +61,17 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     assert fetch_results(stage).changed
 
 
+@pytest.mark.parametrize("begun", ["TRAINED\n", "something longer\n"])
+def test_what_an_earlier_fetch_left_unfinished_is_not_taken_for_it(make_stage, remote, begun):
+    """rsync leaves alone what is as long as it is to be, or longer."""
+    listed = listing(remote)
+    stage, _ = make_stage(lambda name, **arguments: listed)
+    (stage.folder / ".results.part").mkdir(parents=True)
+    (stage.folder / ".results.part" / "output.log").write_text(begun)
+    assert fetch_results(stage).changed
+    assert (stage.folder / "results" / "output.log").read_text() == "trained\n"
+
+
 def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
     for number in range(200):
         (remote / f"{number}.log").write_bytes(b"x" * 50_000)
