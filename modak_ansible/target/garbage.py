@@ -20,7 +20,7 @@ _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 _DATASET = re.compile(r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|lock|log|status\.json)|\.status\.json\.\d+\.part)?")
 # what a killed deployment leaves beside the folders: one half unpacked, an archive on its way
 _HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)")
-_DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.lock")
+_DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.(?:lock|gone)")
 _LOGS = (".log", ".status.json")
 _TRASH = ".trash-"
 # What no lock guards, such as an archive on its way, is left alone for so many seconds in any case.

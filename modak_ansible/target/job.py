@@ -18,12 +18,12 @@ from ..schedulers.base import (
     SubmissionUncertain,
     Waits,
 )
-from .attempts import attempts_of, earlier_jobs
+from .attempts import earlier_jobs, number_of, remember_jobs
 from .commands import TimedRun
 from .files import Lock, changed_at, lack_of_room, read_on, read_text, tail, write_json, write_whole
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .markers import claimed_by, missed_for, noted_code, noted_start, outgrew_memory, submitted_job
-from .runs import WAITING, explained, living_state, run_of
+from .markers import claimed_by, known_job, missed_for, noted_code, noted_start, outgrew_memory, submitted_job
+from .runs import WAITING, explained, living_state, own, run_of
 from .situation import Situation
 from .staging import LOGS, SCRIPT, STATE, is_staged, stage
 from .workspace import Workspace
@@ -88,7 +88,7 @@ class Deployment:
             ModakError: the scheduler refuses the job, or does not answer.
         """
         with self._lock:
-            known = self.job_id() or self._find_unrecorded()
+            known = self.known_job() or self._find_unrecorded()
             if known:
                 self._record(known)
                 return known, False
@@ -101,6 +101,7 @@ class Deployment:
                 withdraw_intent(self._state)
                 raise refused(self._scheduler, error) from error
             except SchedulerSilent as error:
+                withdraw_intent(self._state)
                 raise unreached(self._scheduler, error) from error
             except SubmissionUncertain as error:
                 hint = "deploy again: the job is looked for before another one is submitted"
@@ -126,7 +127,7 @@ class Deployment:
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
             raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
-        before = {*earlier_jobs(self.path), *read_text(self._state / "forgotten").split()}
+        before = earlier_jobs(self.path)
         return next((job_id for job_id in found if job_id not in before), None)
 
     def _record(self, job_id: str) -> None:
@@ -137,7 +138,7 @@ class Deployment:
 
     def known_job(self) -> str:
         """The id of the job, as its submitter or the job itself has noted it; empty before that."""
-        return self.job_id() or self._claimed()
+        return known_job(self._state)
 
     def situation(self, ask: Callable[[str], JobRecord | None] | None = None) -> Situation:
         """What has become of the job, by its own marker and by the scheduler's word, which ``ask`` may have already."""
@@ -151,7 +152,7 @@ class Deployment:
         if finished == 0:  # nobody has more to say
             return self._judge(job_id, finished, None)
         try:
-            record = ask(job_id) if ask else self._scheduler.status(self._run, job_id)
+            record = own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
         except SchedulerSilent as error:
             # what is in the queue no more runs no more, and its own word counts
             if finished is None or not isinstance(error, AccountingSilent):
@@ -243,7 +244,7 @@ class Deployment:
             nodes=(record.nodes if record else "") or node,
             started=started,
             ended=changed_at(self._state / "finished"),
-            attempt=len(attempts_of(self.path)) + 1,
+            attempt=number_of(self.path),
             run=max(1, run_of(self._state)),
             explanation=explanation,
             error_tail=self._error_tail() if has_failed else [],
@@ -302,7 +303,7 @@ class Deployment:
             ModakError: the scheduler does not answer.
         """
         with self._lock:
-            job_id = self.job_id() or (self._find_unrecorded() if self._state.exists() else None)
+            job_id = self.known_job() or (self._find_unrecorded() if self._state.exists() else None)
             if not job_id:
                 return False
             self._record(job_id)
@@ -340,6 +341,7 @@ class Deployment:
     def remove(self) -> bool:
         """Removes the deployment's folder; tells whether there was one."""
         there = self.path.exists()
+        remember_jobs(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
             raise ModakError(f"{self.path} could not be removed", hint="remove it by hand")

@@ -26,6 +26,16 @@ def claimed_by(state: Path) -> str:
     return _job_id(read_text(state / "claim"))
 
 
+def known_job(state: Path) -> str:
+    """The id of the deployment's job: of two that were submitted the one that has claimed it; empty before that.
+
+    The one that goes on for another is known before it has claimed anything.
+    """
+    submitted, claimed = submitted_job(state), claimed_by(state)
+    is_another = submitted.partition(".")[0] != claimed.partition(".")[0]
+    return claimed if claimed and is_another and not (state / "requeued").exists() else submitted or claimed
+
+
 def noted_code(state: Path) -> int | None:
     """The exit code that the job has noted at its end; None before that."""
     text = read_text(state / "finished")

@@ -75,7 +75,7 @@ class Member(Deployment):
         Raises:
             ModakError: the scheduler does not answer.
         """
-        job_id = self.job_id() or self._find_unrecorded(intents) or ""
+        job_id = self.known_job() or self._find_unrecorded(intents) or ""
         if job_id:
             self._record(job_id)
         return job_id

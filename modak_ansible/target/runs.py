@@ -6,11 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..schedulers.base import JobRecord, JobState
-from .files import read_text
+from .files import changed_at, clock_of, read_text
 
 # A job in one of these notes nothing: what it noted is of a run that was before.
 WAITING = (JobState.QUEUED, JobState.HELD)
 _OF_A_RUN = ("started", "finished", "ended")
+# Seconds: what was noted since may be younger than the scheduler's answer.
+_FRESH = 60.0
 
 
 def run_of(state: Path) -> int:
@@ -27,7 +29,9 @@ def living_state(state: Path, finished: int | None, record: JobRecord) -> JobSta
         record: the scheduler's word, which is not final.
     """
     if record.state in WAITING:
-        if finished is not None:  # the scheduler runs it again: what its earlier life noted no longer counts
+        noted = changed_at(state / "finished")
+        if finished is not None and noted is not None and clock_of(state) - noted > _FRESH:
+            # the scheduler runs it again: what its earlier life noted no longer counts
             for name in _OF_A_RUN:
                 with suppress(FileNotFoundError):
                     (state / name).unlink()
@@ -35,6 +39,20 @@ def living_state(state: Path, finished: int | None, record: JobRecord) -> JobSta
     if (state / "requeued").exists():
         return JobState.QUEUED
     return record.state if finished is None else JobState.ENDING
+
+
+def own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
+    """The scheduler's word of a deployment's job; None where it is of a stranger's, as where ids have begun anew.
+
+    Args:
+        record: what it said.
+        name: the job's.
+        folder: the deployment's; the task of an array was submitted from a folder beside it.
+    """
+    if record is None or not (record.name and record.folder) or record.name == name:
+        return record
+    place = Path(record.folder).name
+    return record if place == folder.name or place.startswith(".array-") else None
 
 
 def explained(state: Path, living: JobState, reason: str) -> str:

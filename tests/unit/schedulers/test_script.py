@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -205,7 +206,7 @@ def test_a_term_reaches_the_training_and_is_marked(tmp_path):
 def rerun_by_the_scheduler(deployment):
     """The same script in the same job once more, as Slurm runs it after its node failed."""
     text = (deployment / "job.sh").read_text()
-    (deployment / "job.sh").write_text(text.replace('job_id="$$"', 'job_id="77"'))
+    (deployment / "job.sh").write_text(re.sub(r'(?m)^job_id=".*"$', 'job_id="77"', text))
     return subprocess.run(["bash", "job.sh"], cwd=deployment, capture_output=True, text=True, check=False)
 
 

@@ -146,6 +146,75 @@ def test_killed_between_submission_and_note(deployment, fake):
     assert len(fake.submitted) == 1
 
 
+def test_a_scheduler_that_was_away_has_taken_nothing(deployment, fake, code, monkeypatch):
+    """Nor is the job of the same deployment before it was removed, which the scheduler still remembers, this one's."""
+    plan, files = plan_of(code), archive_of(**{"train.py": code.read_bytes()})
+    deployment.submit()
+    deployment.cancel()
+    deployment.remove()
+    fake.jobs["1"] = JobRecord("1", JobState.CANCELLED, name="example-1")
+    deployment.stage(plan, files)
+    with monkeypatch.context() as away:
+        away.setattr(fake, "submit", lambda *_: (_ for _ in ()).throw(SchedulerSilent("hush")))
+        with pytest.raises(ModakError, match="the job was not submitted: hush"):
+            deployment.submit()
+    assert not deployment.was_submitted()
+    assert deployment.submit() == ("2", True)
+
+
+def test_killed_before_submission_of_what_was_removed_before(deployment, fake, code):
+    deployment.submit()
+    deployment.remove()
+    deployment.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
+    assert deployment.submit() == ("2", True)
+    deployment.remove()
+    deployment.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
+    mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
+    assert deployment.submit() == ("3", True)
+
+
+def test_of_two_jobs_the_one_that_has_claimed_the_deployment_is_its_own(deployment, fake):
+    """The other one gave way, with an exit code that is not the training's."""
+    deployment.submit()
+    mark(deployment, "submitted.json", '{"job_id": "2", "time": 0}')
+    mark(deployment, "claim", "1\n")
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING, name="example-1")
+    fake.jobs["2"] = JobRecord("2", JobState.FAILED, exit_code=75, name="example-1")
+    situation = deployment.situation()
+    assert (situation.state, situation.job_id) == ("RUNNING", "1")
+    mark(deployment, "requeued", "")
+    assert deployment.known_job() == "2", "the next one of a chain has not begun"
+    (deployment.path / "state" / "requeued").unlink()
+    assert deployment.cancel()
+    assert (fake.jobs["1"].state, fake.jobs["2"].state) == (JobState.CANCELLED, JobState.FAILED)
+
+
+@pytest.mark.parametrize(("submitted", "claimed"), [("7.front", "7.front.example"), ("7.123", "7"), ("7", "7")])
+def test_one_job_may_be_called_in_two_ways(deployment, submitted, claimed):
+    deployment.submit()
+    mark(deployment, "submitted.json", f'{{"job_id": "{submitted}", "time": 0}}')
+    mark(deployment, "claim", claimed)
+    assert deployment.known_job() == submitted
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "is_own"),
+    [("example-1", "/x/other", True), ("mine", "{path}", True), ("sweep", "/w/.array-0123", True), ("thesis", "/home/me/x", False),
+     ("thesis", "", True), ("", "/home/me/x", True)],
+)  # fmt: skip
+def test_a_strangers_job_of_the_same_number_is_not_the_deployments(deployment, fake, name, folder, is_own):
+    """A scheduler that lost its state begins with 1 again; what the job had noted stays, and nothing is cancelled."""
+    deployment.submit()
+    mark(deployment, "claim", "1\n")
+    mark(deployment, "finished", "3\n")
+    folder = folder.format(path=deployment.path)
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING, name=name, folder=folder)
+    assert deployment.situation().state == ("ENDING" if is_own else "FAILED")
+    assert deployment.cancel() == is_own
+    assert deployment.finished() == 3
+
+
 def test_killed_before_submission(deployment, fake):
     mark(deployment, "intent.json", '{"name": "example-1", "time": 0}')
     assert deployment.submit() == ("1", True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+import time
 from dataclasses import replace
 
 import pytest
@@ -238,8 +240,13 @@ def test_a_requeued_job_waits_whatever_its_earlier_life_noted(deployment, fake):
     become(fake, "RUNNING")
     assert deployment.situation().state == "ENDING"
     become(fake, "QUEUED", reason="BeginTime")
+    assert deployment.situation().state == "QUEUED"
+    assert deployment.finished() == 143, "it may be younger than the scheduler's answer"
+    long_ago = time.time() - 100
+    os.utime(deployment.path / "state" / "finished", (long_ago, long_ago))
     situation = deployment.situation()
     assert (situation.state, situation.explanation, situation.started) == ("QUEUED", "BeginTime", None)
+    assert deployment.finished() is None
     become(fake, "NODE_FAIL")
     assert deployment.situation().state == "NODE_FAIL"
 
@@ -430,3 +437,20 @@ def test_of_a_silent_scheduler_nothing_is_known_of_several_either(three, fake, m
 
     monkeypatch.setattr(fake, "statuses", silent)
     assert all("the scheduler does not answer: hush" in each["problem"] for each in rows(three, "hold").values())
+
+
+def test_an_attempt_is_never_kept_over_another_one(deployment, fake):
+    """The user may have removed earlier ones to make room, or copied one."""
+    for number in (1, 2):
+        fake.jobs[str(number)] = JobRecord(str(number), JobState.FAILED, name="example-1")
+        (deployment.path / "output.log").write_text(f"attempt {number}\n")
+        assert deployment.set_aside(str(number)) == number
+        deployment.submit()
+    kept = deployment.path / "attempts"
+    (kept / "1").rename(kept / "1-copy")
+    fake.jobs["3"] = JobRecord("3", JobState.FAILED, name="example-1")
+    (deployment.path / "output.log").write_text("attempt 3\n")
+    assert deployment.set_aside("3") == 3
+    assert (kept / "2" / "output.log").read_text() == "attempt 2\n"
+    deployment.submit()
+    assert deployment.situation().attempt == 4
