@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "$0")" || exit 1
 deployment=$PWD
 workspace=$(cd ../.. && pwd)
-job_id="$$"
+job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
 
 # One job of a deployment trains, whatever was submitted twice.
 mkdir -p state
