@@ -69,9 +69,7 @@ def find_deployment(text: str) -> Path:
     Raises:
         UsageError: there is none, or the beginning of a name fits several.
     """
-    found = find_deployments(text)
-    there = [each for each in found if not each.record.get("undeployed")]
-    return (there or found)[-1].folder
+    return _there(find_deployments(text))[-1].folder
 
 
 def newest_deployment() -> Path:
@@ -83,8 +81,12 @@ def newest_deployment() -> Path:
     known = known_deployments(state_folder(Path.cwd()))
     if not known:
         raise UsageError("nothing was deployed from here", hint="modak deploy BLUEPRINT does")
-    there = [each for each in known if not each.record.get("undeployed")]
-    return (there or known)[-1].folder
+    return _there(known)[-1].folder
+
+
+def _there(known: list[Known]) -> list[Known]:
+    """Those that were not undone; all where all were."""
+    return [each for each in known if not each.record.get("undeployed")] or known
 
 
 def find_deployments(text: str) -> list[Known]:
@@ -122,7 +124,7 @@ def find_trainings(text: str, training: str | None = None) -> list[Known]:
         UsageError: there is none, or the beginning of a name fits several.
     """
     found = find_deployments(text)
-    there = [each for each in found if not each.record.get("undeployed")] or found
+    there = _there(found)
     nodes = _nodes_of(text) if len(there) > 1 else None
     current = [each for each in there if nodes is None or _node_of(each) in nodes] or there[-1:]
     newest = {each.plan.get("training", ""): each for each in current}

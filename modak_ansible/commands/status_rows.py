@@ -66,8 +66,8 @@ def row_of(entry: Entry) -> dict[str, Any]:
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
     noted = _mapping(record.get("job"))
     job = _mapping(answer.get("situation") or noted)
-    is_another = answer.get("situation") and _mapping(answer["situation"]).get("job_id") != noted.get("job_id")
-    progress = _mapping(answer.get("progress") or (None if is_another else record.get("progress")))
+    is_noted = job.get("job_id") == noted.get("job_id")
+    progress = _mapping(answer.get("progress") or (record.get("progress") if is_noted else None))
     metrics = _mapping(record.get("metrics"))
     return {
         "deployment": entry.name,
