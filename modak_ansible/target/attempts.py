@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Iterable
 
-from .files import read_json, read_text, write_json, write_whole
+from .files import NO_ROOM, read_json, read_text, write_json, write_whole
 from .markers import claimed_by, submitted_job
 from .progress import PROGRESS
 from .staging import ATTEMPTS, STATE, WRITTEN
@@ -37,8 +37,12 @@ def earlier_jobs(folder: Path) -> set[str]:
 def remember_jobs(folder: Path) -> None:
     """Notes beside a folder that is about to be removed which jobs it had: a scheduler remembers them."""
     jobs = {*earlier_jobs(folder), submitted_job(folder / STATE), claimed_by(folder / STATE)} - {""}
-    if jobs:
-        write_whole(_gone(folder), "".join(f"{job_id}\n" for job_id in sorted(jobs)))
+    try:
+        if jobs:
+            write_whole(_gone(folder), "".join(f"{job_id}\n" for job_id in sorted(jobs)))
+    except OSError as error:
+        if error.errno not in NO_ROOM:  # removing makes some
+            raise
 
 
 def _gone(folder: Path) -> Path:

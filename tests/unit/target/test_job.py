@@ -21,6 +21,7 @@ from modak_ansible.schedulers.base import (
     SubmissionRefused,
     SubmissionUncertain,
 )
+from modak_ansible.target import attempts as attempts_module
 from modak_ansible.target import job as job_module
 from modak_ansible.target.files import sha256_of
 from modak_ansible.target.job import Deployment, Situation
@@ -160,6 +161,19 @@ def test_a_scheduler_that_was_away_has_taken_nothing(deployment, fake, code, mon
             deployment.submit()
     assert not deployment.was_submitted()
     assert deployment.submit() == ("2", True)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_keeps_nothing_from_being_removed(deployment, monkeypatch, number):
+    """Least of all what takes the room."""
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    deployment.submit()
+    monkeypatch.setattr(attempts_module, "write_whole", full)
+    assert deployment.remove()
+    assert not deployment.path.exists()
 
 
 def test_killed_before_submission_of_what_was_removed_before(deployment, fake, code):
