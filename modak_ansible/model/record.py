@@ -180,6 +180,12 @@ class Record(Model):
     load: Load = Load()
     versions: dict[str, str] = Field(default={}, description="of Python and of the packages that compute")
     training: TrainingResult | None = None
+    quantised_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds: the tick of a known clock that the time of a steady step was rounded up to, such as a "
+        "sleep of tf.data's tuning; two such times tell nothing of a difference below it",
+    )
     measures: tuple[Measure, ...] = ()
     steps: Steps | None = Field(default=None, description="of a script that writes no metrics.json of our form")
     work: Work = Field(default=Work(), description="what it computes, as far as its user says")
