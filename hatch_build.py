@@ -10,13 +10,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 STUB = "modak_ansible/runtime/stub/modak_runtime.py"
-SHARED = ("ansible.cfg", "benchmarks", "playbooks", "roles", "tosca")
+SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
+# Of the package, what modules carry to targets; no link can be in a wheel, and so these are there twice.
+ON_TARGETS = ("__init__.py", "errors.py", "target", "schedulers")
 
 
 class CustomBuildHook(BuildHookInterface):
     """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
 
-    The roles that a blueprint links are for opera, which works in a checkout, and would be there four times over.
+    The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -43,6 +45,12 @@ class CustomBuildHook(BuildHookInterface):
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        left_out = path.name == "__pycache__" or path.match("blueprints/*/roles")
-        return [] if left_out else [file for each in sorted(path.iterdir()) for file in _files(each)]
+        left_out = path.name == "__pycache__" or path.match("blueprints/*/playbooks")
+        package = path.match("module_utils/modak")
+        return [
+            file
+            for each in sorted(path.iterdir())
+            if not left_out and (not package or each.name in ON_TARGETS)
+            for file in _files(each)
+        ]
     return [path]

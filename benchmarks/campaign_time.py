@@ -52,7 +52,7 @@ def project(folder: Path, trainings: int, testbed: Path) -> Path:
     (folder / "train" / "train.py").write_text("print('hello')\n", encoding="utf-8")
     (folder / ".modak").mkdir()
     (folder / ".modak" / "testbed").symlink_to(testbed.resolve())
-    for name, target in (("types", "tosca/types"), ("playbooks", "playbooks"), ("roles", "roles")):
+    for name, target in (("types", "tosca/types"), ("playbooks", "playbooks")):
         (folder / name).symlink_to(ROOT / target)
     begin = (datetime.now() + timedelta(days=365)).isoformat(timespec="seconds")
     text = BLUEPRINT.format(seeds=list(range(trainings)), begin=begin)

@@ -27,7 +27,7 @@ RUN = "from modak_ansible.commands.main import run; run()"
 def blueprint_of(trainings: int, folder: Path) -> Path:
     """A blueprint with so many trainings, made of the shipped one, each with a seed of its own."""
     shutil.copytree(SHIPPED, folder, symlinks=False, ignore=shutil.ignore_patterns("types", "playbooks", "roles"))
-    for name in ("types", "playbooks", "roles"):
+    for name in ("types", "playbooks"):
         (folder / name).symlink_to((SHIPPED / name).resolve())
     service = folder / "service.yaml"
     text = service.read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning import plan_trainings
+from modak_ansible.project import shipped
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.target.files import expanded
 
@@ -50,7 +51,7 @@ def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str],
         raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
     plans = [each.plan for each in plan_trainings(path, inputs)]
     folder = path.parent.absolute()
-    files = {name: folder / name for name in _names(path, plans)}
+    files = {name: _file(folder, name) for name in _names(path, plans)}
     _check_secrets(files)
     _check_size(files)
     contents = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
@@ -94,7 +95,7 @@ def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
     for text in _files_named_in(data):
         target = _join(Path(name).parent, text)
         if target not in seen and not target.startswith(".."):
-            yield from _walk(folder, target)
+            yield from _walk(target, _file(folder, target))
 
 
 def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
@@ -109,9 +110,19 @@ def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
             yield from _files_named_in(each, "file" if key == "artifacts" and isinstance(each, str) else name)
 
 
-def _walk(folder: Path, name: str) -> Iterator[str]:
-    """A file, or all files below a folder, links followed and caches left out."""
+def _file(folder: Path, name: str) -> Path:
+    """What a name in the archive stands for.
+
+    The types name playbooks beside them, which opera alone needs: where a blueprint has the types only, they are ours.
+    """
     path = folder / name
+    _, is_playbook, below = f"/{name}".partition("/playbooks/")
+    ours = shipped("playbooks") / below
+    return ours if is_playbook and ours.exists() and not path.exists() else path
+
+
+def _walk(name: str, path: Path) -> Iterator[str]:
+    """A file, or all files below a folder, links followed and caches left out."""
     if any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT):
         return
     if path.is_file():
@@ -120,7 +131,7 @@ def _walk(folder: Path, name: str) -> Iterator[str]:
         chosen = _ON_TARGETS if name.endswith("module_utils/modak") else None
         for each in sorted(path.iterdir()):
             if chosen is None or each.name in chosen:
-                yield from _walk(folder, f"{name}/{each.name}")
+                yield from _walk(f"{name}/{each.name}", each)
 
 
 def _join(folder: str | Path, name: str) -> str:

@@ -71,7 +71,6 @@ class BlueprintFolder:
         (path / "train" / "train.py").write_text("print('training')\n")
         (path / "types").symlink_to(ROOT / "tosca" / "types")
         (path / "playbooks").symlink_to(ROOT / "playbooks")
-        (path / "roles").symlink_to(ROOT / "roles")
         self.service.write_text(SERVICE)
 
     def replace(self, old: str, new: str) -> BlueprintFolder:

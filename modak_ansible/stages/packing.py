@@ -94,6 +94,6 @@ def _digest() -> str:
     digest = hashlib.sha256(f"{ansible_version} {sys.version}".encode())
     package = Path(__file__).parents[1]
     imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/*.py")]
-    for path in sorted([*imported, *shipped("roles").glob("*/library/*.py")]):
+    for path in sorted([*imported, *(shipped("playbooks") / "roles").glob("*/library/*.py")]):
         digest.update(f"\0{path}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:32]

@@ -103,7 +103,7 @@ class Project:
         self.testbed = testbed
         (path / ".modak").mkdir(parents=True)
         (path / ".modak" / "testbed").symlink_to(testbed.folder)
-        for name, target in (("types", "tosca/types"), ("playbooks", "playbooks"), ("roles", "roles")):
+        for name, target in (("types", "tosca/types"), ("playbooks", "playbooks")):
             (path / name).symlink_to(ROOT / target)
         (path / "train").mkdir()
         self.name = f"test-{uuid.uuid4().hex[:8]}"

@@ -45,7 +45,7 @@ class Testbed:
             "-e",
             json.dumps(given | {f"testbed_{key}": value for key, value in variables.items()}),
         ]
-        environment = os.environ | {"ANSIBLE_ROLES_PATH": str(PROJECT / "roles"), "ANSIBLE_NOCOLOR": "1"}
+        environment = os.environ | {"ANSIBLE_NOCOLOR": "1"}
         return run(command, cwd=PROJECT, env=environment)
 
     def up(self, **variables: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 from cluster import ROOT, modak, run
@@ -14,6 +15,9 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     built = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT)
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < 3 * 10**6
+    held = zipfile.ZipFile(wheel).namelist()
+    assert sum(name.endswith("/planner.py") for name in held) == 1
     environment = tmp_path / "venv"
     assert run(sys.executable, "-m", "venv", environment).returncode == 0
     python = environment / "bin" / "python"
@@ -36,3 +40,12 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     )
     assert "testbed is not up" in shown.stderr
     assert (tmp_path / ".modak" / "deployments").is_dir()
+
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    playbook = Path(packages) / "modak_ansible" / "share" / "playbooks" / "probe.yml"
+    probed = run(
+        python, "-m", "ansible", "playbook", "-i", "localhost,", playbook, "-e", "blueprint=mnist-pytorch-local",
+        cwd=elsewhere, HOME=str(tmp_path), PYTHONWARNINGS="ignore",
+    )  # fmt: skip
+    assert probed.returncode == 0, probed.stdout + probed.stderr
+    assert "Look at the target" in probed.stdout

@@ -10,7 +10,7 @@ import yaml
 from modak_ansible.project import shipped
 
 TYPES = shipped("tosca") / "types"
-# Beside the types in a blueprint's folder lie links to the playbooks and the roles.
+# Beside the types in a blueprint's folder lies a link to the playbooks.
 BLUEPRINT = next((shipped("tosca") / "blueprints").iterdir())
 
 
@@ -40,7 +40,12 @@ def needed(playbook):
             other = playbook.parent / play["ansible.builtin.import_playbook"]
             yield from (other, *needed(other))
         for role in play.get("roles", ()):
-            yield shipped("roles") / role["role"]
+            yield shipped("playbooks") / "roles" / role["role"]
+
+
+def carries_the_package(role):
+    """Whether a module of a role imports what lies beside the playbooks."""
+    return "module_utils.modak" in "".join(path.read_text() for path in role.glob("library/*.py"))
 
 
 def place(text):
@@ -51,7 +56,10 @@ def place(text):
 def test_an_operation_brings_what_its_playbook_needs(implementation):
     brought = {place(each) for each in implementation["dependencies"]}
     assert all(each.exists() for each in brought)
-    assert {each.resolve() for each in needed(place(implementation["primary"]))} <= brought
+    roles_and_playbooks = {each.resolve() for each in needed(place(implementation["primary"]))}
+    assert roles_and_playbooks <= brought
+    if any(carries_the_package(each) for each in roles_and_playbooks):
+        assert (shipped("playbooks") / "module_utils").resolve() in brought
 
 
 def test_there_are_operations():

@@ -44,14 +44,40 @@ def test_all_that_is_needed_elsewhere_and_nothing_else(blueprint):
     assert left == []
 
 
-def test_operas_playbooks_and_roles_come_along_without_links(blueprint):
-    content, _, _ = package(SHIPPED, Inputs(), "modak")
+@pytest.mark.parametrize("links", [("types", "playbooks"), ("types",)])
+def test_operas_playbooks_and_roles_come_along_without_links(blueprint, links):
+    for name in {"types", "playbooks"} - {*links}:
+        (blueprint.path / name).unlink()
+    content, _, _ = package(blueprint.service, Inputs(), "modak")
     found = names(content)
-    for each in ("playbooks/job.yml", "playbooks/callback_plugins/modak_errors.py", "roles/plan/tasks/main.yml",
-                 "roles/job/library/modak_job.py", "roles/job/module_utils/modak/target/job.py"):  # fmt: skip
+    for each in ("playbooks/job.yml", "playbooks/callback_plugins/modak_errors.py",
+                 "playbooks/roles/plan/tasks/main.yml", "playbooks/roles/job/library/modak_job.py",
+                 "playbooks/module_utils/modak/target/job.py"):  # fmt: skip
         assert each in found
     assert not any("modak/planner.py" in each for each in found)
-    assert len(content) < 2 * 10**6
+    assert len(content) < 500_000
+
+
+def test_types_that_lie_deeper_have_their_playbooks_beside_them(blueprint, tmp_path):
+    (blueprint.path / "playbooks").unlink()
+    (blueprint.path / "lib").mkdir()
+    (blueprint.path / "types").rename(blueprint.path / "lib" / "types")
+    blueprint.replace("types/modak.yaml", "lib/types/modak.yaml")
+    path = tmp_path / "mine.csar"
+    path.write_bytes(package(blueprint.service, Inputs(), "modak")[0])
+    folder = unpack(path).parent
+    assert {each.name for each in (folder / "lib").iterdir()} == {"types", "playbooks"}
+    named = [(file, each) for file in (folder / "lib" / "types").iterdir() for each in operas_files(file)]
+    assert len(named) > 10
+    assert all((file.parent / each).exists() for file, each in named)
+
+
+def operas_files(file):
+    """The playbook and the dependencies of each operation in a file of types."""
+    for line in file.read_text().splitlines():
+        text = line.strip().removeprefix("primary: ").removeprefix("- ")
+        if text.startswith("../"):
+            yield text
 
 
 def test_the_same_blueprint_is_the_same_bytes(blueprint):

@@ -170,7 +170,6 @@ def test_imports_in_a_circle(blueprint):
 
 def test_a_script_beside_the_blueprint_takes_nothing_of_the_blueprint_along(blueprint):
     (blueprint.path / "train" / "train.py").rename(blueprint.path / "train.py")
-    (blueprint.path / "roles").unlink()
     (blueprint.path / "roles" / "job").mkdir(parents=True)
     (blueprint.path / "roles" / "job" / "main.yml").write_text("x")
     (blueprint.path / "helpers.py").write_text("x")
