@@ -10,6 +10,7 @@ _LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4"}
 
 class Allocator(Optimisation):
     name = "allocator"
+    stock = ("system", "default")
     after = ("image",)
     reaches = "environment"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
@@ -13,7 +15,9 @@ from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
 from modak_ansible.model.workload import WorkloadScript
-from modak_ansible.performance.scaled import Scaled
+
+if TYPE_CHECKING:  # it asks the optimisations what is stock
+    from modak_ansible.performance.scaled import Scaled
 
 Numerics = Literal["same", "reassociation", "any"]
 NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
@@ -155,13 +159,25 @@ class Optimisation(ABC):
 
     Attributes:
         name: as in the plan's choices and as the name of its files.
+        stock: the values of settings in which it changes nothing; "stock" and an empty one always are.
+        stock_of: those of a framework that does something else by itself, by its name.
+        is_switch: whether the performance model knows a value as a switch; of others it sees what they come to, such as
+            the build, the batch or the threads.
         after: the names of the optimisations whose outcome it reads.
         reaches: by what it acts on the training.
     """
 
     name: ClassVar[str]
+    stock: ClassVar[tuple[str, ...]]
+    stock_of: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    is_switch: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ()
     reaches: ClassVar[Reaches]
+
+    @classmethod
+    def is_stock(cls, framework: str, value: str) -> bool:
+        """Whether a value of settings is what a framework does anyway."""
+        return value in {"stock", ""} or value in cls.stock_of.get(framework, cls.stock)
 
     @abstractmethod
     def options(self, draft: Draft) -> tuple[Option, ...]:

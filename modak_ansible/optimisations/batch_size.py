@@ -12,6 +12,8 @@ _ARGUMENTS = ("batch-size", "batch_size")
 
 class BatchSize(CodeOptimisation):
     name = "batch_size"
+    stock = (STOCK,)
+    is_switch = False
     moves = "any"
     reasons = {STOCK: "the script's own"}
 

@@ -8,6 +8,7 @@ from modak_ansible.optimisations.wait_policy import has_nodes_alone
 
 class Binding(Optimisation):
     name = "binding"
+    stock = ("none",)
     after = ("threads",)
     reaches = "environment"
 

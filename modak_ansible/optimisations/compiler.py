@@ -17,6 +17,8 @@ _OFF = ("none", "default")
 
 class Compiler(CodeOptimisation):
     name = "compiler"
+    stock = (*_OFF, "off")
+    stock_of = {"jax": ("xla", "default")}
     moves = "reassociation"
     reasons = {
         "none": "every operation by itself, as the framework does it",

@@ -10,6 +10,8 @@ _FLAGS = {"nvidia": "--nv", "amd": "--rocm"}
 
 class Container(Optimisation):
     name = "container"
+    stock = ("plain", "image")
+    is_switch = False
     after = ("image",)
     reaches = "job"
 

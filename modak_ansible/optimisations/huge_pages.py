@@ -13,6 +13,7 @@ _PYTORCH_SINCE = "2.2"
 
 class HugePages(Optimisation):
     name = "huge_pages"
+    stock = ("none", "system", "default", "off")
     after = ("allocator",)
     reaches = "environment"
 

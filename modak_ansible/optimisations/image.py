@@ -21,6 +21,8 @@ _ORIGINS = ("pip", "hub", "opt-build")
 
 class Image(Optimisation):
     name = "image"
+    stock = ()
+    is_switch = False
     reaches = "image"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

@@ -11,6 +11,8 @@ _SHARE = 0.25
 
 class Input(CodeOptimisation):
     name = "input"
+    stock = ("memory",)
+    stock_of = {"pytorch": ("loader",)}  # as its own examples read
     moves = "same"
     reasons = {
         "stock": "the script's own way",

@@ -43,6 +43,8 @@ class Launching:
 
 class Launcher(Optimisation):
     name = "launcher"
+    stock = ()
+    is_switch = False
     after = ("image", "threads", "binding")
     reaches = "job"
 

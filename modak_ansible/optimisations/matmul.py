@@ -8,6 +8,7 @@ from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_
 
 class Matmul(CodeOptimisation):
     name = "matmul"
+    stock = ("default",)
     moves = "reassociation"
     reasons = {
         "default": "the one that the framework takes by itself",

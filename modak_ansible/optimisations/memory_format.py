@@ -10,6 +10,8 @@ _LAST = "channels_last"
 
 class MemoryFormat(CodeOptimisation):
     name = "memory_format"
+    stock = ("contiguous", "default")
+    stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
     moves = "reassociation"
     reasons = {
         "contiguous": "channels first, as PyTorch has it",

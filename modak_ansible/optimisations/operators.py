@@ -11,6 +11,7 @@ _NAMED = {"exact": "pooling", "none": "none"}
 
 class Operators(Optimisation):
     name = "operators"
+    stock = ("all",)
     after = ("image",)
     reaches = "environment"
 

@@ -8,6 +8,7 @@ from modak_ansible.optimisations.code import CodeOptimisation, framework_of
 
 class PipelineTuning(CodeOptimisation):
     name = "pipeline_tuning"
+    stock = ("stock",)
     moves = "same"
     reasons = {
         "stock": "tf.data measures its pipeline and sets its threads and buffers anew while it runs",

@@ -14,6 +14,7 @@ _SINCE = {"pytorch": "1.10", "tensorflow": "2.4", "keras": "3", "jax": "0.4"}
 
 class Precision(CodeOptimisation):
     name = "precision"
+    stock = ("fp32",)
     moves = "any"
     reasons = {
         "fp32": "single precision",

@@ -7,6 +7,8 @@ from modak_ansible.optimisations.base import Default, Draft, Optimisation, Optio
 
 class Scaling(Optimisation):
     name = "scaling"
+    stock = ()
+    is_switch = False
     reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

@@ -8,6 +8,8 @@ from modak_ansible.rules import outcomes_of
 
 class SiteRules(Optimisation):
     name = "site_rules"
+    stock = ()
+    is_switch = False
     reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

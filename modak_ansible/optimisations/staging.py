@@ -13,6 +13,8 @@ _CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high
 
 class Staging(Optimisation):
     name = "staging"
+    stock = ("shared",)
+    is_switch = False
     reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:

@@ -8,6 +8,7 @@ from modak_ansible.optimisations.code import CodeOptimisation, framework_of
 
 class StepLoop(CodeOptimisation):
     name = "step_loop"
+    stock = ("plain",)
     after = ("image", "compiler")
     moves = "reassociation"
     reasons = {

@@ -9,6 +9,8 @@ STOCK = "the framework's default"
 
 class Threads(Optimisation):
     name = "threads"
+    stock = (STOCK,)
+    is_switch = False
     after = ("image",)
     reaches = "environment"
 

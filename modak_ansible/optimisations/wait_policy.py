@@ -7,6 +7,7 @@ from modak_ansible.optimisations.base import Default, Draft, Optimisation, Optio
 
 class WaitPolicy(Optimisation):
     name = "wait_policy"
+    stock = ("stock",)
     after = ("threads",)
     reaches = "environment"
 

@@ -8,6 +8,7 @@ from modak_ansible.optimisations.code import CodeOptimisation, framework_of, swi
 
 class Workers(CodeOptimisation):
     name = "workers"
+    stock = ("stock",)
     after = ("image", "input")
     moves = "same"
     reasons = {"stock": "as many as the script starts"}

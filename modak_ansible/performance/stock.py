@@ -1,48 +1,33 @@
-"""What a switch's value means: nothing where it is what the framework does anyway."""
+"""What of a run's settings differs from stock, as each optimisation says it of its own values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
-_EVERYWHERE = {
-    "compiler": {"none", "default", "off"},
-    "memory_format": {"contiguous", "default"},
-    "precision": {"fp32"},
-    "matmul": {"default"},
-    "operators": {"all"},
-    "step_loop": {"plain"},
-    "allocator": {"system", "default"},
-    "wait_policy": {"active", "any"},
-    "staging": {"shared"},
-    "huge_pages": {"system", "default", "off"},
-    "container": {"image"},
-    "input": {"memory"},
-}
-_OF_FRAMEWORK = {
-    # a script of PyTorch's own examples reads through a DataLoader
-    "pytorch": {"input": {"loader"}},
-    "jax": {"compiler": {"xla", "default"}, "memory_format": {"channels_last", "default"}},
-}
+from modak_ansible.optimisations import optimisations
+from modak_ansible.optimisations.base import Optimisation
+
 # what the scripts of benchmarks/ do where a suite says nothing
 _BENCHMARKS = {"pytorch": {"input": "memory"}}
-# facts of the run, which are no switches of their own
-_FACTS = {"batch_size", "threads", "epochs", "container", "staging"}
+_FACTS = {"epochs"}  # of a run, which no optimisation decides
 MEASURED_BY_USERS = "jobs"  # the suite of finished jobs: their settings are what was really applied
 _OF_ANY_SCRIPT = (MEASURED_BY_USERS, "tuning")
 
 
 def is_stock(framework: str, name: str, value: str) -> bool:
-    """Whether a switch stands where the framework has it by itself."""
-    stock = _OF_FRAMEWORK.get(framework, {}).get(name) or _EVERYWHERE.get(name, set())
-    return value in {"stock", ""} or value in stock
+    """Whether a setting stands where the framework has it by itself."""
+    matter = _by_name().get(name)
+    return matter.is_stock(framework, value) if matter else value in {"stock", ""}
 
 
 def switched(framework: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """The switches that differ from stock, sorted; what says how large the run is, is left out."""
+    """The switches that differ from stock, sorted; what the model sees by other facts of the run is left out."""
+    known = _by_name()
     return {
         name: value
         for name, value in sorted(settings.items())
-        if name not in _FACTS and not is_stock(framework, name, value)
+        if name not in _FACTS and (name not in known or known[name].is_switch) and not is_stock(framework, name, value)
     }
 
 
@@ -50,3 +35,8 @@ def recorded(framework: str, suite: str, settings: Mapping[str, str]) -> dict[st
     """The switches of a recorded run, with those that its script sets by itself."""
     own = {} if suite in _OF_ANY_SCRIPT else _BENCHMARKS.get(framework, {})
     return switched(framework, {**own, **settings})
+
+
+@cache
+def _by_name() -> dict[str, type[Optimisation]]:
+    return {each.name: type(each) for each in optimisations()}

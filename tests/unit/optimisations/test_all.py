@@ -6,6 +6,7 @@ import pytest
 
 from modak_ansible.configurations import Configurations, _reads
 from modak_ansible.optimisations import optimisations
+from modak_ansible.performance.stock import is_stock, switched
 
 from .conftest import matter
 
@@ -42,6 +43,27 @@ def test_stock_changes_nothing(draft, case):
             each.apply(made, found[0].value)
     assert made.settings == {}
     assert (made.options, made.choices, made.environment) == ({}, {}, before)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_stock_is_no_switch_of_the_performance_model(draft, case):
+    """Else every plan would ask for records of what nobody chose."""
+    made = draft(**CASES[case])
+    framework = made.entry.framework
+    for each in optimisations():
+        found = each.options(made)
+        if found:
+            assert switched(framework, {each.name: found[0].value}) == {}, each.name
+
+
+def test_every_optimisation_says_itself_what_is_stock():
+    for each in optimisations():
+        assert "stock" in vars(type(each)), each.name
+        for value in each.stock if each.is_switch else ():
+            assert is_stock("pytorch", each.name, value) != ("pytorch" in each.stock_of), (each.name, value)
+    assert is_stock("pytorch", "huge_pages", "none")
+    assert is_stock("pytorch", "binding", "none")
+    assert not is_stock("pytorch", "a setting that nobody knows", "none")
 
 
 @pytest.mark.parametrize("case", CASES)
