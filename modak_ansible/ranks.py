@@ -8,6 +8,9 @@ from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 
+# Nodes of an even share over those that would hold the processes: 9 on nodes of 8 cores are 3 x 3, 127 are not 127 x 1.
+_WASTE = 2
+
 
 def with_ranks(request: Request, resources: Resources, fixed: tuple[bool, bool]) -> Resources:
     """The resources with nodes, processes and cores for the ranks and threads of the program.
@@ -87,7 +90,7 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
     """The smallest number of nodes that so many processes can be shared out over evenly.
 
     Raises:
-        CannotPlan: there is none in the partition.
+        CannotPlan: there is none in the partition, or it is more than twice what as many processes need on full nodes.
     """
     target, hpc = request.target, request.application.hpc
     partition = target.partition(resources.partition)
@@ -97,10 +100,16 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
         most = 1
     if not cores:
         return 1
-    for nodes in range(1, min(processes, most or processes) + 1):
-        slots = cores_of(hpc, processes // nodes) * (resources.cores_per_process or 1)
-        if processes % nodes == 0 and slots <= cores:
-            return nodes
+    full = cores // (resources.cores_per_process or 1) * ((hpc.core_subscription if hpc else None) or 1)
+    needed = -(-processes // full) if full else processes + 1
+    for nodes in range(needed, min(processes, most or processes) + 1):
+        if processes % nodes:
+            continue
+        if nodes > _WASTE * needed:
+            message = f"{processes} processes are shared out evenly over {nodes} nodes at least, and {needed} hold them"
+            fewer = f"{(needed - 1) * full} or " if needed > 1 else ""
+            raise CannotPlan(about, message, f"ask for {fewer}{needed * full}, or say how many nodes")
+        return nodes
     where = f"the partition {partition.name}" if partition else target.name
     has = f"{most} nodes of {cores} cores" if most and most > 1 else f"{cores} cores on a node"
     threads = f" of {resources.cores_per_process} threads" if (resources.cores_per_process or 1) > 1 else ""

@@ -146,10 +146,20 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) 
     if target.scheduler is Scheduler.NONE:
         nodes = 1
     shared = (hpc.core_subscription if hpc else None) or 1
+    each, memory = request.job_options.minimum_memory_per_processor, _memory(request)
+    if each and memory and cores:
+        cores = min(cores, memory // each)
     limits = Limits(nodes, cores or asked.processes_per_node * threads, threads, shared)
     if resources.accelerators:  # a process for each of them
         limits = Limits(nodes, min(limits.processes_per_node, resources.accelerators), 1, 1)
     return limits
+
+
+def _memory(request: Request) -> int | None:
+    """Bytes that a job may have of a node."""
+    partition = request.target.partition(request.resources.partition)
+    there = partition.memory if partition and partition.memory else request.target.processor.memory
+    return request.resources.memory or there
 
 
 def _cores(request: Request) -> int | None:

@@ -141,14 +141,14 @@ class Shape(NamedTuple):
 
 
 def choose(scaling: Scaling, minimal_efficiency: float, limits: Limits) -> Shape:
-    """The fastest shape within the limits whose efficiency is not below the minimal one; on as few nodes as it can.
+    """The fastest shape within the limits whose efficiency is not below the minimal one; no node more than it needs.
 
     Nothing is chosen beyond twice what was measured. One process always is efficient enough.
     """
     most = scaling.most * REACH
     best, seconds = Shape(1, 1), inf
-    for shape in _shapes(limits):
-        if shape.processes > most or scaling.efficiency(shape.processes) < minimal_efficiency - _SLACK:
+    for shape in _shapes(limits, most):
+        if scaling.efficiency(shape.processes) < minimal_efficiency - _SLACK:
             continue
         own = scaling.seconds(shape.processes)
         if own < seconds * (1 - _SLACK):
@@ -156,14 +156,15 @@ def choose(scaling: Scaling, minimal_efficiency: float, limits: Limits) -> Shape
     return best
 
 
-def _shapes(limits: Limits) -> list[Shape]:
-    """Every shape, those with fewer processes first, and of as many those on fewer nodes."""
-    found = [
-        Shape(nodes, each)
-        for nodes in range(1, max(1, limits.nodes) + 1)
-        for each in range(1, limits.processes_per_node + 1)
-    ]
-    return sorted(found, key=lambda shape: (shape.processes, shape.nodes))
+def _shapes(limits: Limits, most: int) -> list[Shape]:
+    """Every shape of so many processes at most that would not do with a node less; those with fewer processes first."""
+    found, full = [], limits.processes_per_node
+    for nodes in range(1, max(1, limits.nodes) + 1):
+        least = (nodes - 1) * full // nodes + 1
+        if nodes * least > most:
+            break
+        found += [Shape(nodes, each) for each in range(least, min(full, most // nodes) + 1)]
+    return sorted(found, key=lambda shape: shape.processes)
 
 
 # --- non-negative least squares of at most three coefficients

@@ -82,6 +82,15 @@ def test_threads_of_a_rank_take_their_cores():
     assert (job.nodes, job.processes_per_node, job.cores_per_process) == (4, 2, 4)
 
 
+def test_memory_that_a_core_must_have_leaves_cores_empty():
+    asked = request(0.9, processes_per_node=2, cores_per_process=1, options={"minimum_memory_per_processor": 10**9})
+    large = Partition(name="batch", nodes=4, cores=8, memory=3 * 10**9)
+    job, _ = planned(
+        asked.model_copy(update={"target": asked.target.model_copy(update={"partitions": (large,)})}), Model(*ALL)
+    )
+    assert (job.nodes, job.processes_per_node) == (4, 3)
+
+
 def test_an_efficiency_that_was_seen_is_enough():
     hpc = {"parallelisation": "mpi", "ranks": 8, "scaling_efficiency": 1.0}
     job, choice = planned(request(0.9, hpc=hpc))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -98,10 +99,35 @@ def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, commu
     assert 1 <= shape.nodes <= given_limits.nodes
     assert 1 <= shape.processes_per_node <= given_limits.processes_per_node
     assert shape.processes == 1 or found.efficiency(shape.processes) >= least - 1e-9
+    full = given_limits.processes_per_node
     for nodes in range(1, given_limits.nodes + 1):
-        for each in range(1, given_limits.processes_per_node + 1):
-            if found.efficiency(nodes * each) >= least and nodes * each <= found.most * 2:
-                assert found.seconds(shape.processes) <= found.seconds(nodes * each) * (1 + 1e-6)
+        for each in range(1, full + 1):
+            count = nodes * each
+            if nodes == math.ceil(count / full) and found.efficiency(count) >= least and count <= found.most * 2:
+                assert found.seconds(shape.processes) <= found.seconds(count) * (1 + 1e-6)
+
+
+@given(
+    fractions,
+    st.floats(0, 0.01),
+    st.floats(0, 1),
+    st.builds(
+        Limits, nodes=st.integers(1, 700), cores=st.integers(1, 64), threads=st.integers(1, 8), shared=st.integers(1, 2)
+    ),
+)
+def test_no_node_is_taken_that_the_processes_do_not_need(serial, communication, least, given_limits):
+    found = law(serial=serial, parallel=1 - serial, communication=communication)
+    found = dataclasses.replace(found, most=20_000)
+    shape = choose(found, least, given_limits)
+    assert shape.nodes == math.ceil(shape.processes / given_limits.processes_per_node)
+
+
+def test_nodes_are_filled():
+    """10278 processes are efficient enough, and share out evenly over 571 nodes: 160 full ones have 10240."""
+    found = seen_efficiency(2, 0.9999)
+    found = dataclasses.replace(found, most=10_000)
+    least = found.efficiency(10_278)
+    assert choose(found, least, Limits(nodes=2000, cores=64)) == (160, 64)
 
 
 @given(fractions, st.floats(0, 0.1), limits, st.floats(0, 1), st.floats(0, 1))
