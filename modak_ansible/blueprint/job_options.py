@@ -167,7 +167,9 @@ class JobOptionsForm(Form):
     request_specific_nodes: Annotated[tuple[_Word, ...], split(",+")] | None = Field(
         None, description="Nodes by name, or one property that the nodes must have."
     )
-    architecture_constraint: Name | None = Field(None, description="A feature or property that the nodes must have.")
+    architecture_constraint: Annotated[str, text(rules.constraint_problem)] | None = Field(
+        None, description="Features or properties that the nodes must have, such as ib&zen4."
+    )
     job_array: Annotated[str, AfterValidator(_array)] | None = Field(
         None, description="Refused: a deployment watches one job."
     )

@@ -15,6 +15,7 @@ _PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}", re.ASCII)
 _VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
 _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
@@ -37,6 +38,12 @@ def name_problem(text: str) -> str:
     if _NAME.fullmatch(text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def constraint_problem(text: str) -> str:
+    """What is wrong with the letters of a constraint on nodes; what they mean is the scheduler's matter."""
+    good = "letters, digits and _ . : = + -, with & | * and brackets between them"
+    return "" if _CONSTRAINT.fullmatch(text) else f"{shown(text)} cannot be a constraint: {good}"
 
 
 def address_problem(text: str) -> str:

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from modak_ansible.model.plan import PlannedJob
 
 _ARRAY = re.compile(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", re.ASCII)
-_FEATURES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*([&|][A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
+_FEATURE = r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*"
+_GROUP = rf"({_FEATURE}|\({_FEATURE}([&|]{_FEATURE})*\))"
+_COUNT = r"\*[1-9][0-9]{0,6}"
+_SET = rf"\[{_GROUP}({_COUNT})?([&|]{_GROUP}({_COUNT})?)*\]"
+# As sbatch 24.11 takes them: one count alone, further ones in brackets, and nothing nested in its own kind.
+_FEATURES = re.compile(rf"{_FEATURE}{_COUNT}|({_GROUP}|{_SET})([&|]({_GROUP}|{_SET}))*", re.ASCII)
 _JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
 _MAIL = {"abort": "FAIL", "begin": "BEGIN", "end": "END"}
 
@@ -73,17 +78,27 @@ def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
     chosen = [plain(about, each, what="the name of a node") for each in job.options.request_specific_nodes]
     wanted = job.options.architecture_constraint
-    features = [plain("job_options.architecture_constraint", wanted, _FEATURES, "a feature")] if wanted else []
+    features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
         features.insert(0, chosen[0])
     elif len(chosen) > job.nodes:
         raise CannotExpress(about, f"{len(chosen)} nodes are named, and the job has {job.nodes}", "name as many")
     elif chosen:
         yield f"--nodelist={','.join(chosen)}"
-    if len(features) > 1 and "|" in features[1]:
+    if len(features) > 1 and set(features[1]) & set("|*[("):
         raise CannotExpress("job_options.architecture_constraint", f"{wanted} cannot be joined with {features[0]}")
     if features:
-        yield f"--constraint={'&'.join(features)}"
+        joined = "&".join(features)
+        # quotes are sbatch's own, and keep what reads directives as words of a shell from taking & for one
+        yield f'--constraint="{joined}"' if set(joined) & set("&|*[(") else f"--constraint={joined}"
+
+
+def _constraint(text: str) -> str:
+    if not _FEATURES.fullmatch(text):
+        message = f"{text[:60]!r} is nothing that Slurm can look for among its features"
+        hint = "such as ib&zen4, (rome|milan)&ib, [rack1|rack2] or [rack1*2&rack2*4]"
+        raise CannotExpress("job_options.architecture_constraint", message, hint)
+    return text
 
 
 def _time(job: PlannedJob) -> Iterator[str]:

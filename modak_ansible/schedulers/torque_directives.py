@@ -76,8 +76,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
     """The value of nodes: a number or names, each with slots, accelerators and properties."""
     about = "job_options.request_specific_nodes"
     chosen = [plain(about, each, _NODE, "the name of a node") for each in job.options.request_specific_nodes]
-    wanted = job.options.architecture_constraint
-    properties = plain("job_options.architecture_constraint", wanted, _PROPERTIES, "a property") if wanted else ""
+    properties = _properties(job.options.architecture_constraint or "")
     # a slot for every core, so that nobody else gets those of the threads
     each = f":ppn={job.processes_per_node * (job.cores_per_process or 1)}"
     each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
@@ -90,6 +89,14 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
     if len(chosen) < job.nodes:
         parts.append(f"{job.nodes - len(chosen)}{each}")
     return "+".join(parts)
+
+
+def _properties(wanted: str) -> str:
+    if wanted and not _PROPERTIES.fullmatch(wanted):
+        message = f"{wanted[:60]!r} cannot be asked of Torque, whose nodes have a property or have it not"
+        hint = "one property, or several that all nodes must have, such as ib&zen4"
+        raise CannotExpress("job_options.architecture_constraint", message, hint)
+    return wanted
 
 
 def _time(job: PlannedJob) -> Iterator[str]:

@@ -122,3 +122,20 @@ def test_qsub_takes_it(testbed, place, name):
     else:
         assert re.search(r"^\d+(\.\w+)? code 0$", said, re.MULTILINE), said
         assert re.search(SHOWN.get(name, "JobId="), said), said
+
+
+@pytest.fixture
+def features(testbed):
+    """Both nodes have some features, which they have no more at the end."""
+    said = "scontrol update nodename=node01,node02 AvailableFeatures={0} ActiveFeatures={0}"
+    testbed.root(said.format("ib,zen4,nps=1,r1,r2"))
+    yield
+    testbed.root(said.format(""))
+
+
+def test_sbatch_knows_every_form_of_a_constraint(testbed, place, features, monkeypatch):
+    forms = ("ib&zen4", "ib|zen4", "(ib|zen4)&nps=1", "[r1|r2]", "ib&[r1|r2]", "ib*2", "[(ib&r1)*1&r2*1]")
+    for text in forms:
+        monkeypatch.setitem(OPTIONS, "constraint", ({"architecture_constraint": text}, {"nodes": 2}))
+        said = ask(testbed, place, "slurm", "constraint")
+        assert re.search(r"to start at .* on nodes node", said), (text, said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from golden import assert_golden
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from modak_ansible.blueprint.rules import constraint_problem
 from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
@@ -92,8 +94,10 @@ CASES = [
     ("slurm", {"minimum_memory_per_processor": 3 * 2**20 + 1}, "--mem-per-cpu=4M"),
     ("torque", {"minimum_memory_per_processor": 1}, "-l pmem=1mb"),
     ("slurm", {"request_specific_nodes": ("bigmem",)}, "--constraint=bigmem"),
-    ("slurm", {"request_specific_nodes": ("bigmem",), "architecture_constraint": "amd"}, "--constraint=bigmem&amd"),
-    ("slurm", {"architecture_constraint": "amd|intel"}, "--constraint=amd|intel"),
+    ("slurm", {"request_specific_nodes": ("bigmem",), "architecture_constraint": "amd"}, '--constraint="bigmem&amd"'),
+    ("slurm", {"architecture_constraint": "ib"}, "--constraint=ib"),
+    ("slurm", {"architecture_constraint": "amd|intel"}, '--constraint="amd|intel"'),
+    ("slurm", {"architecture_constraint": "[(ib&zen4)*2&big*1]"}, '--constraint="[(ib&zen4)*2&big*1]"'),
     ("slurm", {"request_specific_nodes": ("a", "b")}, "--nodelist=a,b"),
     ("torque", {"request_specific_nodes": ("bigmem",)}, "-l nodes=2:ppn=8:bigmem"),
     ("torque", {"request_specific_nodes": ("a", "b")}, "-l nodes=a:ppn=8+b:ppn=8"),
@@ -152,6 +156,15 @@ REFUSED = [
     ("torque", {"request_specific_nodes": ("a", "b", "c")}, "request_specific_nodes", "3 nodes are named"),
     ("torque", {"request_specific_nodes": ("3",)}, "request_specific_nodes", "name of a node"),
     ("torque", {"architecture_constraint": "a|b"}, "architecture_constraint", "property"),
+    ("torque", {"architecture_constraint": "a*2"}, "architecture_constraint", "property"),
+    ("slurm", {"architecture_constraint": "a&"}, "architecture_constraint", "nothing that Slurm can look for"),
+    ("slurm", {"architecture_constraint": "a*2&b"}, "architecture_constraint", "nothing that Slurm can look for"),
+    ("slurm", {"architecture_constraint": "[a|[b]]"}, "architecture_constraint", "nothing that Slurm can look for"),
+    ("slurm", {"architecture_constraint": "a;b"}, "architecture_constraint", "nothing that Slurm can look for"),
+    (
+        "slurm", {"architecture_constraint": "a|b", "request_specific_nodes": ("big",)}, "architecture_constraint",
+        "cannot be joined",
+    ),
     ("torque", {"core_count": 4, "architecture_constraint": "a"}, "core_count", "says nothing of nodes"),
     ("slurm", {"combine_stdout_stderr": True, "standard_error_file": "e"}, "combine_stdout_stderr", "hold the errors"),
 ]  # fmt: skip
@@ -234,5 +247,48 @@ def test_a_hostile_value_is_refused_or_stays_in_its_directive(scheduler, field, 
         assert len(lines) == len(usual)
         assert others == [line for line in usual if not (prefix and line.startswith(prefix))]
     for line in lines:
-        assert re.fullmatch(r"--?[A-Za-z-]+([= ][A-Za-z0-9_.:=,+@/{}%&|\[\]-]*)?( ?[A-Za-z0-9_.:=,+@/%&\[\]-]*)?", line)
+        assert re.fullmatch(
+            r'--?[A-Za-z-]+(="[A-Za-z0-9_.:=+&|*()\[\]-]*"|[= ][A-Za-z0-9_.:=,+@/{}%&|\[\]-]*)?'
+            r"( ?[A-Za-z0-9_.:=,+@/%&\[\]-]*)?",
+            line,
+        )
         assert line.count(" ") <= (0 if scheduler == "slurm" else 1)
+
+
+# --- constraints on nodes: what sbatch's own words can say is told it, to the letter
+
+FEATURE = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]{0,5}", fullmatch=True)
+
+
+def joined(each, least=1):
+    return st.lists(each, min_size=least, max_size=3).flatmap(
+        lambda items: st.lists(st.sampled_from("&|"), min_size=len(items) - 1, max_size=len(items) - 1).map(
+            lambda signs: "".join(map("".join, zip(["", *signs], items, strict=True)))
+        )
+    )
+
+
+GROUP = st.one_of(FEATURE, joined(FEATURE).map("({})".format))
+COUNTED = st.tuples(GROUP, st.sampled_from(["", "*1", "*12"])).map("".join)
+CONSTRAINT = st.one_of(FEATURE.map("{}*2".format), joined(st.one_of(GROUP, joined(COUNTED).map("[{}]".format))))
+
+
+@given(CONSTRAINT)
+def test_slurm_is_told_a_constraint_as_it_stands(text):
+    assert constraint_problem(text) == ""
+    made = job("slurm", {"architecture_constraint": text})
+    (line,) = (each for each in read_back("slurm", render_script(made, PARTS)) if each.startswith("--constraint="))
+    assert shlex.split(line) == [f"--constraint={text}"]
+
+
+@given(st.text(st.sampled_from("ab1&|*()[] ,;$'\"\n"), max_size=12))
+def test_a_constraint_is_one_word_of_the_directive_or_refused(text):
+    made = job("slurm", {"architecture_constraint": text})
+    try:
+        lines = [each for each in slurm_directives(made) if each.startswith("--constraint=")]
+    except CannotExpress as error:
+        assert error.about == "job_options.architecture_constraint"
+        return
+    assert [shlex.split(each) for each in lines] == [[f"--constraint={text}"]] * bool(text)
+    assert not set(text) & set(" ,;$'\"\n")
+    assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "[]"))
