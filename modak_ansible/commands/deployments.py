@@ -63,15 +63,6 @@ def glance(state: Path) -> list[Known]:
     return sorted(found, key=lambda each: each.saved)
 
 
-def find_deployment(text: str) -> Path:
-    """The folder of the deployment that a user means; the newest one that was not undone where that is a blueprint.
-
-    Raises:
-        UsageError: there is none, or the beginning of a name fits several.
-    """
-    return _there(find_deployments(text))[-1].folder
-
-
 def newest_deployment() -> Path:
     """The folder of the newest deployment of the project here; one that was not undone, if there is.
 

@@ -7,9 +7,8 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from modak_ansible.model.plan import Plan
+from modak_ansible.stages.base import STAGES
 
-# The stages in their order, by the names that records have.
-STAGES = ("target", "dataset", "image", "job", "results", "report")
 # What XML 1.0 has no way to hold.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

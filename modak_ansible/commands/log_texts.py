@@ -94,6 +94,15 @@ def fetch_results(*folders: Path) -> dict[str, Any]:
     return {}
 
 
+def state_of(folder: Path) -> str:
+    """A deployment's training, and how its job is as far as is known here: ``train is queued``."""
+    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
+    job = record.get("job") or {}
+    words = f"job {job['job_id']} is {str(job['state']).lower()}" if job.get("job_id") else "no job was submitted"
+    explanation = f" ({job['explanation']})" if job.get("explanation") else ""
+    return f"{plan.get('training', folder.name)}: {words}{explanation}"
+
+
 def _fetch(folder: Path) -> None:
     """Brings what the job has written, unless all of it is here."""
     from modak_ansible.schedulers.base import LIVING

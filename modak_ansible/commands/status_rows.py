@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from modak_ansible.commands.deployments import natural
 from modak_ansible.schedulers.base import LIVING
 
 if TYPE_CHECKING:
@@ -113,6 +114,26 @@ def rows_of(entries: list[Entry]) -> list[dict[str, Any]]:
         except (KeyError, TypeError) as error:
             rows.append(damaged_row(entry.known.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
     return sorted(rows, key=_place)
+
+
+def most_telling(rows: list[dict[str, Any]], *, is_followed: bool) -> dict[str, Any]:
+    """The row whose log is looked at first: one that has failed before one that runs, unless it is to be followed.
+
+    Of those that are alike it is the first by its training's name.
+    """
+    from modak_ansible.stages.members import NOT_RUN
+
+    ended_first = ("failed", "running", "completed", "waits", "void")
+    order = ("running", "waits", "failed", "completed", "void") if is_followed else ended_first
+
+    def place(row: dict[str, Any]) -> tuple[int, list[tuple[float, str]]]:
+        is_void = not row.get("job_id") or str(row["explanation"]).startswith(NOT_RUN) or row["state"] in _OVER
+        living = "running" if row.get("elapsed_seconds") else "waits"
+        ended = "completed" if row["state"] == "COMPLETED" else "failed"
+        rank = order.index("void" if is_void else living if row["state"] in LIVING else ended)
+        return rank, natural(row.get("training", ""))
+
+    return min(rows, key=place)
 
 
 def _place(row: dict[str, Any]) -> tuple[int, float]:

@@ -63,6 +63,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
     def _once(self, stages: list[Stage]) -> Outcome:
         """Does the work for the first of some deployments that want the same, and has all of them note it."""
         first = stages[0]
+        for stage in stages[1:] if self.is_noted and not first.check else ():
+            stage.record.begin(self.stage_name)
         try:
             with noted(first, self.stage_name) as finish:
                 outcome = self._outcome(stages)

@@ -19,6 +19,8 @@ Say = Callable[[str], None]
 
 # How long a module looks at a time before it reports; a dropped connection costs no more than this.
 LOOK_SECONDS = 15
+# As they follow each other in a deployment.
+STAGES = ("target", "dataset", "image", "job", "results", "report")
 
 
 @dataclass
@@ -87,6 +89,22 @@ class Record:
         with Lock(self._lock_path):
             self._write({**self.read(), **values})
 
+    def begin(self, name: str) -> None:
+        """Forgets how this stage, and those behind it, failed before: all of it is being tried again.
+
+        What was undeployed has neither a job nor its metrics any more when its first stage begins.
+        """
+        behind = STAGES[STAGES.index(name) :]
+        if not _is_stale(self.read(), behind):
+            return
+        with Lock(self._lock_path):
+            state = self.read()
+            if behind == STAGES and state.get("undeployed"):
+                state = {key: state[key] for key in state if key not in ("undeployed", "job", "metrics")}
+            failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
+            stages = {key: each for key, each in state.get("stages", {}).items() if key not in failed}
+            self._write({**state, "stages": stages, "stage": name})
+
     def note_stage(self, name: str, **values: Any) -> None:
         """Sets values of one stage; those of its last run that changed something are kept beside it."""
         with Lock(self._lock_path):
@@ -122,6 +140,12 @@ class Record:
         write_json(self.path, {**state, "updated": time.time()})
 
 
+def _is_stale(state: dict[str, Any], behind: tuple[str, ...]) -> bool:
+    stages = state.get("stages", {})
+    has_failed = any(stages.get(each, {}).get("state") == "failed" for each in behind)
+    return has_failed or (behind == STAGES and bool(state.get("undeployed")))
+
+
 @contextmanager
 def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], dict[str, Any]]]:
     """Times a stage and notes its outcome; a failure is noted too. Nothing is where ``keep`` is False."""
@@ -136,6 +160,9 @@ def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[O
             )
         return {"changed": outcome.changed, "msg": outcome.message, "seconds": seconds, **outcome.data}
 
+    if is_kept:
+        with suppress(OSError):
+            stage.record.begin(name)
     try:
         yield finish
     except ModakError as error:

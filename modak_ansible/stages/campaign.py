@@ -20,7 +20,8 @@ from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.campaign_results import fetch_all
 from modak_ansible.stages.job import code_archive, deployment_arguments, describe, images_gone, images_of
 from modak_ansible.stages.lifeline import passing_folder
-from modak_ansible.stages.members import NOT_RUN, Known, Member, Members
+from modak_ansible.stages.members import NONE, NOT_RUN, Known, Member, Members
+from modak_ansible.stages.results import failure_lines
 from modak_ansible.stages.transfer import push
 from modak_ansible.target.campaign import INCOMING, PLANS
 
@@ -58,18 +59,40 @@ def report_all(stages: Sequence[Stage]) -> Outcome:
     Raises:
         JobFailed: one or more did not complete, each with its own words.
     """
-    found = [(stage.plan["training"], (stage.record.read()).get("job") or {}) for stage in stages]
-    failed = [(name, job) for name, job in found if job.get("state") not in (None, "NONE", "COMPLETED", *LIVING)]
+    found = [(stage, stage.record.read()) for stage in stages]
+    failed = [each for each in found if _job(each[1])["state"] not in ("NONE", "COMPLETED", *LIVING)]
     if stages[0].check or not failed:
-        states = Counter(job.get("state", "NONE") for _, job in found)
+        states = Counter(_job(state)["state"] for _, state in found)
         facts = {"job_state": " ".join(states), "results": str(stages[0].folder.parent)}
         return Outcome(False, _counts(states), {"facts": facts})
-    first = sorted(failed, key=lambda each: _is_skipped(each[1]))
-    lines = [f"{len(failed)} of {len(found)} trainings did not complete:"]
-    lines += [f"  {name}: {_ended(job)}" for name, job in first[:_SHOWN]]
+    first = sorted(failed, key=lambda each: _is_skipped(_job(each[1])))
+    lines = [f"{len(failed)} of {len(found)} trainings did not complete:", *_failures(first[:_SHOWN])]
     lines += [f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
-    hint = "modak status lists all; one that failed stays as it is until it is undeployed, and those behind it then run"
+    hint = (
+        f"all that one wrote: modak logs DEPLOYMENT, such as {first[0][0].folder.name}; one that failed stays as it is "
+        "until modak resume runs it again or it is undeployed, and those behind it then run"
+    )
     raise JobFailed("\n".join(lines), hint=hint)
+
+
+def _job(state: dict[str, Any]) -> dict[str, Any]:
+    return {**NONE, **(state.get("job") or {})}
+
+
+def _failures(failed: list[tuple[Stage, dict[str, Any]]]) -> Iterator[str]:
+    """How each training failed, with the end of its error output unless that ends as another's above it."""
+    shown: dict[str, str] = {}
+    for stage, state in failed:
+        job, name = _job(state), stage.plan["training"]
+        if _is_skipped(job):
+            yield f"  {name}: {job['explanation']}"
+            continue
+        first, *rest = failure_lines(job, state)
+        yield f"  {name}: {first}"
+        alike = shown.setdefault(job["error_tail"][-1], name) if job["error_tail"] else name
+        yield from (
+            [f"    its error output ends as that of {alike}"] if alike != name else (f"  {each}" for each in rest)
+        )
 
 
 def query_all(stages: Sequence[Stage]) -> Outcome:
@@ -89,10 +112,6 @@ def keep_all_results(stages: Sequence[Stage]) -> Outcome:
 
 def _is_skipped(job: dict[str, Any]) -> bool:
     return bool(job["explanation"].startswith(NOT_RUN))
-
-
-def _ended(job: dict[str, Any]) -> str:
-    return str(job["explanation"]) if _is_skipped(job) else describe(job)
 
 
 class _Campaign:

@@ -12,7 +12,7 @@ from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
-from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.stages.base import STAGES, Outcome, Stage
 from modak_ansible.stages.job import deployment_arguments, describe
 from modak_ansible.stages.job_record import record_job
 from modak_ansible.stages.looks import note_look
@@ -26,7 +26,6 @@ from modak_ansible.tuned import summary_pairs as summary_of_tuning
 Bring = Callable[[list[str], Path], None]
 
 MANIFEST = "manifest.json"
-STAGES = ("target", "dataset", "image", "job", "results")
 
 
 def fetch_results(stage: Stage) -> Outcome:
@@ -201,7 +200,7 @@ def report(stage: Stage) -> Outcome:
     if situation["state"] in ("COMPLETED", *LIVING):
         return Outcome(False, describe(situation), {"facts": facts})
     hint = f"everything that it wrote is in {state.get('results')}; modak resume {stage.folder.name} runs it again"
-    raise JobFailed(_failure(situation, state), hint=hint)
+    raise JobFailed("\n".join(failure_lines(situation, state)), hint=hint)
 
 
 def _accuracy(metrics: dict[str, Any] | None) -> str:
@@ -209,7 +208,13 @@ def _accuracy(metrics: dict[str, Any] | None) -> str:
     return "" if accuracy is None else f"{accuracy:.4f}"
 
 
-def _failure(situation: dict[str, Any], state: dict[str, Any]) -> str:
+def failure_lines(situation: dict[str, Any], state: dict[str, Any]) -> list[str]:
+    """How a job failed, and the end of what it wrote of it.
+
+    Args:
+        situation: of the job.
+        state: the deployment's record.
+    """
     code = f", exit code {situation['exit_code']}" if situation["exit_code"] not in (None, 0) else ""
     lines = [
         f"job {situation['job_id']} ended as {situation['state']}{code}: "
@@ -218,7 +223,7 @@ def _failure(situation: dict[str, Any], state: dict[str, Any]) -> str:
     lines += [f"  | {line}" for line in situation["error_tail"]]
     if state.get("missing_outputs"):
         lines.append(f"  nothing fits the declared outputs {', '.join(state['missing_outputs'])}")
-    return "\n".join(lines)
+    return lines
 
 
 def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
@@ -228,7 +233,7 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
         ("plan", f"{plan['digest'][:12]}  {plan['name']} on {plan['target']['name']} ({plan['job']['scheduler']})")
     ]
     lines += [("chosen", f"{choice['name']} {choice['value']}: {choice['reason']}") for choice in plan["choices"]]
-    for name in STAGES:
+    for name in STAGES[:-1]:
         stage = state.get("stages", {}).get(name)
         if not stage:
             continue

@@ -9,7 +9,6 @@ import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.deployments import (
-    find_deployment,
     find_deployments,
     find_trainings,
     natural,
@@ -20,6 +19,11 @@ from modak_ansible.packaging import package
 from modak_ansible.planning import plan_all, plan_blueprint
 from modak_ansible.project import find_blueprint
 from modak_ansible.target.files import write_json
+
+
+def find_deployment(text):
+    (found,) = find_trainings(text)
+    return found.folder
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ import time
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands import log_texts, results
+from modak_ansible.commands import log_texts, logs, results
 from modak_ansible.commands.since import Since
-from modak_ansible.errors import ModakError
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.commands.status_rows import most_telling
+from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.planning import plan_all, plan_blueprint
 from modak_ansible.stages import looks
 from modak_ansible.stages.diary import note
 from modak_ansible.target.files import write_json
@@ -70,6 +71,68 @@ def test_stages_are_followed_to_their_end(folder):
     shown = []
     assert log_texts.of_stages(folder, Since(lines=1), follow=True, show=shown.append) == []
     assert [line.endswith("job      job 7 is failed") for line in shown] == [True]
+
+
+CAMPAIGN = [
+    {"training": name, "deployment": f"x-{name}", "job_id": job_id, "state": state, "explanation": words, "elapsed_seconds": ran}
+    for name, job_id, state, words, ran in (
+        ("a", "1", "COMPLETED", "", 5.0), ("b", "2", "FAILED", "", 5.0), ("c:seed=10", "3", "RUNNING", "", 5.0),
+        ("c:seed=9", "4", "RUNNING", "", 5.0), ("d", "5", "QUEUED", "", None), ("e", "", "NONE", "", None),
+        ("f", "6", "CANCELLED", "not run: b failed", None),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "meant", "followed"),
+    [
+        ("a b c:seed=10 d", "b", "c:seed=10"), ("c:seed=10 c:seed=9 a", "c:seed=9", "c:seed=9"), ("a d e f", "a", "d"),
+        ("a e f", "a", "a"), ("f a b", "b", "b"), ("e f", "e", "e"),
+    ],
+)  # fmt: skip
+def test_of_a_campaign_the_log_that_tells_most_is_shown(names, meant, followed):
+    rows = [each for each in CAMPAIGN if each["training"] in names.split()]
+    assert most_telling(rows, is_followed=False)["training"] == meant
+    assert most_telling(rows, is_followed=True)["training"] == followed
+
+
+def campaign(blueprint, monkeypatch):
+    """The deployments of a sweep of two, of which the second has failed."""
+    (blueprint.path / ".modak").mkdir(exist_ok=True)
+    monkeypatch.chdir(blueprint.path)
+    blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n        sweep: { epochs: [ 1, 2 ] }\n")
+    folders = [each.save() for each in plan_all(blueprint.service, Inputs())]
+    for folder, state in zip(folders, ("COMPLETED", "FAILED"), strict=True):
+        job = {"state": state, "job_id": "7", "explanation": "", "nodes": "n1"}
+        write_json(folder / "state.json", {"job": job, "stage": "report"})
+        (folder / "results").mkdir()
+        (folder / "results" / "output.log").write_text(f"{state}\n")
+    return folders
+
+
+def test_logs_of_a_campaign_say_how_all_are_and_show_the_one_that_failed(blueprint, monkeypatch, capsys):
+    folders = campaign(blueprint, monkeypatch)
+    logs.command(str(blueprint.path))
+    shown = capsys.readouterr()
+    assert shown.out == "FAILED\n"
+    assert all(folder.name in shown.err for folder in folders)
+    assert f"the log of {folders[1].name}" in shown.err
+
+
+def test_one_point_of_a_sweep_is_picked_by_its_name(blueprint, monkeypatch, capsys):
+    campaign(blueprint, monkeypatch)
+    logs.command(str(blueprint.path), training="training:epochs=1", as_json=True)
+    assert json.loads(capsys.readouterr().out)["lines"] == ["COMPLETED"]
+    with pytest.raises(UsageError, match="has no deployment of a training lr=9"):
+        logs.command(str(blueprint.path), training="lr=9")
+    with pytest.raises(UsageError, match="--training goes with a blueprint"):
+        logs.command(training="training")
+
+
+def test_a_job_that_has_written_nothing_is_told_so(folder, capsys):
+    logs.command(folder.name, which="error")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "training: job 7 is failed: nothing is in error.log\n")
 
 
 def manifest(folder):

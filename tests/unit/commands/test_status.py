@@ -40,6 +40,17 @@ def deployed(blueprint, monkeypatch):
     return folders
 
 
+def test_a_deployment_that_is_started_again_shows_no_old_error(deployed, blueprint):
+    record = Record(deployed[0])
+    record.update(job=None)
+    record.note_stage("image", state="failed", message="no space left\nclear some")
+    row = next(each for each in rows_of(entries_of(blueprint)) if each["deployment"] == deployed[0].name)
+    assert (row["stage"], row["explanation"]) == ("image", "no space left")
+    record.begin("target")
+    row = next(each for each in rows_of(entries_of(blueprint)) if each["deployment"] == deployed[0].name)
+    assert (row["stage"], row["explanation"]) == ("target", "")
+
+
 def entries_of(blueprint):
     return [Entry(each) for each in glance(blueprint.path / ".modak")]
 

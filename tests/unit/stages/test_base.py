@@ -28,3 +28,43 @@ def test_a_failure_that_cannot_be_noted_is_told_all_the_same(make_stage, monkeyp
     monkeypatch.setattr(Record, "note_stage", no)
     with pytest.raises(ModakError, match="the disk is full on this machine"), noted(stage, "results"):
         raise ModakError("the disk is full on this machine")
+
+
+FAILED = {"state": "failed", "message": "no space"}
+DONE = {"state": "done", "message": "fine"}
+
+
+def test_a_stage_that_begins_anew_has_not_failed(make_stage):
+    stage, _ = make_stage(None)
+    stage.record.update(stages={"target": DONE, "dataset": FAILED, "image": FAILED, "job": DONE}, stage="image")
+    with noted(stage, "dataset"):
+        assert stage.record.read()["stages"] == {"target": DONE, "job": DONE}
+        assert stage.record.read()["stage"] == "dataset"
+
+
+def test_what_went_wrong_behind_stays_until_it_is_tried_again(make_stage):
+    """Fetching results is no new attempt at the image."""
+    stage, _ = make_stage(None)
+    stage.record.update(stages={"target": DONE, "image": FAILED}, stage="image")
+    stage.record.begin("results")
+    assert stage.record.read()["stages"]["image"] == FAILED
+    stage.record.begin("target")
+    assert stage.record.read()["stages"] == {"target": DONE}
+
+
+def test_what_was_undeployed_is_deployed_anew_from_its_first_stage_on(make_stage):
+    stage, _ = make_stage(None)
+    known = {"job": {"job_id": "7", "state": "FAILED"}, "metrics": {"loss": 1.0}, "results": "/r", "undeployed": 5.0}
+    stage.record.update(**known)
+    stage.record.begin("job")
+    assert stage.record.read()["undeployed"] == 5.0
+    stage.record.begin("target")
+    assert stage.record.read().keys() == {"results", "stages", "stage", "updated"}
+
+
+def test_where_nothing_failed_nothing_is_written(make_stage):
+    stage, _ = make_stage(None)
+    stage.record.update(stages={"target": DONE})
+    before = stage.record.path.stat().st_mtime_ns, stage.record.path.stat().st_ino
+    stage.record.begin("target")
+    assert (stage.record.path.stat().st_mtime_ns, stage.record.path.stat().st_ino) == before

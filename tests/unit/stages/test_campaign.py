@@ -159,6 +159,29 @@ def test_what_comes_after_a_failure_is_not_run(make_stages, target):
     assert caught.value.exit_code == 5
 
 
+def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages, target):
+    stages, _ = make_stages()
+    names = named(stages)
+    run_campaign(stages, wait=False)
+    target.queue.end(names["preprocess"])
+    for training in ("training:epochs=1", "training:epochs=2"):
+        target.queue.end(names[training], 1)
+        error_log = target.workspace.deployments / names[training] / "error.log"
+        error_log.write_text("Traceback (most recent call last):\nKeyError: 'lr'\n")
+    run_campaign(stages)
+    with pytest.raises(JobFailed) as caught:
+        report_all(stages)
+    lines = caught.value.message.splitlines()
+    assert lines[0] == "3 of 4 trainings did not complete:"
+    assert lines[1].startswith("  training:epochs=1: job 2 ended as FAILED, exit code 1")
+    assert lines[2:4] == ["    | Traceback (most recent call last):", "    | KeyError: 'lr'"]
+    assert lines[4].startswith("  training:epochs=2: job 3 ended as FAILED, exit code 1")
+    assert lines[5:] == [
+        "    its error output ends as that of training:epochs=1", "  evaluate: not run: training:epochs=1 failed",
+    ]  # fmt: skip
+    assert f"such as {names['training:epochs=1']}" in caught.value.hint
+
+
 def test_the_reason_is_handed_down(make_stages, target):
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
