@@ -28,7 +28,7 @@ _TEMPLATE_KEYS = (
 
 @dataclass
 class Node:
-    """A node template with its values resolved; a value that is wrong or missing is absent.
+    """A node template with its values resolved; what is wrong or missing has its default, or is absent.
 
     ``requirements`` names the node for each requirement that can have one, ``several`` those of each that can have
     more.
@@ -184,7 +184,10 @@ class _Reader:
     def _resolve(
         self, given: Item | None, members: dict[str, Item], node: Node, evaluator: Evaluator, owner: str, required: bool
     ) -> dict[str, Item]:
-        """The values of a section, given or by default, checked against their definitions."""
+        """The values of a section, given or by default, checked against their definitions.
+
+        What has a default is always there: in place of a value that is wrong, which was noted, too.
+        """
         values: dict[str, Item] = {}
         if given is not None and not given.is_map:
             self._mistakes.add(given.location, "wrong-type", f"the values of {owner} must be a mapping")
@@ -199,11 +202,11 @@ class _Reader:
                 values[key] = self._with_defaults(resolved, members[key])
         for key, schema in members.items():
             default = schema.get("default")
-            if given and key in given.entries:
+            if key in values:
                 continue
             if default is not None and function_name(default) is None:
                 values[key] = self._with_defaults(default, schema)
-            elif required and is_required(schema):
+            elif required and is_required(schema) and not (given and key in given.entries):
                 place = given.location if given else node.item.location
                 self._mistakes.add(place, "missing-property", f"{owner} needs the property {key}", describe(schema))
         return values

@@ -132,3 +132,17 @@ def test_places_of_yaml_and_json_agree(folder):
     assert [(each.location, each.plain()) for each in one.walk()] == [
         (each.location, each.plain()) for each in other.walk()
     ]
+
+
+@pytest.mark.parametrize("path", [path for path, words in PATHS if words], ids="/".join)
+def test_an_unknown_word_of_a_field_that_has_few_is_a_mistake_with_the_known_ones(folder, path):
+    from modak_ansible.planning import check_blueprint
+
+    words = dict(PATHS)[path]
+    base = PROGRAM if "app_type-hpc" in path else TRAINING
+    folder.file.write_text(json.dumps(changed(base, [((path, words), "wibble")], None)), encoding="utf-8")
+    mistakes = Mistakes()
+    assert not check_blueprint(folder.file, Inputs(), mistakes)
+    (mistake,) = [each for each in mistakes if each.rule == "not-allowed-value"]
+    assert mistake.location.line == 1
+    assert all(word in mistake.hint for word in words)
