@@ -76,20 +76,46 @@ def _process_problems(request: Request) -> Iterator[CannotPlan]:
 
 
 def _count_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
-    resources, accelerators = request.resources, request.target.accelerator.count
-    if partition and partition.accelerators is not None:
-        accelerators = partition.accelerators
+    resources = request.resources
     cores_about = "cores_per_process" if resources.cores_per_process else "processes_per_node"
     slots = cores_of(request.application.hpc, resources.processes_per_node)
     cores = (resources.cores_per_process or 1) * slots
     for about, asked, there, unit in (
         ("nodes", resources.nodes, partition.nodes if partition else None, "nodes"),
         (cores_about, cores, _node_cores(request, partition), "cores a node"),
-        ("accelerators", resources.accelerators, accelerators, "accelerators a node"),
     ):
         if there is not None and asked > there:
             message = f"{asked} {unit} are asked for, and {_where(request, partition)} has {there}"
-            yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}" if there else "ask for none")
+            yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}")
+    yield from _accelerator_problems(request, partition)
+
+
+def _accelerator_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
+    """More accelerators than a node has; where none are described, how to describe them is the cure."""
+    target, asked = request.target, request.resources.accelerators
+    there = _accelerators(request, partition)
+    if asked <= there:
+        return
+    unit = "1 accelerator a node is" if asked == 1 else f"{asked} accelerators a node are"
+    where = _where(request, partition)
+    others = [
+        each.name for each in target.partitions if each is not partition and _accelerators(request, each) >= asked
+    ]
+    if others:
+        hint = f"partition: {others[0]} has them"
+    elif partition:
+        hint = f"where its nodes have them, describe them: partitions: [ {{ name: {partition.name}, accelerators: {asked} }} ]"
+    else:
+        hint = (
+            f"where it has them, describe them: capabilities: {{ accelerator: {{ properties: {{ count: {asked} }} }} }}"
+        )
+    has = f"has {there}" if there else "describes none"
+    yield CannotPlan("resources.accelerators", f"{unit} asked for, and {where} {has}", hint)
+
+
+def _accelerators(request: Request, partition: Partition | None) -> int:
+    own = partition.accelerators if partition else None
+    return request.target.accelerator.count if own is None else own
 
 
 def _limit_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from modak_ansible.errors import Location
 _MAX_ITEMS = 200_000
 _MAX_BYTES = 8 * 2**20
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# The indentation of a line with a tab in it, which may stand behind the - of a list.
+_INDENTING_TABS = re.compile(r"^(?:[ \t]|-(?=[ \t]))*\t[ \t]*", re.MULTILINE)
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 
 
@@ -128,14 +131,38 @@ def parse_yaml(text: str, name: str, mistakes: Mistakes) -> Item | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Location(name, mark.line + 1, mark.column + 1) if mark else Location(name)
-        mistakes.add(place, "yaml-syntax", f"not YAML: {error.problem or error.context}")
+        mistakes.add(*_syntax_mistake(error, text, name))
     except yaml.YAMLError as error:
         mistakes.add(Location(name), "yaml-syntax", f"not YAML: {' '.join(str(error).split())}")
     except RecursionError:
         mistakes.add(Location(name), "yaml-syntax", "nested too deeply")
     return None
+
+
+def _syntax_mistake(error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[Location, str, str]:
+    """Where YAML broke, and of what; a tab in the indentation is named as the cause where it is one."""
+    mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
+    if mark is None:
+        return Location(name), "yaml-syntax", f"not YAML: {problem}"
+    end = text.find("\n", mark.index)
+    tabs = list(_INDENTING_TABS.finditer(text, 0, end if end >= 0 else len(text)))
+    if tabs and not _breaks_in(_INDENTING_TABS.sub(lambda found: found[0].expandtabs(2), text), mark.line, problem):
+        at = tabs[-1].start() + tabs[-1][0].index("\t")
+        place = Location(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        return place, "yaml-syntax", "YAML does not allow tabs for indentation: use spaces"
+    return Location(name, mark.line + 1, mark.column + 1), "yaml-syntax", f"not YAML: {problem}"
+
+
+def _breaks_in(text: str, line: int, problem: str | None) -> bool:
+    """Whether a text is no YAML for the same reason in the same line."""
+    try:
+        yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return mark is not None and mark.line == line and (error.problem or error.context) == problem
+    except (yaml.YAMLError, RecursionError):
+        return False
+    return False
 
 
 class _Converter:

@@ -83,7 +83,9 @@ MISTAKES = [
     ("cores_per_process: 4", "nodes: 5", "service.yaml:42:29: cannot-plan: 5 nodes are asked for, and the partition batch has 4 (ask for at most 4)"),
     ("cores_per_process: 4", "cores_per_process: 9", "9 cores a node are asked for, and the partition batch has 8"),
     ("cores_per_process: 4", "memory: 17 GB", "17 GB a node are asked for, and the partition batch has 16 GB"),
-    ("cores_per_process: 4", "accelerators: 1", "1 accelerators a node are asked for, and the partition batch has 0"),
+    ("cores_per_process: 4", "accelerators: 1", "service.yaml:42:36: cannot-plan: 1 accelerator a node is asked for, and the partition batch describes none "
+     "(where its nodes have them, describe them: partitions: [ { name: batch, accelerators: 1 } ])"),
+    ("{ cores_per_process: 4 }", "{ accelerators: 2 }\n        job_options: { queue: long }", "2 accelerators a node are asked for, and the partition long describes none"),
     ("cores_per_process: 4", "partition: bach", "cluster has no partition bach (did you mean batch?)"),
     ('walltime: "00:30:00"', 'walltime: "13:00:00"', "cannot-plan: 13:00:00 is longer than the 12:00:00 of the partition batch"),
     ("numerics: same", "threads: 5", "5 threads are more than the 4 cores of a process"),
@@ -189,6 +191,29 @@ def test_a_blueprint_with_a_mistake_is_not_planned(blueprint):
         plan_blueprint(blueprint.replace("numerics: same", "numerics: exact").service, Inputs())
     assert caught.value.exit_code == 3
     assert "service.yaml:44:35: not-allowed-value" in str(caught.value)
+
+
+def test_accelerators_that_are_described_as_the_hint_says_are_planned(blueprint):
+    blueprint.replace("cores_per_process: 4", "accelerators: 2").replace("numerics: same", "entry: pytorch-2.13-cuda")
+    assert "accelerators: 2 } ]" in check(blueprint)[0]
+    blueprint.replace("name: long", "name: long, accelerators: 2")
+    assert "(partition: long has them)" in check(blueprint)[0]
+    assert check(blueprint.replace("name: batch", "name: batch, accelerators: 2")) == []
+
+
+def test_a_machine_without_partitions_is_told_where_accelerators_are_described(blueprint):
+    blueprint.replace("cores_per_process: 4", "accelerators: 1").replace("modak.nodes.Slurm", "modak.nodes.Host")
+    blueprint.replace("numerics: same", "entry: pytorch-2.13-cuda")
+    text = blueprint.service.read_text()
+    lines = [each for each in text.splitlines() if not each.strip().startswith(("- { name", "partitions:"))]
+    blueprint.service.write_text("\n".join(lines) + "\n")
+    [found] = check(blueprint)
+    assert "cluster describes none" in found
+    assert "capabilities: { accelerator: { properties: { count: 1 } } }" in found
+    assert (
+        check(blueprint.replace("processor: {", "accelerator: { properties: { count: 1 } }\n        processor: {"))
+        == []
+    )
 
 
 def test_every_impossible_resource_is_reported(blueprint):

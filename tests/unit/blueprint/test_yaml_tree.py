@@ -1,3 +1,4 @@
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +37,39 @@ def test_each_kind_of_broken_yaml_has_its_place():
     assert "merge keys" in parse("x: &x {a: 1}\ny: {<<: *x}\n")[1][0]
     assert "!!python" in parse("a: !!python/object/apply:os.system [ls]\n")[1][0].replace("tag:yaml.org,2002:", "!!")
     assert "a name must be plain text" in parse("? [1]\n: 2\n")[1][0]
+
+
+TAB = "yaml-syntax: YAML does not allow tabs for indentation: use spaces"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a:\n\tb: 1\n", "2:1"),
+        ("a: 1\n\tb: 2\n", "2:1"),
+        ("\u00e9:\n \tb: 1\n", "2:2"),
+        ("a:\n  - x\n  -\ty\n", "3:4"),
+        ("x: 1\na:\n  b:\n    - c\n   \t - d\n", "5:4"),
+    ],
+)
+def test_a_tab_in_the_indentation_is_named_as_the_cause(text, place):
+    assert parse(text) == (None, [f"a.yaml:{place}: {TAB}"])
+
+
+def test_a_tab_that_breaks_nothing_is_not_blamed():
+    assert parse("a:\t1\n") == parse("a: 1\n")
+    for text in ("a: [1,\n\t2]\nb: }\n", "a: '\n\tx'\nb: }\n", "a: 1\tb\nb: @x\n"):
+        assert "not YAML" in parse(text)[1][0]
+
+
+@given(st.text(st.sampled_from("ab: \t\n-[]{}|#'"), max_size=30))
+def test_any_text_is_read_or_has_a_mistake_with_its_place(text):
+    tree, mistakes = parse(text)
+    assert (tree is None) <= bool(mistakes)
+    if any("tabs" in each for each in mistakes):
+        (mistake,) = mistakes
+        line, column = map(int, mistake.split(":")[1:3])
+        assert text.split("\n")[line - 1][column - 1] == "\t"
 
 
 def test_aliases_cannot_explode_or_turn_in_circles():
