@@ -11,6 +11,7 @@ from pathlib import Path
 
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
+from modak_ansible.blueprint.script_options import check_arguments
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
 from modak_ansible.choosing import Shared
 from modak_ansible.connection import queue_of
@@ -208,6 +209,7 @@ def _check(
     if blueprint is None:
         return []
     into = Mistakes() if warnings is None else warnings
+    check_arguments(blueprint, mistakes, blueprint.warnings)
     for each in blueprint.warnings:
         into.add(each.location, each.rule, each.message, each.hint)
     if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already

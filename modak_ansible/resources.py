@@ -104,11 +104,11 @@ def _accelerator_problems(request: Request, partition: Partition | None) -> Iter
     if others:
         hint = f"partition: {others[0]} has them"
     elif partition:
-        hint = f"where its nodes have them, describe them: partitions: [ {{ name: {partition.name}, accelerators: {asked} }} ]"
+        described = f"partitions: [ {{ name: {partition.name}, accelerators: {asked} }} ]"
+        hint = f"where its nodes have them, describe them: {described}"
     else:
-        hint = (
-            f"where it has them, describe them: capabilities: {{ accelerator: {{ properties: {{ count: {asked} }} }} }}"
-        )
+        described = f"capabilities: {{ accelerator: {{ properties: {{ count: {asked} }} }} }}"
+        hint = f"where it has them, describe them: {described}"
     has = f"has {there}" if there else "describes none"
     yield CannotPlan("resources.accelerators", f"{unit} asked for, and {where} {has}", hint)
 

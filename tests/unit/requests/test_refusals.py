@@ -122,7 +122,7 @@ def test_a_gpu_on_a_partition_without(training):
     from modak_ansible.errors import InvalidBlueprint
 
     training.set(GPU, 1).set("optimisation/opt_build", {"acc_type": "nvidia"})
-    with pytest.raises(InvalidBlueprint, match=r"request.json:\d+:23: cannot-plan: .*batch has 0"):
+    with pytest.raises(InvalidBlueprint, match=r"request.json:\d+:23: cannot-plan: .*batch describes none"):
         _ = training.plan
     training.set("job_options/partition", "gpu")
     assert training.plan.image.entry == "pytorch-2.13-cuda"

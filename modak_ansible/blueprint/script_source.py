@@ -1,0 +1,353 @@
+"""The options that one Python file declares: with argparse, or as its one command of click or typer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+_PARSER = "argparse.ArgumentParser"
+_READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
+# What a parser may be asked for without taking options that are not seen here.
+_HARMLESS = {
+    "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default", "parse_args",
+    "parse_intermixed_args", "error", "exit", "print_help", "print_usage", "format_help", "format_usage", "prog",
+    "description", "epilog", "usage",
+}  # fmt: skip
+# All words of the command line, which is what a parser reads by itself.
+_WORDS = "sys.argv[1:]"
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
+_ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
+_CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a script.
+
+    Attributes:
+        names: as they are declared, with their dashes.
+        takes_value: None where it may or may not, or that is not known.
+        kind: ``int`` or ``float``; empty for any text.
+        choices: the values that it may have; None where they are not known, or any may be.
+        is_required: whether the script does not start without it.
+    """
+
+    names: tuple[str, ...]
+    takes_value: bool | None = None
+    kind: str = ""
+    choices: tuple[Any, ...] | None = None
+    is_required: bool = False
+
+
+class ScriptSource:
+    """What one file says of its command line.
+
+    Attributes:
+        imported: the modules that it imports, and what may be modules.
+        options: those that are added to a parser of argparse, by literal names.
+        makes_parsers: how many parsers of argparse it makes.
+        parses: whether a parser reads the command line in it.
+        abbreviates: whether its parsers take the beginning of a name for it.
+        handed_to: the modules whose code gets a parser, and may add to it; empty for code that nobody knows.
+        makes_names: whether options get their names at run time.
+        is_dynamic: whether options may be declared in ways that are not seen.
+        is_doubtful: whether the options that are seen may not be those of the script's own command line.
+        command: the options of its one command of click or typer; None where it has none.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.imported: set[str] = set()
+        self.options: list[Option] = []
+        self.makes_parsers = 0
+        self.parses = False
+        self.abbreviates = True
+        self.handed_to: set[str] = set()
+        self.makes_names = False
+        self.is_dynamic = False
+        self.is_doubtful = False
+        self.command: tuple[Option, ...] | None = None
+        self._nodes = list(ast.walk(tree))
+        self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
+        self._full: dict[str, str] = {}
+        self._functions = {each.name: each for each in self._nodes if isinstance(each, Function)}
+        self._classes = {_PARSER}
+        self._parsers: set[str] = set()
+        self._read()
+
+    def _read(self) -> None:
+        for node in self._nodes:
+            self._import(node)
+        for node in self._nodes:
+            if isinstance(node, ast.ClassDef) and any(self._name(each) == _PARSER for each in node.bases):
+                self._classes.add(node.name)
+                self.is_doubtful = True
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and self._name(node.func) in self._classes:
+                self._made(node)
+        for node in self._nodes:
+            self._held(node)
+        for node in self._nodes:
+            if self._name(node) in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
+                self.is_doubtful = True  # which may change them
+            if self._name(node) in self._classes and not self._is_plain_use(node):
+                self.is_dynamic = True  # which may be handed on
+            if isinstance(node, ast.Attribute):
+                self._attribute(node)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self._parsers:
+                self._use(node)
+        self._commands()
+
+    def _import(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                self.imported.add(each.name)
+                first = each.name.split(".")[0]
+                self._full[each.asname or first] = each.name if each.asname else first
+        elif isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                name = f"{node.module}.{each.name}" if node.module else each.name
+                self.imported |= {name, node.module or each.name}
+                self._full[each.asname or each.name] = name
+
+    def _name(self, node: ast.AST) -> str:
+        """``argparse.ArgumentParser`` of whatever names it here; empty for what is no dotted name."""
+        if isinstance(node, ast.Name):
+            return self._full.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._name(node.value)
+            return f"{owner}.{node.attr}" if owner else ""
+        return ""
+
+    # --- argparse
+
+    def _made(self, call: ast.Call) -> None:
+        self.makes_parsers += 1
+        given = {each.arg: each.value for each in call.keywords}
+        if None in given or _READ_FROM_ELSEWHERE & set(given) or len(call.args) > 4:
+            self.is_dynamic = True
+        if "allow_abbrev" in given and _literal(given["allow_abbrev"]) is not True:
+            self.abbreviates = False
+
+    def _held(self, node: ast.AST) -> None:
+        """Notes the variables that hold a parser or a group of one; a parser that is held otherwise is out of sight."""
+        if not isinstance(node, ast.Call):
+            return
+        is_parser = self._name(node.func) in self._classes
+        is_group = isinstance(node.func, ast.Attribute) and node.func.attr in _GROUPS
+        if not (is_parser or is_group or self._gives_parser(node.func)):
+            return
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            self._parsers.add(parent.targets[0].id)
+        elif isinstance(parent, ast.AnnAssign) and isinstance(parent.target, ast.Name):
+            self._parsers.add(parent.target.id)
+        elif not isinstance(parent, ast.Attribute | ast.Expr | ast.Return):
+            self.is_dynamic = True
+
+    def _gives_parser(self, function: ast.AST) -> bool:
+        """Whether it is a function of this file that makes a parser, which it may give back."""
+        own = self._functions.get(function.id) if isinstance(function, ast.Name) else None
+        makes = (each for each in ast.walk(own) if isinstance(each, ast.Call)) if own else ()
+        returns = any(isinstance(each, ast.Return) and each.value for each in ast.walk(own)) if own else False
+        return returns and any(self._name(each.func) in self._classes for each in makes)
+
+    def _is_plain_use(self, node: ast.AST) -> bool:
+        """Whether a parser's class is called, derived from, or an annotation."""
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Call):
+            return parent.func is node
+        if isinstance(parent, Function):
+            return parent.returns is node
+        return isinstance(parent, ast.ClassDef | ast.arg) or getattr(parent, "annotation", None) is node
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        parent = self._parents.get(node)
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        if node.attr == "add_argument":
+            self._adds([call] if call else self._calls_of_alias(parent))
+        elif node.attr in ("parse_known_args", "parse_known_intermixed_args", "add_subparsers"):
+            self.is_dynamic = True
+        elif node.attr in ("parse_args", "parse_intermixed_args"):
+            self.parses = True
+            given = [ast.unparse(each) for each in (*call.args, *call.keywords)] if call else ["elsewhere"]
+            self.is_doubtful |= given not in ([], [_WORDS])
+        elif isinstance(node.value, ast.Name) and node.value.id in self._parsers and node.attr not in _HARMLESS:
+            self.is_dynamic = True
+
+    def _adds(self, calls: list[ast.Call] | None) -> None:
+        self.is_dynamic |= calls is None
+        for call in calls or ():
+            option = _argument(call)
+            if option is None:
+                self.makes_names = True
+            elif option.names[0].startswith("-"):
+                self.options.append(option)
+
+    def _calls_of_alias(self, parent: ast.AST | None) -> list[ast.Call] | None:
+        """The calls of a variable that holds add_argument; None for whatever else becomes of it."""
+        if not (isinstance(parent, ast.Assign) and all(isinstance(each, ast.Name) for each in parent.targets)):
+            return None
+        names = {each.id for each in parent.targets if isinstance(each, ast.Name)}
+        uses = [each for each in self._nodes if isinstance(each, ast.Name) and each.id in names]
+        calls = [self._parents.get(each) for each in uses if isinstance(each.ctx, ast.Load)]
+        found = [each for each in calls if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
+        return found if len(found) == len(calls) else None
+
+    def _use(self, node: ast.Name) -> None:
+        """Notes what else becomes of a parser than that its methods are called."""
+        parent = self._parents.get(node)
+        call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if isinstance(parent, ast.Attribute | ast.Return):
+            return
+        if not isinstance(call, ast.Call):
+            self.is_dynamic = True
+            return
+        self.is_doubtful = True
+        if not (isinstance(call.func, ast.Name) and call.func.id in self._functions):
+            self.handed_to.add(self._name(call.func).rpartition(".")[0])
+
+    # --- click and typer
+
+    def _commands(self) -> None:
+        """Notes the options of the one command that the file has."""
+        commands = [
+            each for each in self._functions.values() if any(self._decorates(one) for one in each.decorator_list)
+        ]
+        run = [each for each in self._nodes if isinstance(each, ast.Call) and self._name(each.func) == "typer.run"]
+        commands += [
+            self._functions[argument.id]
+            for each in run
+            for argument in each.args
+            if isinstance(argument, ast.Name) and argument.id in self._functions
+        ]
+        is_other = any(self._name(_called(each)) in ("click.group", "click.Group") for each in self._nodes)
+        if len(commands) > 1 or is_other:
+            self.is_dynamic = True
+        elif commands:
+            click = any(self._name(_called(each)) == "click.command" for each in commands[0].decorator_list)
+            found = list(self._of_click(commands[0]) if click else self._of_typer(commands[0]))
+            self.is_dynamic |= None in found
+            self.command = tuple(each for each in found if each)
+
+    def _decorates(self, node: ast.expr) -> bool:
+        name = self._name(_called(node))
+        if name == "click.command":
+            return True
+        return "typer" in self._full and name.endswith(".command") and not name.startswith("click.")
+
+    def _of_click(self, function: Function) -> Iterator[Option | None]:
+        """The options of a command; None for what may declare others."""
+        for each in function.decorator_list:
+            name = self._name(_called(each)).removeprefix("click.")
+            words, given = _given(each)
+            if name == "option":
+                yield self._click_option(words, given)
+            elif name not in _CLICK_PLAIN and not (
+                name == "command" and not {"cls", "context_settings", None} & set(given)
+            ):
+                yield None
+
+    def _click_option(self, words: tuple[Any, ...] | None, given: dict[str | None, ast.expr]) -> Option | None:
+        if not words or None in given or "cls" in given or not all(isinstance(each, str) for each in words):
+            return None
+        names = tuple(name.strip() for each in words if each.startswith("-") for name in each.split("/"))
+        if not names:
+            return None
+        is_flag = len(names) > sum(each.startswith("-") for each in words) or _literal(given.get("is_flag")) is True
+        may = {"nargs", "multiple", "flag_value", "prompt", "callback", "type"} & set(given)
+        takes_value = False if is_flag or "count" in given else None if may - {"type"} else True
+        kind = self._kind(given.get("type"))
+        required = _literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
+        return Option(names, takes_value, kind, is_required=required)
+
+    def _of_typer(self, function: Function) -> Iterator[Option | None]:
+        """The options of a function; None for what may declare others."""
+        given = function.args
+        settings = [_given(each)[1] for each in function.decorator_list]
+        if (
+            given.vararg
+            or given.kwarg
+            or given.posonlyargs
+            or any({"cls", "context_settings", None} & set(each) for each in settings)
+        ):
+            yield None
+        defaults: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
+        pairs = [*zip(given.args, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        for argument, default in pairs:
+            yield from self._typer_option(argument, default)
+
+    def _typer_option(self, argument: ast.arg, default: ast.expr | None) -> Iterator[Option | None]:
+        annotation, more = argument.annotation, [default]
+        if isinstance(annotation, ast.Subscript) and self._name(annotation.value).endswith("Annotated"):
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            annotation, more = parts[0], [*parts[1:], default]
+        info = [each for each in more if isinstance(each, ast.Call) and self._name(each.func).startswith("typer.")]
+        if (info and self._name(info[0].func) == "typer.Argument") or (default is None and not info):
+            return
+        words, keywords = _given(info[0]) if info else ((), {})
+        if words is None or None in keywords:
+            yield None
+            return
+        own = tuple(
+            name for each in words if isinstance(each, str) and each.startswith("-") for name in each.split("/")
+        )
+        plain = f"--{argument.arg.replace('_', '-')}"
+        kind = self._name(annotation) if annotation else ""
+        is_flag = kind == "bool" or (not kind and isinstance(_literal(default), bool))
+        names = own or ((plain, f"--no-{plain[2:]}") if is_flag else (plain,))
+        takes_value = False if is_flag else True if kind in ("int", "float", "str") else None
+        yield Option(names, takes_value, kind if kind in ("int", "float") and not is_flag else "")
+
+    def _kind(self, node: ast.expr | None) -> str:
+        name = self._name(node) if node is not None else ""
+        return name if name in ("int", "float") else ""
+
+
+def _argument(call: ast.Call) -> Option | None:
+    """What a call of add_argument declares; None where its names are made at run time."""
+    names = tuple(_literal(each) for each in call.args)
+    if not names or not all(isinstance(each, str) and each for each in names):
+        return None
+    given = {each.arg: each.value for each in call.keywords}
+    action = given.get("action")
+    if None in given or (action is not None and not isinstance(_literal(action), str)):
+        if isinstance(action, ast.Attribute | ast.Name) and _last(action) == "BooleanOptionalAction":
+            return Option((*names, *(f"--no-{each[2:]}" for each in names if each.startswith("--"))), False)
+        return Option(names)
+    required = _literal(given.get("required")) is True
+    if action is not None and _literal(action) in _ALONE:
+        return Option(names, False, is_required=required)
+    kind = given.get("type")
+    is_plain = kind is None or (isinstance(kind, ast.Name) and kind.id in ("str", "int", "float"))
+    name = kind.id if isinstance(kind, ast.Name) and is_plain and kind.id != "str" else ""
+    choices = _literal(given.get("choices")) if is_plain else None
+    known = tuple(choices) if isinstance(choices, list | tuple) else None
+    return Option(names, None if "nargs" in given else True, name, known, required)
+
+
+def _called(node: ast.AST) -> ast.AST:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _given(node: ast.AST) -> tuple[tuple[Any, ...] | None, dict[str | None, ast.expr]]:
+    """The literal words that something is called with, and the rest by name; no words where one is not literal."""
+    if not isinstance(node, ast.Call):
+        return (), {}
+    words = None if any(isinstance(each, ast.Starred) for each in node.args) else tuple(map(_literal, node.args))
+    return words, {each.arg: each.value for each in node.keywords}
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """The value of a literal; None for anything else."""
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _last(node: ast.Attribute | ast.Name) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
