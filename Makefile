@@ -77,14 +77,17 @@ lint: $(READY)
 	.venv/bin/ansible-lint --offline -q
 
 unit: $(READY)
-	.venv/bin/pytest -q -n auto tests/unit
+	.venv/bin/pytest -q -n auto --durations=10 tests/unit
+
+# Tests of a cluster wait more than they compute: two workers share the files of tests, each with a testbed of its own.
+WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
 
 integration: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -v --durations=15 -m "not thorough" tests/integration
+	.venv/bin/pytest -v $(WORKERS) --durations=10 -m "not thorough" tests/integration
 
 # The cases that make test leaves out, for their time.
 thorough: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -v --durations=15 -m thorough tests/integration
+	.venv/bin/pytest -v $(WORKERS) --durations=10 -m thorough tests/integration
 
 # The first part needs no network, and is among the unit tests; the second asks the package index for advisories.
 audit: $(READY)
@@ -103,4 +106,8 @@ $(TOOLS_READY): | .venv/.packages
 
 clean:
 	-.venv/bin/modak testbed down --purge
+	-for each in .modak/workers/*; do \
+		[ ! -d $$each ] || .venv/bin/ansible-playbook playbooks/testbed.yml -e testbed_state=purged \
+			-e testbed_name=$$(basename $$each) -e testbed_directory=$(CURDIR)/$$each; \
+	done
 	rm -rf .venv .venv-opera .venv-tools .modak

@@ -18,6 +18,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(sys.executable).parent
 MODAK = SCRIPTS / "modak"
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
 
 
 def thorough(*cases: object) -> list[object]:
@@ -57,11 +58,20 @@ def wait_for(condition: Callable[[], object], seconds: float = 90, every: float 
         time.sleep(every)
 
 
-class Testbed:
-    """The checkout's own testbed."""
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a file; nothing for one that is gone meanwhile."""
+    try:
+        known = path.lstat()
+    except FileNotFoundError:
+        return ()
+    return known.st_ino, known.st_size, known.st_mtime_ns
 
-    def __init__(self) -> None:
-        self.folder = ROOT / ".modak" / "testbed"
+
+class Testbed:
+    """A testbed that runs: the checkout's, where no other folder is named."""
+
+    def __init__(self, folder: Path = ROOT / ".modak" / "testbed") -> None:
+        self.folder = folder
 
     @property
     def state(self) -> dict:
@@ -122,6 +132,7 @@ class Project:
         self.image: dict | None = None
         self.training = {"framework": "pytorch", "script": "train/train.py", "walltime": "00:05:00"}
         self.others: dict[str, dict] = {}
+        self._planned: tuple[frozenset, str] = frozenset(), ""
         self.script("print('hello')\n")
 
     def script(self, text: str, name: str = "train.py") -> Project:
@@ -158,7 +169,9 @@ class Project:
             "imports": ["types/modak.yaml"],
             "topology_template": {"node_templates": nodes, "outputs": outputs},
         }
-        (self.path / "service.yaml").write_text(yaml.safe_dump(template, sort_keys=False))
+        service, text = self.path / "service.yaml", yaml.safe_dump(template, sort_keys=False)
+        if not service.exists() or service.read_text() != text:
+            service.write_text(text)
         return self.path
 
     def deploy(self, *options: object, **more) -> subprocess.CompletedProcess[str]:
@@ -175,10 +188,38 @@ class Project:
     def undeploy(self) -> subprocess.CompletedProcess[str]:
         return modak("undeploy", self.path, cwd=self.path, **self.environment)
 
+    def clear(self) -> None:
+        """Ends what still runs of the project's, and removes all of it from the testbed.
+
+        For what has ended, that takes no modak undeploy, which has tests of its own.
+        """
+        over = []
+        for folder in (self.path / ".modak" / "deployments").glob("*/"):
+            try:
+                record = json.loads((folder / "state.json").read_text())
+            except (OSError, ValueError):
+                record = {"stage": "job"}
+            ended = (record.get("job") or {}).get("state") in ENDED
+            if ended or record.get("stage") in ("target", "dataset", "image"):
+                over += [folder.name, f".{folder.name}.*"]
+            elif not record.get("undeployed"):
+                modak("undeploy", folder.name, cwd=self.path, **self.environment)
+        if over:
+            workspace = shlex.quote(self.target["properties"].get("workspace", "modak"))
+            there = f"cd {workspace}/deployments && rm -rf {' '.join(over)}"
+            run("ssh", "-F", self.testbed.folder / "ssh_config", "testbed", there)
+
     def plan(self) -> dict:
-        shown = modak("plan", self.write(), "--json", cwd=self.path)
-        assert shown.returncode == 0, shown.stderr
-        return json.loads(shown.stdout)
+        """What modak plan says, which it is asked again once something of the project has changed."""
+        self.write()
+        state = self.path / ".modak"
+        files = [path for path in self.path.rglob("*") if state / "deployments" not in path.parents]
+        now = frozenset((path, *_stamp(path)) for path in files)
+        if self._planned[0] != now:
+            shown = modak("plan", self.path, "--json", cwd=self.path)
+            assert shown.returncode == 0, shown.stderr
+            self._planned = now, shown.stdout
+        return json.loads(self._planned[1])
 
     @property
     def deployment(self) -> str:
@@ -201,3 +242,8 @@ class Project:
 
     def jobs(self) -> list[str]:
         return self.testbed.jobs(shlex.quote(self.deployment))
+
+    def wait_for_output(self, text: str) -> None:
+        """Returns once the job has printed a text."""
+        log = f"{self.remote}/output.log"
+        wait_for(lambda: text in self.testbed.ssh(f"cat {log} 2> /dev/null || true"), 180)

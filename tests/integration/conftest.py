@@ -9,22 +9,36 @@ from pathlib import Path
 
 import pytest
 from cluster import ROOT, Project, Testbed, has_root, modak
+from workers import keep_images, own_testbed, provide_images
+
+# What takes longest begins first; what needs no testbed does, while the testbeds' images are built.
+FIRST = (
+    "test_deployment", "test_runtime", "test_mnist_cnn", "test_checkpoints", "test_verbs", "test_three_doors", "test_check",
+    "test_testbed_role", "test_tuning", "test_bench", "test_arrays", "test_campaigns", "test_bad_targets",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers take the files of tests in their order here."""
+    order = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(FIRST)))
 
 
 @pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
+def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     if not has_root():
         pytest.skip("the testbed needs root, or sudo without a password")
-    started = modak("testbed", "up")
-    assert started.returncode == 0, started.stderr
-    yield Testbed()
+    with own_testbed() as made:
+        provide_images(made, tmp_path_factory.mktemp("images") / "project")
+        yield made
+        keep_images(made)
 
 
 @pytest.fixture
 def project(tmp_path: Path, testbed: Testbed) -> Iterator[Project]:
     made = Project(tmp_path / "project", testbed)
     yield made
-    made.undeploy()
+    made.clear()
 
 
 @pytest.fixture(scope="session")
