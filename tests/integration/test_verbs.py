@@ -94,7 +94,7 @@ def test_a_waiting_job_is_held_released_and_cancelled(queued):
 
 def test_a_running_job_is_not_held_and_its_folder_outlives_its_end(project):
     assert project.script(LONG).deploy("--detach").returncode == 0
-    wait_for(lambda: "epoch 1" in modak("logs", project.path, cwd=project.path).stdout)
+    project.wait_for_output("epoch 1")
     assert "is running and cannot be held" in refused(project, "hold")
     assert act(project, "release")["changed"] is False
     assert act(project, "cancel")["state"] == "CANCELLED"
@@ -110,7 +110,7 @@ def test_a_running_job_is_not_held_and_its_folder_outlives_its_end(project):
 def test_a_running_job_is_requeued_and_trains_under_the_same_id(project):
     project.script(CHECKPOINTED.format(end="time.sleep(600)"))
     assert project.deploy("--detach").returncode == 0
-    wait_for(lambda: "epoch 2" in modak("logs", project.path, cwd=project.path).stdout)
+    project.wait_for_output("epoch 2")
     job = project.record["job"]["job_id"]
     requeued = act(project, "requeue")
     assert (requeued["job_id"], requeued["state"], requeued["changed"]) == (job, "QUEUED", True)
@@ -127,7 +127,7 @@ def test_torques_users_may_not_requeue(project):
     """And Slurm's own qrerun, which plays Torque's here, does not work at all."""
     project.target["type"] = "modak.nodes.Torque"
     assert project.script(LONG).deploy("--detach").returncode == 0
-    wait_for(lambda: "epoch 1" in modak("logs", project.path, cwd=project.path).stdout)
+    project.wait_for_output("epoch 1")
     said = refused(project, "requeue")
     assert "cannot be requeued" in said
     assert "modak resume" in said
@@ -172,7 +172,7 @@ def test_a_cancelled_job_is_resumed_elsewhere(project, tmp_path):
     """From a copy of the project in another folder, as on another machine, and by the deployment's name."""
     project.script(CHECKPOINTED.format(end="time.sleep(600)"))
     assert project.deploy("--detach").returncode == 0
-    wait_for(lambda: "epoch 2" in modak("logs", project.path, cwd=project.path).stdout)
+    project.wait_for_output("epoch 2")
     name = project.deployment
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(project.path, elsewhere, symlinks=True)
@@ -207,7 +207,7 @@ def test_an_interrupted_deployment_is_resumed(project, moment):
 def test_a_job_whose_node_died_is_resumed(project):
     project.script(CHECKPOINTED.format(end="time.sleep(600)"))
     assert project.deploy("--detach").returncode == 0
-    wait_for(lambda: "epoch 2" in modak("logs", project.path, cwd=project.path).stdout)
+    project.wait_for_output("epoch 2")
     node = project.testbed.ssh(f"squeue --noheader --jobs={project.record['job']['job_id']} --format=%N")
     project.testbed.root(f"scontrol update nodename={node} state=down reason=test")
     try:
