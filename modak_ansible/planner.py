@@ -105,7 +105,8 @@ def _check_after(request: Request) -> None:
         CannotPlan: a placeholder names a training that does not come before, or the job waits for others already.
     """
     application, known = request.application, {each.training for each in request.after}
-    used = trainings_before([*(value for _, value in application.arguments), *application.words])
+    shell = (*application.pre_execution, *application.post_execution)
+    used = trainings_before([*(value for _, value in application.arguments), *application.words, *shell])
     for name in sorted(used - known):
         hint = f"- after: {name}, under its requirements" if known == set() else nearest(name, known)
         raise CannotPlan("arguments", f"{{after:{name}}} is used, and the training does not come after {name}", hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,8 @@ class Mapper:
             arguments=code.arguments,
             words=code.words,
             environment=(("MODAK_DATASET", path),) if path else (),
-            pre_execution=runs.pre_execution or (),
-            post_execution=runs.post_execution or (),
+            pre_execution=tuple(_with_path(each, path) for each in runs.pre_execution or ()),
+            post_execution=tuple(_with_path(each, path) for each in runs.post_execution or ()),
             build=build_of(runs.build),
             hpc=program_of_form(self._job, self._hpc) if self._hpc or self._kind == "hpc" else None,
             work=work,
@@ -211,3 +212,8 @@ class Mapper:
         form = self._job.options
         is_free = not form.node_count and not form.process_count_per_node
         return self._kind == "hpc" and is_free and form.core_count == shape.nodes * shape.processes_per_node
+
+
+def _with_path(line: str, path: str) -> str:
+    """A shell line with a path on the target in place of ``{dataset}``; staged data is the job's own matter."""
+    return re.sub(r"(?<!\$)\{dataset\}", lambda _: path, line) if path else line

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
 # What stands in a value for a folder that only the job knows.
 _PLACEHOLDER = re.compile(r"(\{dataset\}|\{after:[^{}]*\})")
+# The same in shell lines, where ${dataset} is a variable.
+_IN_LINES = re.compile(rf"(?<!\$){_PLACEHOLDER.pattern}")
 # How long, in seconds, a tuner may take to start and to end besides its budget.
 _TUNER_GRACE = 60
 # What a training says by its exit code when it has saved its state and is to go on (ERESTART of errno.h).
@@ -61,7 +63,9 @@ class ScriptParts:
         command: words of a program that runs in place of the Python script.
         words: what follows the arguments.
         build: how the program is made before it runs.
-        pre: shell lines that run first, in the job's own shell; the first command that fails ends the job.
+        site_pre: the site's shell lines, which run first, in the job's own shell; the first command that fails ends
+            the job.
+        pre: the user's, in the same way, when the data is where it will be read.
         post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
         after: names of trainings that completed before, each with the names of its deployments.
     """
@@ -82,6 +86,7 @@ class ScriptParts:
     command: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     build: Build | None = None
+    site_pre: tuple[str, ...] = ()
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
     runtime: bool = False
@@ -145,8 +150,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             words=[_word(each) for each in parts.words],
             build=parts.build,
             archive=_archive(parts.build.source) if parts.build else "",
-            pre=parts.pre,
-            post=parts.post,
+            site_pre=[shlex.quote(each) for each in parts.site_pre],
+            pre=[_lines(each, parts) for each in parts.pre],
+            post=[_lines(each, parts) for each in parts.post],
             launch=parts.launch,
             launcher="".join(f"{word} " for word in parts.launch.outside),
             runtime=parts.runtime,
@@ -259,6 +265,15 @@ def _piece(part: str) -> str:
     if _PLACEHOLDER.fullmatch(part):
         return f'"${after_variable(part[len("{after:") : -1])}"'
     return shlex.quote(part)
+
+
+def _lines(text: str, parts: ScriptParts) -> str:
+    """Shell lines quoted for eval, with the folders that placeholders stand for as words of the shell."""
+    found = []
+    for number, piece in enumerate(_IN_LINES.split(text)):
+        is_folder = number % 2 and (piece != "{dataset}" or parts.dataset)
+        found.append(f'"$(printf %q {_piece(piece)})"' if is_folder else shlex.quote(piece) if piece else "")
+    return "".join(found)
 
 
 def after_variable(training: str) -> str:

@@ -23,9 +23,11 @@ if "--unless" in words and os.path.exists(words[words.index("--unless") + 1]):
 before = {name: text.split(":") for name, text in os.environ.items() if name.startswith("MODAK_AFTER_")}
 for name, folders in sorted(before.items()):
     print(name, *(open(folder + "/made.txt").read() for folder in folders))
+    assert all(open(folder + "/metrics.json").read() == "{}" for folder in folders)
 if "--sleep" in words:
     time.sleep(float(words[words.index("--sleep") + 1]))
 open("made.txt", "w").write("+".join(words) or "nothing")
+open(os.environ["MODAK_METRICS"], "w").write("{}")
 """
 CONFIG = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_STDOUT_CALLBACK": "default"}
 

@@ -46,12 +46,12 @@ trap 'exit 130' INT
 
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
+dataset="$workspace/datasets/mnist-1"
 image="$workspace/images/abc.sif"
 if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2
     exit 66
 fi
-dataset="$workspace/datasets/mnist-1"
 
 cd code || exit 1
 unset PYTHONPATH PYTHONHOME

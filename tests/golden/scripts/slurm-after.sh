@@ -57,6 +57,16 @@ echo "$(date +%s) $job_id $(hostname)" > state/started
 export MODAK_AFTER_PRE_PROCESS="$workspace/deployments/example-1/code"
 export MODAK_AFTER_TRAIN="$workspace/deployments/example-2/code":"$workspace/deployments/example-3/code"
 
+# What modak has them write beside that folder is found there, too, unless a file of their own has the name.
+IFS=: read -r -a folders <<< "$MODAK_AFTER_PRE_PROCESS:$MODAK_AFTER_TRAIN"
+for each in "${folders[@]}"; do
+    for name in metrics.json checkpoints output.log error.log; do
+        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then
+            ln -sfn "../$name" "$each/$name"
+        fi
+    done
+done
+
 cd code || exit 1
 set +u -e
 eval 'ls $MODAK_AFTER_TRAIN'

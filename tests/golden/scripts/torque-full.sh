@@ -66,16 +66,6 @@ if ! command -v module > /dev/null; then
 fi
 module load singularity/4.1 || exit 1
 set -u
-
-runtime=$(command -v singularity) || {
-    echo "singularity is not on the PATH of $(hostname)" >&2
-    exit 127
-}
-image="$workspace/images/abc.sif"
-if ! [ -e "$image" ]; then
-    echo "the image $image is not there" >&2
-    exit 66
-fi
 dataset="$workspace/datasets/mnist-1"
 
 # The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
@@ -87,6 +77,16 @@ if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/d
 else
     echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset"
     [ -z "$local_copy" ] || rm -rf "$local_copy"
+fi
+
+runtime=$(command -v singularity) || {
+    echo "singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
 fi
 
 cd code || exit 1

@@ -51,6 +51,7 @@ trap 'exit 130' INT
 
 exec >> output.log 2>> error.log
 echo "$(date +%s) $job_id $(hostname)" > state/started
+dataset="$workspace/datasets/mnist-1"
 
 runtime=$(command -v apptainer || command -v singularity) || {
     echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
@@ -61,7 +62,6 @@ if ! [ -e "$image" ]; then
     echo "the image $image is not there" >&2
     exit 66
 fi
-dataset="$workspace/datasets/mnist-1"
 
 cd code || exit 1
 unset PYTHONPATH PYTHONHOME
