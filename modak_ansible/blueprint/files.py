@@ -15,9 +15,11 @@ from modak_ansible.project import project_root, shipped
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
-_BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md", "types/*", "playbooks/*", "roles/*")
+_BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md")
+_BLUEPRINT_FOLDERS = ("types", "playbooks", "roles")
 
 MAX_BYTES = 200 * 10**6
+MAX_FILES = 50_000
 
 
 def sha256_of(path: Path) -> str:
@@ -27,9 +29,9 @@ def sha256_of(path: Path) -> str:
 
 
 def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_blueprint: bool) -> list[SourceFile]:
-    """The files that travel with a script.
+    """The files that travel with a script; what links lead to travels as if it lay there.
 
-    Hidden files, caches and links to folders are left out; in the blueprint's own folder also the blueprint.
+    Hidden files and caches are left out; in the blueprint's own folder also the blueprint.
 
     Args:
         folder: the script's folder.
@@ -38,50 +40,23 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
         is_blueprint: whether what belongs to the blueprint lies there, too.
 
     Raises:
-        ValueError: the files are larger than 200 MB together, which looks like a dataset; or a link leads to what
-            nobody can have meant to send: a hidden file, or one outside of the project.
+        ValueError: the files are larger than 200 MB together, or more than 50,000, which looks like a dataset; or a
+            link leads nowhere, in a circle, or to what nobody can have meant to send: what is hidden, or outside of
+            the project.
         OSError: a file cannot be read.
     """
     found: list[SourceFile] = []
     total = 0
-    _check_folder(folder, top)
-    for path in _walk(folder):
+    for path in _Walk(folder, patterns, top, is_blueprint=is_blueprint).files():
         relative = path.relative_to(folder).as_posix()
-        if is_blueprint and any(fnmatch(relative, pattern) for pattern in _BLUEPRINT_FILES):
-            continue
-        if patterns is not None and not any(_matches(relative, pattern) for pattern in patterns):
-            continue
-        if path.is_symlink():
-            _check_link(path, folder)
         size = path.stat().st_size
         total += size
         if total > MAX_BYTES:
             raise ValueError("the files beside the script are larger than 200 MB together")
+        if len(found) == MAX_FILES:
+            raise ValueError(f"there are more than {MAX_FILES:,} files beside the script")
         found.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
     return sorted(found, key=lambda each: each.path)
-
-
-def _check_folder(folder: Path, top: Path) -> None:
-    """A link may take the place of a folder of scripts, and leads neither out of the project nor to anything hidden.
-
-    What ships with this project may be linked from anywhere.
-    """
-    real, project = folder.resolve(), project_root(top)
-    above = (top.resolve(), project, shipped("tosca").resolve().parent)
-    inside = next((real.relative_to(each).parts for each in above if real.is_relative_to(each)), None)
-    if inside is None:
-        raise ValueError(f"{folder.name} is a link to {real}, outside of the project {project}: copy it")
-    if hidden := [part for part in inside if part.startswith(".")]:
-        raise ValueError(f"{folder.name} leads into the hidden {hidden[0]}")
-
-
-def _check_link(path: Path, folder: Path) -> None:
-    real = path.resolve()
-    root = project_root(folder)
-    if not real.is_relative_to(root):
-        raise ValueError(f"{path.name} is a link to {real}, outside of the project {root}: copy it")
-    if any(part.startswith(".") for part in real.relative_to(root).parts):
-        raise ValueError(f"{path.name} is a link to the hidden {real}")
 
 
 def data_files(folder: Path) -> list[DataFile]:
@@ -94,15 +69,72 @@ def data_files(folder: Path) -> list[DataFile]:
     return [DataFile(name=path.name, size=path.stat().st_size, sha256=sha256_of(path)) for path in paths]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
-            continue
-        if path.is_dir():
-            if not path.is_symlink() and path.name not in _LEFT_OUT_FOLDERS:
-                yield from _walk(path)
-        elif path.is_file():
-            yield path
+class _Walk:
+    """Looks through the folder of a script, and through those that links lead to; see :func:`code_files`.
+
+    What ships with this project may be linked from anywhere.
+    """
+
+    def __init__(self, folder: Path, patterns: list[str] | None, top: Path, *, is_blueprint: bool) -> None:
+        self._folder = folder
+        self._patterns = patterns
+        self._roots = (project_root(top), shipped("tosca").resolve().parent)
+        self._own_files = _BLUEPRINT_FILES if is_blueprint else ()
+        self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
+
+    def files(self) -> Iterator[Path]:
+        real = _real(self._folder)
+        self._check(self._folder.name, real)
+        yield from self._below(self._folder, (real,))
+
+    def _below(self, folder: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+        """The files of a folder that travel; ``above`` are the folders that it was reached through and itself, by
+        where they really are."""
+        for path in sorted(folder.iterdir()):
+            relative = path.relative_to(self._folder).as_posix()
+            if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
+                continue
+            if path.is_dir():
+                if path.name not in _LEFT_OUT_FOLDERS and relative not in self._own_folders:
+                    yield from self._in_folder(path, relative, above)
+            elif self._is_named(relative) and not any(fnmatch(relative, each) for each in self._own_files):
+                if path.is_symlink():
+                    self._check(relative, _real(path))
+                if path.is_file():
+                    yield path
+
+    def _in_folder(self, path: Path, relative: str, above: tuple[Path, ...]) -> Iterator[Path]:
+        real = _real(path) if path.is_symlink() else above[-1] / path.name
+        try:
+            if path.is_symlink():
+                self._check(relative, real)
+            if any(each.is_relative_to(real) for each in above):
+                raise ValueError(f"{relative} is a link to {real}, in which it lies itself: remove it")
+        except ValueError:
+            if self._is_named(relative) or any(each.startswith(f"{relative}/") for each in self._patterns or ()):
+                raise
+        else:
+            yield from self._below(path, (*above, real))
+
+    def _is_named(self, relative: str) -> bool:
+        return self._patterns is None or any(_matches(relative, pattern) for pattern in self._patterns)
+
+    def _check(self, name: str, real: Path) -> None:
+        """
+        Raises:
+            ValueError: a link leads to what cannot travel.
+        """
+        if not real.exists():
+            raise ValueError(f"{name} is a link to {real}, which is not there: mend it, or remove it")
+        inside = [real.relative_to(root).parts for root in self._roots if real.is_relative_to(root)]
+        if not inside:
+            raise ValueError(f"{name} is a link to {real}, outside of the project {self._roots[0]}: copy it")
+        if hidden := [part for part in min(inside, key=len) if part.startswith(".")]:
+            raise ValueError(f"{name} is a link to {real}, in the hidden {hidden[0]}")
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
 
 
 def _matches(relative: str, pattern: str) -> bool:

@@ -1,0 +1,119 @@
+"""Which files travel with a script, and what becomes of links among them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from modak_ansible.blueprint.files import code_files
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import InvalidBlueprint
+from modak_ansible.packaging import package
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.stages.job import code_archive
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with a script, and a library beside its folder."""
+    for name in ("project/.git/config", "project/src/train.py", "project/lib/net/layers.py", "elsewhere/big.bin"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path / "project"
+
+
+def travelling(project, *patterns):
+    found = code_files(project / "src", list(patterns) or None, top=project, is_blueprint=False)
+    return [each.path for each in found]
+
+
+def link(project, name, to):
+    (project / "src" / name).symlink_to(to)
+
+
+def test_a_link_to_a_folder_of_the_project_is_followed(project):
+    link(project, "net", "../lib/net")
+    link(project, "again", "net")  # a link to a link
+    assert travelling(project) == ["again/layers.py", "net/layers.py", "train.py"]
+    assert travelling(project, "net/*.py") == ["net/layers.py"]
+
+
+def test_without_a_mark_of_a_project_the_blueprints_folder_is_it(project):
+    (project / ".git" / "config").unlink()
+    (project / ".git").rmdir()
+    link(project, "net", "../lib/net")
+    assert "net/layers.py" in travelling(project)
+
+
+def test_hidden_files_and_caches_are_left_out_behind_a_link_too(project):
+    for name in (".secret", "__pycache__/a.pyc", "node_modules/b.js"):
+        (project / "lib" / name).parent.mkdir(exist_ok=True)
+        (project / "lib" / name).touch()
+    link(project, "lib", "../lib")
+    assert travelling(project) == ["lib/net/layers.py", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        (".", "other is a link to .*/project/src, in which it lies itself: remove it"),
+        ("..", "other is a link to .*/project, in which it lies itself"),
+        ("other", "other is a link to .*/src/other, which is not there: mend it, or remove it"),
+        ("../gone", "other is a link to .*/project/gone, which is not there"),
+        ("../../elsewhere", "other is a link to .*/elsewhere, outside of the project .*/project: copy it"),
+        ("../../elsewhere/big.bin", "outside of the project"),
+        ("../.git", r"other is a link to .*, in the hidden \.git"),
+    ],
+)
+def test_what_cannot_travel_is_refused_where_it_is_named(project, to, said):
+    link(project, "other", to)
+    for patterns in ((), ("other",), ("*",), ("train.py", "o*")):
+        with pytest.raises(ValueError, match=said):
+            travelling(project, *patterns)
+    assert travelling(project, "train.py") == ["train.py"]
+
+
+def test_a_circle_of_several_links_is_found(project):
+    link(project, "net", "../lib/net")
+    (project / "lib" / "net" / "back").symlink_to("../../src")
+    with pytest.raises(ValueError, match="net/back is a link to .*/project/src, in which it lies itself"):
+        travelling(project)
+
+
+def test_folders_behind_links_without_end_are_counted(project, monkeypatch):
+    monkeypatch.setattr("modak_ansible.blueprint.files.MAX_FILES", 500)
+    below = project / "lib" / "l0"
+    for number in range(1, 40):  # each holds the next one twice: 2^39 paths
+        below.mkdir()
+        (below / "file").touch()
+        for name in "ab":
+            (below / name).symlink_to(f"../l{number}")
+        below = below.with_name(f"l{number}")
+    below.mkdir()
+    link(project, "many", "../lib/l0")
+    with pytest.raises(ValueError, match="more than 500 files"):
+        travelling(project)
+
+
+def test_they_reach_the_target_and_the_package_as_files(blueprint):
+    (blueprint.path / "lib").mkdir()
+    (blueprint.path / "lib" / "net.py").write_text("layers = 2\n")
+    (blueprint.path / "train" / "own").symlink_to("../lib")
+    plan = plan_blueprint(blueprint.service, Inputs()).plan
+    archive = code_archive(plan.model_dump(mode="json"), blueprint.path)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        assert tar.extractfile("code/own/net.py").read() == b"layers = 2\n"
+    packed, names, _ = package(blueprint.service, Inputs(), "test")
+    assert "train/own/net.py" in names
+    assert zipfile.ZipFile(io.BytesIO(packed)).read("train/own/net.py") == b"layers = 2\n"
+
+
+def test_a_link_that_cannot_travel_is_told_with_its_script(blueprint):
+    (blueprint.path / "train" / "data").symlink_to("/nowhere")
+    with pytest.raises(
+        InvalidBlueprint, match=r"service\.yaml:\d+:\d+: script-files: .*data is a link to /nowhere, which is not"
+    ):
+        plan_blueprint(blueprint.service, Inputs())
