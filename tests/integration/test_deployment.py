@@ -263,8 +263,8 @@ def test_a_plain_host_without_a_scheduler(project):
 
 
 def test_real_digits_are_learned(project, mnist):
-    """The issue's measure: 9,000 of MNIST's own digits, more than 97 % of the other 1,000 within 12 epochs."""
-    inputs = ["--input", f'mnist=["{mnist}"]', "--input", "epochs=12"]
+    """9,000 of MNIST's own digits, and more than 97 % of the other 1,000: in epoch 4, and 12 are allowed."""
+    inputs = ["--input", f'mnist=["{mnist}"]', "--input", "epochs=5"]
     done = modak("deploy", "mnist-pytorch-slurm", *inputs, "--json", cwd=project.path)
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)

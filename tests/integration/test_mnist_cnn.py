@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from cluster import ROOT
+from cluster import ROOT, thorough
 
 from modak_ansible.datasets import digits
 
@@ -95,8 +95,9 @@ def test_drawn_digits_are_learnt(framework: Framework, drawn: Path, tmp_path: Pa
     assert best_accuracy(metrics) > 0.95
 
 
-def test_mnist_is_learnt(framework: Framework, mnist: Path, tmp_path: Path) -> None:
-    metrics = train(framework, mnist, tmp_path / "metrics.json", "--epochs", 8)
+@pytest.mark.parametrize("name", ["tensorflow", *thorough("pytorch")])  # which every run trains in a job
+def test_mnist_is_learnt(request: pytest.FixtureRequest, mnist: Path, tmp_path: Path, name: str) -> None:
+    metrics = train(request.getfixturevalue(name), mnist, tmp_path / "metrics.json", "--epochs", 6)
     assert best_accuracy(metrics) > 0.97
 
 

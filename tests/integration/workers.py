@@ -20,6 +20,7 @@ from cluster import ROOT, SCRIPTS, Testbed, modak, run
 FIRST = "gw0"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", FIRST)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modak"
+STARTING = CACHE / "tests" / "starting.lock"  # packages and the root file system are made ready once
 ENTRY = "pytorch-2.13-cpu"  # of nearly all jobs of the tests
 FORGOTTEN = 7 * 24 * 3600
 
@@ -28,7 +29,8 @@ FORGOTTEN = 7 * 24 * 3600
 def own_testbed() -> Iterator[Testbed]:
     """The checkout's testbed, which stays, for the first worker; each other brings up one, which goes with it."""
     if WORKER == FIRST:
-        started = modak("testbed", "up")
+        with _locked(STARTING):
+            started = modak("testbed", "up")
         assert started.returncode == 0, started.stderr
         yield Testbed()
         return
@@ -36,7 +38,8 @@ def own_testbed() -> Iterator[Testbed]:
     made = Testbed(ROOT / ".modak" / "workers" / name)
     made.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _play("up", name, made.folder)
+        with _locked(STARTING):
+            _play("up", name, made.folder)
         yield made
     finally:
         _play("purged", name, made.folder)
@@ -125,6 +128,7 @@ def _copy(testbed: Testbed, sources: list[str], to: str) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
