@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from math import log2
 from typing import Any
 
 from modak_ansible.model.plan import Plan
@@ -14,6 +15,10 @@ MEASURES = "modak.measures/1"
 # waits for the job (0.02 of a core on the machine of the testbed), and far less than a busy neighbour, who doubled the
 # time of an epoch (optimisations/wait_policy.md).
 THRESHOLD = 0.25
+_TUNED_FROM_KERAS = 3
+_TUNED = {"pipeline_tuning": "stock", "step_loop": "plain", "input": "memory"}  # values where arrays go through it
+_SHORTEST_TICK = 2**16 * 1e-6  # seconds: shorter steps were seen to take any time
+_OFF_TICK = 0.025  # of the tick: an epoch's last step, and what is done between two sleeps
 
 
 def disturbance(record: Record) -> str:
@@ -22,6 +27,36 @@ def disturbance(record: Record) -> str:
     if cores is None or cores <= THRESHOLD:
         return ""
     return f"others kept {cores:.2f} cores busy while it ran, more than {THRESHOLD}"
+
+
+def quantised_s(record: Record) -> float | None:
+    """The tick in seconds of the clock of tf.data that a steady step waited for; None where none is seen.
+
+    Keras 3 on TensorFlow takes the batches of fit from arrays through tf.data, whose tuning sleeps for powers of two of
+    a microsecond. A step that stands on such a time is no measure of what it computes. Where several epochs stand on
+    different ticks, it is the longest.
+    """
+    versions, settings = record.versions, record.settings
+    if "tensorflow" not in versions or int(versions.get("keras", "0").split(".")[0]) < _TUNED_FROM_KERAS:
+        return None
+    if any(settings.get(name, stock) != stock for name, stock in _TUNED.items()):
+        return None
+    ticks = [_tick(seconds) for seconds in _step_seconds(record)]
+    return max((each for each in ticks if each), default=None)
+
+
+def _tick(seconds: float) -> float | None:
+    """The power of two of a microsecond that a step stands on."""
+    tick = 2.0 ** round(log2(seconds / 1e-6)) * 1e-6
+    return round(tick, 6) if tick >= _SHORTEST_TICK and abs(seconds / tick - 1) <= _OFF_TICK else None
+
+
+def _step_seconds(record: Record) -> list[float]:
+    """Of the steps of each steady epoch the mean; of a script that says nothing of its epochs the median of all."""
+    if record.training is not None:
+        steps = -(-record.training.training_images // record.training.batch_size)
+        return [each.seconds / steps for each in record.training.steady if each.seconds > 0]
+    return [record.steps.median_seconds] if record.steps and record.steps.median_seconds else []
 
 
 def image(plan: Plan) -> RecordedImage:

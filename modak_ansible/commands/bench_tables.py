@@ -55,6 +55,8 @@ def _ratio(line: Line) -> tuple[str, str, str]:
     if ratio.low is None or ratio.high is None:
         return f"{ratio.median:.3f}", "", "one round says nothing of the noise"
     noise = "within noise" if line.is_noise else ""
+    if line.tick:
+        noise = f"no measure: steps wait for ticks of {1000 * line.tick:.0f} ms"
     return f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", noise
 
 

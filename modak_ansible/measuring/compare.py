@@ -20,6 +20,7 @@ class Line:
         images_per_second: of a steady epoch.
         ratio: its steady seconds by those of the group's first variant; None for that one, and where no round has both.
         parts: seconds of what is no steady epoch: the first epoch's excess, the imports, the compilation.
+        tick: seconds of a known clock that its steps, or those that it is held against, waited for; None: no clock.
         left_out: how many runs do not count, by how they ended.
         reason: of the newest run that does not count.
     """
@@ -29,15 +30,18 @@ class Line:
     images_per_second: Summary | None = None
     ratio: Ratio | None = None
     parts: dict[str, Summary] = field(default_factory=dict)
+    tick: float | None = None
     left_out: dict[str, int] = field(default_factory=dict)
     reason: str = ""
 
     @property
     def is_noise(self) -> bool:
-        """Whether it may be as fast as the first one: the interval of the ratio covers 1, or there is none."""
+        """Whether it may be as fast as the first one: the interval of the ratio covers 1, or it says nothing."""
         if self.ratio is None:
             return False
-        return self.ratio.low is None or self.ratio.high is None or self.ratio.low <= 1 <= self.ratio.high
+        if self.tick is not None or self.ratio.low is None or self.ratio.high is None:
+            return True
+        return self.ratio.low <= 1 <= self.ratio.high
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,15 @@ def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
         images_per_second=summary(rates) if rates else None,
         ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
         parts={title: summary(values) for title, values in parts.items() if values},
+        tick=None if runs is baseline else _tick([*baseline, *runs]),
         left_out={each: outcomes.count(each) for each in dict.fromkeys(outcomes)},
         reason=ignored[-1].reason if ignored else "",
     )
+
+
+def _tick(runs: list[Record]) -> float | None:
+    ticks = (each.quantised_s for each in runs if each.outcome == "measured")
+    return max((each for each in ticks if each), default=None)
 
 
 def _steady(runs: list[Record]) -> dict[BlockKey, float]:

@@ -15,7 +15,7 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.model.record import Record, RecordedTarget
 from modak_ansible.model.suite import Suite
 from modak_ansible.model.target import Target
-from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
+from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured, quantised_s
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def record_of(
         return record.model_copy(update={"outcome": "failed", "reason": outcome.problem})
     try:
         record = record.model_copy(update=measured(metrics))
+        record = record.model_copy(update={"quantised_s": quantised_s(record)})
     except (ValidationError, KeyError, TypeError) as error:
         reason = f"its metrics.json is not what it must be: {error}"
         return record.model_copy(update={"outcome": "failed", "reason": reason})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import Location, ModakError
 from modak_ansible.model.record import Record
+from modak_ansible.runs import quantised_s
 from modak_ansible.target.files import make_private
 
 
@@ -25,6 +27,17 @@ def read_records(path: Path) -> list[Record]:
     except OSError as error:
         raise ModakError(f"{path} cannot be read: {error.strerror}") from error
     return [_parsed(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def mark(path: Path) -> None:
+    """Says of each record of a file anew which clock its steps waited for; what else a line says stays as it stands."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, record in enumerate(read_records(path)):
+        if record.quantised_s != (tick := quantised_s(record)):
+            known = json.loads(lines[number])
+            known.pop("quantised_s", None)
+            lines[number] = json.dumps({**known, "quantised_s": tick}, separators=(",", ":"), ensure_ascii=False)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 class RecordFile:

@@ -15,7 +15,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.project import moved_with
-from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured
+from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured, quantised_s
 from modak_ansible.stages.applied import compare, report_of, switches_of
 from modak_ansible.stages.base import Stage
 from modak_ansible.target.files import Lock, make_private, read_json
@@ -109,6 +109,7 @@ def _whole_record(
     record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
     if record.training is None and (record.steps is None or not record.steps.count):
         return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
+    record = record.model_copy(update={"quantised_s": quantised_s(record)})
     reason = disturbance(record) or _interruption(job)
     return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
 

@@ -10,7 +10,7 @@ from modak_ansible.measuring.report.numerics import agreement
 from modak_ansible.measuring.report.paper import FINDINGS, Finding
 from modak_ansible.measuring.report.runs import Comparison, Run, speed
 from modak_ansible.measuring.report.trainings import ratio_text
-from modak_ansible.measuring.report.verdicts import Verdict, Word, verdicts
+from modak_ansible.measuring.report.verdicts import Verdict, Word, longest_tick, verdicts
 from modak_ansible.measuring.statistics import paired_ratio
 from modak_ansible.model.record import Record
 
@@ -113,6 +113,8 @@ def _fastest(found: Sequence[Comparison]) -> list[str]:
         baseline = comparison.baseline
         for variant in comparison.measured[1:]:
             ratio = paired_ratio(baseline.by_block(speed), variant.by_block(speed)) if baseline else None
+            if baseline and longest_tick(baseline, variant):
+                continue
             if ratio and ratio.low and ratio.low > 1:
                 gains.append((ratio.low, variant.label, ratio, comparison, baseline))
     if not gains:

@@ -62,6 +62,12 @@ class Variant:
     def trainings(self) -> list[TrainingResult]:
         return [run.training for run in self.runs if run.training]
 
+    @property
+    def tick(self) -> float | None:
+        """Seconds of a known clock that steps of its runs waited for, the longest; None: for none."""
+        ticks = (run.record.quantised_s for run in self.runs if run.training)
+        return max((each for each in ticks if each), default=None)
+
     def by_block(self, quantity: Quantity) -> dict[Block, float]:
         """A quantity of its trainings by round; of two runs in one round the later one stands."""
         values = ((run.block, quantity(run.training)) for run in self.runs if run.training)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
 from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, FULL_EPOCHS, figure_of
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
-from modak_ansible.measuring.report.verdicts import verdicts
+from modak_ansible.measuring.report.verdicts import longest_tick, verdicts, waits
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.model.record import TrainingResult
@@ -139,7 +139,9 @@ def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool)
         cells += ["", "1"]
     else:
         ratio = paired_ratio(held.baseline.by_block(speed), variant.by_block(speed))
-        cells += [held.baseline.label, ratio_text(ratio) + (f", {ratio.n}" if ratio else "")]
+        tick = longest_tick(held.baseline, variant)
+        told = f"; no measure: {waits(tick)}" if tick else ""
+        cells += [held.baseline.label, ratio_text(ratio) + (f", {ratio.n}" if ratio else "") + told]
     if with_paper:
         older = ", of older versions" if held.newer else ""
         cells.append(f"{held.paper:g}{older}" if held.paper else "none stated")

@@ -72,10 +72,22 @@ def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
     return sorted(chosen.values(), key=lambda each: each.today)
 
 
-def _weight(verdict: Verdict) -> tuple[bool, int, bool, int]:
-    """What was measured goes before what was not, few switches before many, hub before pip, many rounds before few."""
+def longest_tick(*variants: Variant) -> float | None:
+    """Seconds of a known clock that steps of some variants waited for; None: for none."""
+    return max((each.tick for each in variants if each.tick), default=None)
+
+
+def waits(tick: float) -> str:
+    """Why a time says nothing of the work."""
+    return f"steps wait for ticks of {1000 * tick:.0f} ms of tf.data's clock"
+
+
+def _weight(verdict: Verdict) -> tuple[bool, bool, int, bool, int]:
+    """What was measured goes before what was not, what its own work takes before what a clock says, few switches before
+    many, hub before pip, many rounds before few."""
     rounds = verdict.ratio.n if verdict.ratio else 0
-    return (verdict.ratio is None, len(verdict.other.settings), verdict.other.record.origin != "hub", -rounds)
+    waited = longest_tick(verdict.baseline, verdict.other) is not None
+    return (verdict.ratio is None, waited, len(verdict.other.settings), verdict.other.record.origin != "hub", -rounds)
 
 
 def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iterator[Verdict]:
@@ -86,6 +98,8 @@ def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iter
                 continue
             ratio = paired_ratio(baseline.by_block(quantity), other.by_block(quantity))
             word, reason = judge(ratio, finding.claim)
+            if finding.quantity == "speed" and (tick := longest_tick(baseline, other)):
+                word, reason = "cannot be said", waits(tick)
             if ratio is None:
                 reason = _why_not(other) or _why_not(baseline) or reason
             yield Verdict(word, reason, ratio, baseline, other, comparison.machine, comparison.workload)
