@@ -6,7 +6,7 @@ from modak_ansible.optimisations.base import Default, Draft, Optimisation, Optio
 
 # What MODAK_OPERATORS tells the library when it is loaded.
 _VARIABLE = "MODAK_OPERATORS"
-_NAMED = {"exact": "pooling", "none": "none"}
+_NAMED = {"exact": "pooling,random", "none": "none"}
 
 
 class Operators(Optimisation):
@@ -19,17 +19,15 @@ class Operators(Optimisation):
         if draft.entry is None or "operators" not in draft.entry.libraries:
             return ()
         return (
-            Option(
-                "all", "pooling, random numbers of dropout and convolutions, as the image has them", "reassociation"
-            ),
-            Option("exact", "pooling alone, whose results are PyTorch's own bit for bit"),
+            Option("all", "pooling, dropout's numbers and convolutions, as the image has them", "reassociation"),
+            Option("exact", "pooling and dropout's numbers, which are PyTorch's own bit for bit"),
             Option("none", "the framework's own"),
         )
 
     def default(self, draft: Draft) -> Default | None:
         if draft.request.optimisation.numerics != "same":
             return None
-        return Default("exact", "the others sum in another order and draw other numbers, and results are to stay")
+        return Default("exact", "the convolutions sum in another order, and results are to stay")
 
     def apply(self, draft: Draft, value: str) -> None:
         if value in _NAMED:
