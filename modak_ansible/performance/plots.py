@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _WIDTH, _DPI = 8.0, 150  # inches, dots an inch
 _BAR, _WORSE, _SOFT = "#2f6fb7", "#c2570c", "#57606a"
-_MARKS = "osD^vP*X<>"
+MARKS = "osD^vP*X<>"
+_COLOURS = 10  # of matplotlib's own cycle
 
 
 def write_plots(found: Validation, folder: Path) -> list[Path]:
@@ -51,8 +52,8 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
                 [each.measured for each in some],
                 [each.predicted for each in some],
                 yerr=[below, above],
-                fmt=_MARKS[number % len(_MARKS)],
-                color=f"C{number % 10}",
+                fmt=MARKS[(number + number // _COLOURS) % len(MARKS)],  # no two workloads share both
+                color=f"C{number % _COLOURS}",
                 markerfacecolor=None if known else "white",
                 alpha=0.8,
                 linewidth=0.8,

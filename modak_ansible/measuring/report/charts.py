@@ -91,6 +91,11 @@ class Roofline:
         """The intensity in FLOP/byte from which on the arithmetic is the limit."""
         return self.peak / self.bandwidth
 
+    @property
+    def above(self) -> list[int]:
+        """The numbers, from 1, of the points that stand above the roof."""
+        return [index for index, (_, x, y) in enumerate(self.points, 1) if y > min(self.peak, x * self.bandwidth)]
+
 
 def number(value: float) -> str:
     """Three significant digits; an exponent only where there would be nothing but noughts."""

@@ -42,17 +42,20 @@ STARTS = ("process_start", "container_start", "python_start", "import", "launch"
 
 @dataclass(frozen=True)
 class Sample:
-    """A measure and the record that it is of."""
+    """A measure, the record that it is of, and what built the image that was measured, where a record tells."""
 
     measure: Measure
     record: Record
+    built: str = ""
 
 
 def measures(runs: Iterable[Run]) -> list[Sample]:
     """All that was measured of the infrastructure."""
+    known = list(runs)
+    built = {run.record.image.digest: run.record.entry for run in known if run.record.image}
     return [
-        Sample(measure, run.record)
-        for run in runs
+        Sample(measure, run.record, built.get(str(measure.about.get("image", "")), ""))
+        for run in known
         if run.record.outcome == "measured"
         for measure in run.record.measures
     ]
@@ -113,6 +116,9 @@ def _facts(sample: Sample) -> dict[str, str]:
     record = sample.record
     # a number with a fraction was measured on the way, such as an error, and names nothing
     about = {name: str(value) for name, value in sample.measure.about.items() if not isinstance(value, float)}
+    if "image" in about:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
+        size = sample.measure.about.get("megabytes")
+        about["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
     if record.training:  # how a job was launched has nothing to do with what it trained
         container = NATIVE[0] if record.image and not record.image.container else "any"
         return {**about, "target": record.target.name, "container": container}

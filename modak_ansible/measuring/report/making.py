@@ -13,6 +13,7 @@ from modak_ansible.measuring.records import read_records
 from modak_ansible.measuring.report.page import render
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import charts, sections
+from modak_ansible.measuring.report.seeds import seeds
 from modak_ansible.measuring.workloads import load_workloads
 from modak_ansible.project import shipped
 
@@ -42,7 +43,7 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
         if figures:
             from modak_ansible.measuring.report.png import write_figures  # noqa: PLC0415 - it needs matplotlib
 
-            drawn = write_figures(charts(parts), [roof for part in parts for roof in part.roofs], figures)
+            drawn = write_figures(charts(parts), [roof for part in parts for roof in part.roofs], seeds(runs), figures)
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
     return Made(len(runs), page, tuple(drawn))

@@ -77,7 +77,7 @@ def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
     groups: dict[Alike, Group] = {}
     for comparison in found:
         for variant in comparison.variants:
-            for training in variant.trainings:
+            for training in variant.results:
                 group = groups.setdefault(_alike(comparison, training), {})
                 group.setdefault(variant.label, []).append(training)
     return groups

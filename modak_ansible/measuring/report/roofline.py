@@ -27,15 +27,26 @@ TRAFFIC = (
 )
 
 
-def achieved_chart(members: Sequence[Comparison], gflop_per_image: float, peaks: Mapping[str, float]) -> Chart:
-    """GFLOP/s of every variant of one workload on one machine: images per second times the work of an image.
+def achieved_chart(
+    members: Sequence[Comparison], gflop_per_image: float, peaks: Mapping[str, float], precision: str
+) -> Chart | None:
+    """GFLOP/s of every variant of one workload, machine and precision: images per second times the work of an image.
 
-    A variant that several groups have is shown as the first of them measured it.
+    A variant that several groups have is shown as the first of them measured it. None where none has the precision.
+
+    Args:
+        members: with the variants.
+        gflop_per_image: of a step, forwards and backwards.
+        peaks: GFLOP/s in that precision, by what gave them.
+        precision: of the variants that are shown.
     """
     comparison = members[0]
     variants: dict[str, Variant] = {}
     for variant in (each for member in members for each in member.measured):
-        variants.setdefault(variant.label, variant)
+        if precision_of(variant) == precision:
+            variants.setdefault(variant.label, variant)
+    if not variants:
+        return None
     bars = []
     for variant in variants.values():
         bar = training_bar(variant, speed)
@@ -51,8 +62,8 @@ def achieved_chart(members: Sequence[Comparison], gflop_per_image: float, peaks:
         for bar in bars
     )
     return Chart(
-        name=slug(f"achieved {comparison.workload} {comparison.target} {comparison.accelerator}"),
-        title=f"{comparison.workload}: achieved against measured peaks",
+        name=slug(f"achieved {comparison.workload} {precision} {comparison.target} {comparison.accelerator}"),
+        title=f"{comparison.workload} in {precision}: achieved against measured peaks",
         unit="GFLOP/s",
         bars=tuple(bars),
         interval="least to most of the rounds' medians; n counts rounds",
@@ -87,6 +98,10 @@ def roofline(
         points=points,
         caption=TRAFFIC,
     )
+
+
+def precision_of(variant: Variant) -> str:
+    return dict(variant.settings).get("precision", "fp32")
 
 
 def of_machine(samples: Iterable[Sample], processor: str, accelerator: str) -> list[Sample]:
@@ -141,7 +156,7 @@ def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> l
     for comparison in found:
         if comparison.workload != workload:
             continue
-        singles = [each for each in comparison.measured if dict(each.settings).get("precision", "fp32") == "fp32"]
+        singles = [each for each in comparison.measured if precision_of(each) == "fp32"]
         for each in singles:
             rates[each] = summary(each.by_block(speed).values()).median
             held_against[each] = singles[0]

@@ -63,6 +63,12 @@ class Variant:
         return [run.training for run in self.runs if run.training]
 
     @property
+    def results(self) -> list[TrainingResult]:
+        """What was computed, however busy the machine was: for losses and accuracies, and not for times."""
+        counted = ("measured", "disturbed")
+        return [run.record.training for run in self.runs if run.record.training and run.record.outcome in counted]
+
+    @property
     def tick(self) -> float | None:
         """Seconds of a known clock that steps of its runs waited for, the longest; None: for none."""
         ticks = (run.record.quantised_s for run in self.runs if run.training)

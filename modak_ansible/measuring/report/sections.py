@@ -16,14 +16,16 @@ from modak_ansible.measuring.report.infrastructure import (
 )
 from modak_ansible.measuring.report.numerics import numerics_tables
 from modak_ansible.measuring.report.paper import FIGURES, figure_of
-from modak_ansible.measuring.report.roofline import achieved_chart, best, of_machine, roofline
+from modak_ansible.measuring.report.roofline import achieved_chart, best, of_machine, precision_of, roofline
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
+from modak_ansible.measuring.report.seeds import seeds
 from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
 from modak_ansible.model.record import TrainingResult
 
 PAPER_SUITE = "modak bench run benchmarks/suites/paper-cpu.yaml"
 TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"
 NUMERICS_SUITE = "modak bench run benchmarks/suites/numerics.yaml"
+SEEDS_SUITE = "modak bench run benchmarks/suites/seeds.yaml"
 Titles = Mapping[tuple[str, str], str]
 LEADS = {
     "stock-images": (
@@ -95,6 +97,13 @@ def sections(
             "steps drift apart by rounding alone. Gradients are held against double precision where a framework can.",
             tables=tuple(numerics_tables(found)),
             missing=NUMERICS_SUITE,
+        ),
+        Section(
+            "seeds",
+            "Whole trainings",
+            "From several seeds to the end, with dropout: whether what computes them has a part in what they learn.",
+            tables=tuple((f"{each.title}. {each.caption}", each.table) for each in seeds(runs)),
+            missing=SEEDS_SUITE,
         ),
         _not_measured(runs),
     ]
@@ -177,12 +186,13 @@ def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequ
     for machine in dict.fromkeys((each.processor, each.accelerator) for each in found):
         here = [each for each in found if (each.processor, each.accelerator) == machine]
         theirs = of_machine(samples, *machine)
-        peaks = best(theirs, ("sgemm", "convolution"), "fp32")
-        if peaks:
-            worked = [each for each in here if each.workload in work and each.measured]
-            for workload in dict.fromkeys(each.workload for each in worked):
-                members = [each for each in worked if each.workload == workload]
-                made.append(achieved_chart(members, work[workload], peaks))
+        worked = [each for each in here if each.workload in work and each.measured]
+        for workload in dict.fromkeys(each.workload for each in worked):
+            members = [each for each in worked if each.workload == workload]
+            for precision in dict.fromkeys(precision_of(each) for member in members for each in member.measured):
+                peaks = best(theirs, ("sgemm", "convolution"), precision)
+                chart = achieved_chart(members, work[workload], peaks, precision) if peaks else None
+                made += [chart] if chart else []
         roof = roofline(here, work, theirs)
         roofs += [roof] if roof else []
     lead = "Work achieved is a workload's GFLOP for each image times images per second; peaks were measured here."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from invented_machine import WORKS, Truth
 
 from modak_ansible.errors import ModakError
+from modak_ansible.performance import plots
 from modak_ansible.performance.plots import write_plots
-from modak_ansible.performance.validation import validate
+from modak_ansible.performance.validation import Predicted, Validation, validate
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +89,13 @@ def test_pictures_are_drawn(found, tmp_path):
 def test_nothing_to_validate_is_said():
     with pytest.raises(ModakError, match="there is nothing to fit"):
         validate([], WORKS)
+
+
+def test_no_two_workloads_share_colour_and_mark(tmp_path, monkeypatch):
+    row = Predicted("configurations", "", "any", 1, 1.0, 1.0, 0.5, 2.0, True, "")
+    several = tuple(replace(row, workload=f"workload-{number}") for number in range(30))
+    drawn = []
+    monkeypatch.setattr(plots, "_written", lambda axes, folder, name: drawn.append(axes) or [])
+    write_plots(Validation(several, (), None), tmp_path)
+    found = [(line.get_color(), line.get_marker()) for line in drawn[0].get_lines() if line.get_marker() in plots.MARKS]
+    assert len(found) == len(set(found)) == 30

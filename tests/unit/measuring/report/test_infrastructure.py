@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_records import measured, record, training
+from synthetic_records import measured, record, rounds, training
 
 from modak_ansible.measuring.report.infrastructure import measure_charts, measures
 from modak_ansible.measuring.report.runs import Run
@@ -62,3 +62,14 @@ def test_what_a_training_measured_on_the_side_is_not_told_apart_by_its_switches(
 
 def test_disturbed_runs_do_not_count():
     assert measures([Run(measured("a", "write", "MB/s", [1.0]).model_copy(update={"outcome": "disturbed"}), "")]) == []
+
+
+def test_an_image_is_told_by_what_built_it_and_its_size_and_not_by_its_digest():
+    digest = "a" * 64
+    image = {"digest": digest, "definition_digest": "", "base": "", "container": True}
+    made = chart(
+        *rounds("pytorch-2.13-cpu", 100, "any", image=image),
+        measured("tensorflow-2.21-cpu", "container_start", "s", [0.1, 0.2], image=digest, megabytes=573.6),
+        measured("tensorflow-2.21-cpu", "container_start", "s", [0.1, 0.2], image="f" * 64, megabytes=126.3),
+    )
+    assert [bar.label for bar in made.bars] == ["image pytorch-2.13-cpu of 574 MB", "image 126 MB"]

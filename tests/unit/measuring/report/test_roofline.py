@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from synthetic_records import measured, rounds, whole_table
 
 from modak_ansible.measuring.report.infrastructure import measures
 from modak_ansible.measuring.report.page import roof_geometry
+from modak_ansible.measuring.report.png import drawn_chart, drawn_roof
 from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, of_machine, roofline
 from modak_ansible.measuring.report.runs import Run, comparisons
+from modak_ansible.measuring.report.sections import sections
 from modak_ansible.model.record import RecordedTarget
 
 RUNS = [Run(each, "a file") for each in whole_table()]
@@ -22,10 +26,48 @@ def test_the_best_of_single_precision_is_the_peak():
 
 
 def test_work_achieved_is_images_times_their_work():
-    made = achieved_chart([each for each in FOUND if each.workload == "resnet50"], 24.3, {"sgemm": 428.0})
+    made = achieved_chart([each for each in FOUND if each.workload == "resnet50"], 24.3, {"sgemm": 428.0}, "fp32")
     assert [bar.label for bar in made.bars] == ["pytorch-2.13-cpu memory_format=channels_last", "pytorch-2.13-cpu"]
     assert made.bars[1].value == pytest.approx(24.3 * 7.0)
     assert made.table.rows[1][2] == "40 %"
+
+
+def test_what_computes_in_bf16_is_held_against_bf16_s_peak():
+    runs = [
+        *RUNS,
+        *(
+            Run(each, "")
+            for each in rounds("pytorch-2.13-cpu", 40, "resnet50", settings={"precision": "bf16"}, workload="resnet50")
+        ),
+        Run(measured("a", "sgemm", "GFLOP/s", [900.0], precision="bf16"), ""),
+    ]
+    found = [each for each in comparisons(runs) if not each.accelerator]
+    made = {each.name: each for part in sections(runs, found, WORK) for each in part.charts if "achieved" in each.name}
+    peaks = {name: dict(each.lines) for name, each in made.items()}
+    assert peaks["achieved-resnet50-bf16-synthetic-cluster"] == {"sgemm": 900.0}
+    assert peaks["achieved-resnet50-fp32-synthetic-cluster"] == {"sgemm": 428.0, "convolution": 516.5}
+    for name, each in made.items():
+        assert all(("precision=bf16" in bar.label) == ("bf16" in name) for bar in each.bars)
+
+
+def test_a_point_above_the_roof_is_told_in_the_figure(tmp_path):
+    roof = roofline(FOUND, WORK, measures(RUNS))
+    assert roof.above == []
+    label, x, _ = roof.points[0]
+    above = replace(roof, points=(*roof.points, (label, x, 1.1 * roof.peak)))
+    assert above.above == [len(above.points)]
+    shown = " ".join(text.get_text() for axes in drawn_roof(above).axes for text in axes.texts)
+    assert f"Above the roof: {len(above.points)}." in shown
+    assert "direct convolutions" in shown
+
+
+def test_no_name_of_a_peak_lies_on_a_line():
+    chart = achieved_chart(
+        [each for each in FOUND if each.workload == "resnet50"], 24.3, {"a": 99.0, "b": 100.0}, "fp32"
+    )
+    figure = drawn_chart(chart)
+    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["a: 99.0", "b: 100"]
+    assert not any(each.get_text() in "ab" for axes in figure.axes for each in axes.texts)
 
 
 def test_the_bytes_of_the_small_network_are_its_layers_and_parameters():

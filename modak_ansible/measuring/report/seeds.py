@@ -1,0 +1,133 @@
+"""Whole trainings from several seeds: whether one way to compute them learns as well as another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
+
+from modak_ansible.measuring.report.charts import Table
+from modak_ansible.measuring.report.runs import Run
+from modak_ansible.measuring.report.trainings import slug
+from modak_ansible.model.record import TrainingResult
+
+LEAST_SEEDS = 3
+# Student's t for 95 % by degrees of freedom, to three digits: below, few seeds make intervals wide; above 30, as 30.
+_STUDENT = (
+    12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One variant: means over its seeds by epoch, and each seed's last accuracy."""
+
+    label: str
+    training_loss: tuple[Mean, ...]
+    test_loss: tuple[Mean, ...]
+    accuracies: dict[int, float]  # by seed, 0 to 1
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The variants of one suite, workload and machine, trained on the same images; the first is the baseline."""
+
+    name: str
+    title: str
+    caption: str
+    curves: tuple[Curve, ...]
+
+    @property
+    def table(self) -> Table:
+        """Final accuracies, and by how much they differ from the first variant's, seed by seed."""
+        first = self.curves[0]
+        rows = []
+        for each in self.curves:
+            pairs = [
+                each.accuracies[seed] - first.accuracies[seed] for seed in each.accuracies if seed in first.accuracies
+            ]
+            apart = "" if each is first else _text(mean(pairs), signed=True)
+            last = mean(each.accuracies.values())
+            losses = f"{each.test_loss[-1].value:.4f} ({each.test_loss[-1].low:.4f} to {each.test_loss[-1].high:.4f})"
+            rows.append((each.label, f"{len(each.accuracies)}", losses, f"{_text(last)} %", apart))
+        columns = (
+            "Variant",
+            "Seeds",
+            "Last test loss (95 %)",
+            "Last accuracy (95 %)",
+            "Difference, paired by seed, in points (95 %)",
+        )
+        return Table(columns, tuple(rows))
+
+
+def seeds(runs: Iterable[Run]) -> list[Seeds]:
+    """Whole trainings of which several seeds are on record; how busy the machine was has no part in what they learn."""
+    found: dict[tuple[str, ...], dict[str, dict[int, TrainingResult]]] = {}
+    for run in sorted(runs, key=lambda each: (each.record.date, each.record.position)):
+        record, training = run.record, run.record.training
+        if training is not None and training.epochs and record.outcome in ("measured", "disturbed"):
+            key = (record.suite, record.workload, record.target.processor, training.dataset, *_alike(training))
+            found.setdefault(key, {}).setdefault(record.variant, {})[training.seed] = training
+    made = []
+    for (suite, workload, processor, dataset, images, epochs, *_), variants in found.items():
+        several = {label: by_seed for label, by_seed in variants.items() if len(by_seed) >= LEAST_SEEDS}
+        if len(several) > 1:
+            caption = f"{processor}. {epochs} epochs of {images} images of {dataset}."
+            made.append(
+                Seeds(
+                    slug(f"{suite} {workload}"),
+                    f"{workload}: whole trainings",
+                    caption,
+                    tuple(map(_curve, several.items())),
+                )
+            )
+    return made
+
+
+def mean(values: Iterable[float]) -> Mean:
+    """With the interval of Student's t."""
+    known = list(values)
+    middle = fmean(known)
+    if len(known) < 2:
+        return Mean(middle, middle, middle)
+    reach = _STUDENT[min(len(known) - 1, len(_STUDENT)) - 1] * stdev(known) / sqrt(len(known))
+    return Mean(middle, middle - reach, middle + reach)
+
+
+def _alike(training: TrainingResult) -> tuple[str, ...]:
+    return (
+        f"{training.training_images:,}", f"{len(training.epochs)}", f"{training.batch_size}",
+        f"{training.learning_rate:g}", f"{training.dropout:g}",
+    )  # fmt: skip
+
+
+def _curve(variant: tuple[str, dict[int, TrainingResult]]) -> Curve:
+    label, by_seed = variant
+    return Curve(
+        label,
+        _means([[epoch.training_loss for epoch in each.epochs] for each in by_seed.values()]),
+        _means([[epoch.test_loss for epoch in each.epochs] for each in by_seed.values()]),
+        {seed: each.epochs[-1].test_accuracy for seed, each in sorted(by_seed.items())},
+    )
+
+
+def _means(rows: Sequence[Sequence[float]]) -> tuple[Mean, ...]:
+    return tuple(mean(column) for column in zip(*rows, strict=True))
+
+
+def _text(found: Mean, *, signed: bool = False) -> str:
+    """In per cent."""
+    sign = "+" if signed else ""
+    value, low, high = (f"{100 * each:{sign}.2f}" for each in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"
