@@ -89,6 +89,12 @@ class TargetUnreachable(ModakError):
     exit_code = TARGET_UNREACHABLE
 
 
+class SchedulerAway(ModakError):
+    """The target can be reached, and its scheduler does not answer."""
+
+    exit_code = TARGET_UNREACHABLE
+
+
 class JobFailed(ModakError):
     """The job ended, and not with success."""
 

@@ -26,6 +26,8 @@ class FakeQueue(Scheduler):
         largest_array: how many tasks an array may have; 0 for no arrays.
         arrays: of each that was submitted the folder, name, number of tasks and limit.
         searches: how often an array was looked for.
+        others: how many jobs somebody else has in the queue.
+        down: the nodes of jobs that are down, by their ids.
     """
 
     name = "fake"
@@ -42,9 +44,11 @@ class FakeQueue(Scheduler):
         self.largest_array = 0
         self.arrays: list[tuple[str, str, int, int | None]] = []
         self.searches = 0
+        self.others = 0
+        self.down: dict[str, str] = {}
 
     def submit(self, run, script, name, waits=NO_WAITS):
-        if sum(not state.is_final for state in self.jobs.values()) >= self.room:
+        if sum(not state.is_final for state in self.jobs.values()) + self.others >= self.room:
             raise SubmissionRefused("QOSMaxSubmitJobPerUserLimit")
         ended = [each for each in (*waits.ok, *waits.ended) if self.jobs[each].is_final]
         if self.forgets and ended:
@@ -54,12 +58,15 @@ class FakeQueue(Scheduler):
         return job_id
 
     def find(self, run, name, folder):
+        if self.silent:
+            raise SchedulerSilent("hush")
         return [job_id for job_id, each in self.names.items() if each == name]
 
     def status(self, run, job_id):
         if self.silent:
             raise SchedulerSilent("hush")
-        return JobRecord(job_id, self.jobs[job_id]) if job_id in self.jobs else None
+        down = self.down.get(job_id, "")
+        return JobRecord(job_id, self.jobs[job_id], down=down) if job_id in self.jobs else None
 
     def statuses(self, run, job_ids):
         return {each: self.status(run, each) for each in job_ids if self.status(run, each)}

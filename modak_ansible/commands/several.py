@@ -59,7 +59,7 @@ def act_on_all(found: list[Known], state: str, *, as_json: bool) -> None:
         console.print(f"{job['training']:<{width}}  {job['message']}", markup=False, soft_wrap=True)
 
 
-def undeploy_all(found: list[Known], *, remove_images: bool, as_json: bool) -> None:
+def undeploy_all(found: list[Known], *, remove_images: bool, leave_job: bool, as_json: bool) -> None:
     """Cancels the jobs of deployments and removes their folders, and shows which are gone.
 
     Raises:
@@ -67,7 +67,7 @@ def undeploy_all(found: list[Known], *, remove_images: bool, as_json: bool) -> N
     """
     from modak_ansible.target.files import read_json
 
-    _, answers = _run("undeploy", found, as_json=as_json, job_remove_images=remove_images)
+    _, answers = _run("undeploy", found, as_json=as_json, job_remove_images=remove_images, job_leave=leave_job)
     rows = []
     for each in found:
         record = read_json(each.folder / "state.json") or {}

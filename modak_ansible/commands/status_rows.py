@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from modak_ansible.commands.deployments import natural
-from modak_ansible.schedulers.base import LIVING
+from modak_ansible.schedulers.base import LIVING, UNKNOWN
+from modak_ansible.stages.base import latest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +68,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
     noted = _mapping(record.get("job"))
     job = _mapping(answer.get("situation") or noted)
+    job = latest(noted, job) if job.get("state") == UNKNOWN else job
     is_noted = job.get("job_id") == noted.get("job_id")
     progress = _mapping(answer.get("progress") or (record.get("progress") if is_noted else None))
     metrics = _mapping(record.get("metrics"))

@@ -24,6 +24,9 @@ def command(
             help="Leave its images for other deployments, or remove those that no other one on the target uses.",
         ),
     ] = True,
+    leave_job: Annotated[
+        bool, typer.Option("--leave-job", help="Go on where the job cannot be ended, such as on a dead node.")
+    ] = False,
 ) -> None:
     """Cancel a deployment's job and remove its folder from the target.
 
@@ -40,11 +43,12 @@ def command(
     if len(found) > 1:
         from modak_ansible.commands.several import undeploy_all
 
-        undeploy_all(found, remove_images=not keep_images, as_json=as_json)
+        undeploy_all(found, remove_images=not keep_images, leave_job=leave_job, as_json=as_json)
         return
     folder = found[0].folder
     console = Console(stderr=as_json, highlight=False)
-    variables = {"modak_plan": str(folder / "plan.json"), "job_remove_images": not keep_images}
+    wanted = {"job_remove_images": not keep_images, "job_leave": leave_job}
+    variables = {"modak_plan": str(folder / "plan.json"), **wanted}
     with StageDisplay(console) as display:
         outcome = run_playbook("undeploy", variables, display)
     if as_json:

@@ -8,6 +8,7 @@ from typing import Any
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
+from modak_ansible.target.node_view import SILENT
 
 
 def node_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -35,6 +36,8 @@ def node_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
 def _unanswered(problem: str) -> Finding:
     if "was not done within" in problem:
         return warning("node", problem, "the cluster is busy: try again later, or with more --patience")
+    if SILENT in problem:
+        return missing("node", problem, "is it up? try again when it answers, or ask the administrators")
     return missing("node", problem, "look at the job's folder and at the scheduler's log on the target")
 
 

@@ -35,8 +35,9 @@ class JobState(str, Enum):
 
 
 _LIVING = (JobState.QUEUED, JobState.HELD, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
-# The same as text, and what is said of a job whose scheduler does not answer.
-LIVING = (*(state.value for state in _LIVING), "UNKNOWN")
+# What is said of a job whose scheduler does not answer; and of all jobs that may live.
+UNKNOWN = "UNKNOWN"
+LIVING = (*(state.value for state in _LIVING), UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,21 @@ class CommandResult:
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         return lines[-1] if lines else f"exit code {self.code}"
 
+    def said_by(self, command: str) -> str:
+        """The message behind the command's name, which most write before it themselves."""
+        return f"{command}: {re.sub(rf'^{command}(: | )', '', self.message)}"
+
 
 @dataclass(frozen=True)
 class JobRecord:
     """What a scheduler says about a job.
 
     Attributes:
+        reason: why it waits, or how it ended, in the scheduler's words.
+        held_by: of a held job ``user`` or ``operator``; empty where the scheduler does not tell.
+        limit: of a job that was ended for a limit which one, such as walltime or cput; empty where it does not tell.
+        elapsed: for how many seconds a job that has ended ran; None where the scheduler does not tell.
+        down: the nodes of a running job that the scheduler calls down.
         queue: in which it waits for its turn, where the scheduler tells; else empty.
         position: in the queue, from 1; None for a job that does not wait, and where the scheduler does not tell.
         starts: when it expects a waiting job to begin, in the target's local time; empty where it does not say.
@@ -77,6 +87,10 @@ class JobRecord:
     queue: str = ""
     position: int | None = None
     starts: str = ""
+    held_by: str = ""
+    limit: str = ""
+    elapsed: float | None = None
+    down: str = ""
 
 
 class SchedulerSilent(Exception):
@@ -163,6 +177,10 @@ class Scheduler:
     title: str
     commands: tuple[str, ...] = ()
     knows_success = False
+
+    def removal_by_operator(self, job_id: str) -> str:  # noqa: ARG002 - most end what ran on a dead node by themselves
+        """The command by which an operator removes a job whose node is gone; empty where none is needed."""
+        return ""
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         """Submits a script of the current folder, to begin after what it waits for, and gives the job's id.

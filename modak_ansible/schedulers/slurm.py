@@ -61,14 +61,15 @@ _QUEUE_FORMAT = "--format=%i|%T|%r|%N|%j|%Z"
 _ACCOUNT_FORMAT = "--format=JobID,State,ExitCode,NodeList,JobName,WorkDir"
 # All jobs that wait, in the order of their priorities.
 _QUEUE = [*_SQUEUE, "--states=PENDING", "--sort=-p,i", "--format=%i|%P|%r|%S"]
+_HOLDERS = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 _NOT_IN_TURN = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit")
 _UNCERTAIN = ("timed out", "timeout", "Zero Bytes were transmitted", "Connection reset", "send/recv operation")
 _UNKNOWN_JOB = ("Invalid job id", "Invalid Job Id")
 _GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
 # What sacct says where slurmdbd is away; whatever else it says, it has no accounting to show.
 _NO_DATABASE = ("Problem talking to the database", "Connection refused")
-_UNREACHED = "Unable to contact"
-_SILENT = (*_UNCERTAIN, _UNREACHED)
+_UNREACHED = ("Unable to contact", "in standby mode")
+_SILENT = (*_UNCERTAIN, *_UNREACHED)
 # What is said of a job that was submitted with --no-requeue.
 _NOT_REQUEUED = "Requested operation is presently disabled"
 
@@ -105,7 +106,7 @@ class Slurm(Scheduler):
     def find(self, run: Run, name: str, folder: str) -> list[str]:
         result = run([*_SQUEUE, "--me", "--states=all", f"--name={name}", _QUEUE_FORMAT])
         if result.code != 0:
-            raise SchedulerSilent(f"squeue: {result.message}")
+            raise SchedulerSilent(result.said_by("squeue"))
         records = [*map(_queue_record, _lines(result.out))]
         known = {record.job_id for record in records if record}
         # to a day ahead: the clock here may be behind that of the controller
@@ -120,7 +121,7 @@ class Slurm(Scheduler):
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         result = run([*_SQUEUE, "--states=all", f"--jobs={job_id}", _QUEUE_FORMAT])
         if result.code != 0 and not any(words in result.err for words in _UNKNOWN_JOB):
-            raise SchedulerSilent(f"squeue: {result.message}")
+            raise SchedulerSilent(result.said_by("squeue"))
         queued = _queue_record(_first(result.out)) if result.code == 0 else None
         if queued and not queued.state.is_final:
             return queued
@@ -140,7 +141,7 @@ class Slurm(Scheduler):
         # with --me the controller itself picks the user's jobs; with a list of them it would send everybody's
         result = run([*_SQUEUE, "--me", "--states=all", _QUEUE_FORMAT])
         if result.code != 0:
-            raise SchedulerSilent(f"squeue: {result.message}")
+            raise SchedulerSilent(result.said_by("squeue"))
         queued = _by_id(map(_queue_record, _lines(result.out)), job_ids)
         ended = [each for each in job_ids if each not in queued or queued[each].state.is_final]
         records, silence = self._ended(run, ended, queued)
@@ -169,7 +170,7 @@ class Slurm(Scheduler):
     def cancel(self, run: Run, *job_ids: str) -> None:
         result = run(["scancel", *job_ids])
         if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
-            raise SchedulerSilent(f"scancel: {result.message}")
+            raise SchedulerSilent(result.said_by("scancel"))
 
     def hold(self, run: Run, job_id: str) -> None:
         _control(run, "hold", job_id)
@@ -195,7 +196,7 @@ class Slurm(Scheduler):
         result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])
         if result.code != 0:
             is_away = result.timed_out or any(words in result.err for words in _NO_DATABASE)
-            return [], f"sacct: {result.message}" if is_away else ""
+            return [], result.said_by("sacct") if is_away else ""
         found = [_accounting_record(line) for line in _lines(result.out)]
         # tasks that never began are one line: 12_[4-9]
         known = [record for record in found if record]
@@ -221,7 +222,7 @@ def _submitted(run: Run, options: list[str], waits: Waits, script: str) -> str:
         raise SubmissionUncertain(f"sbatch printed no job id: {result.out.strip()!r}")
     if result.timed_out or any(words in result.err for words in _UNCERTAIN):
         raise SubmissionUncertain(f"sbatch did not answer: {result.message}")
-    if _UNREACHED in result.err:
+    if any(words in result.err for words in _UNREACHED):
         raise SchedulerSilent(_refusal(result))
     raise SubmissionRefused(_refusal(result))
 
@@ -231,7 +232,7 @@ def _control(run: Run, *words: str) -> None:
     if result.code == 0:
         return
     if result.timed_out or result.missing or any(each in result.err for each in _SILENT):
-        raise SchedulerSilent(f"scontrol: {result.message}")
+        raise SchedulerSilent(result.said_by("scontrol"))
     raise ActionRefused(result.message)
 
 
@@ -278,7 +279,8 @@ def _queue_record(line: str) -> JobRecord | None:
     job_id, _, reason, nodes, name, folder = parts
     if state is JobState.QUEUED and reason.startswith("JobHeld"):
         state = JobState.HELD
-    return JobRecord(job_id, state, None, None, "" if reason == "None" else reason, _nodes(nodes), name, folder)
+    reason = "" if reason == "None" else reason
+    return JobRecord(job_id, state, None, None, reason, _nodes(nodes), name, folder, held_by=_HOLDERS.get(reason, ""))
 
 
 def _accounting_record(line: str) -> JobRecord | None:

@@ -1,4 +1,4 @@
-"""Torque (PBS): qsub, qstat, qdel, qhold, qrls and qrerun.
+"""Torque (PBS): qsub, qstat, qdel, qhold, qrls, qrerun and pbsnodes.
 
 Sources: recordings of a real Torque 6.1.3, see tests/unit/schedulers/recorded/torque. A finished job may be gone at
 once (keep_completed), and a job whose node died can end as C with exit_status 0: the job's own marker is what counts.
@@ -48,8 +48,12 @@ _REFUSALS = {
     190: "the job is beyond the queue's limits, or no node can run it",
     208: "the dependency is wrong",
 }
-_SERVER_DOWN = (33, 111)
-_SLURM_UNREACHED = "Unable to contact slurm"  # by Slurm's own qsub, in place of Torque's
+# The server is away, shuts down or is too busy, and has taken nothing: no route, no connection, no trqauthd and so on.
+_SERVER_AWAY = (16, 29, 30, 31, 32, 33, 101, 110, 111, 113, 187, 214)
+# The last of these words are of Slurm's own qsub, in place of Torque's.
+_AWAY = ("cannot connect to server", "Server shutting down", "currently too busy", "Unable to contact slurm")
+# The connection broke on the way: whether the server has done what it was asked is not known.
+_BROKEN_OFF = (10, 104, 185, 237, 248, 249, 250, 251)
 _UNKNOWN_JOB = 153
 _COMPLETED_JOB = 170
 # What the server says without a word to a command other than qsub.
@@ -59,6 +63,18 @@ _REFUSED_ACTIONS = {
 }
 _SIGNAL_OFFSET = 256
 _TERM = 15
+# The server's own exit_status, with the limit that was passed.
+_LIMITS = {
+    -10: (JobState.OUT_OF_MEMORY, "mem"),
+    -11: (JobState.TIMEOUT, "walltime"),
+    -12: (JobState.TIMEOUT, "cput"),
+}
+# What a job waits for, in its attribute depend; there beforeok and the like are of those that wait for it.
+_WAITS_FOR_OTHERS = re.compile(r"(^|,)(after\w*|on|syncwith):")
+# What the comment still says of a run that is over, when the job waits again.
+_STALE = re.compile(r"Job started on|Starting job at")
+# How many letters pbsnodes -l shows of a node's name.
+_LISTED = 20
 
 
 class Torque(Scheduler):
@@ -80,8 +96,10 @@ class Torque(Scheduler):
             raise SubmissionUncertain("qsub did not answer")
         if result.missing:
             raise SubmissionRefused("qsub is not on the target's PATH")
-        if result.code in _SERVER_DOWN or _SLURM_UNREACHED in result.err:
+        if _is_away(result):
             raise SchedulerSilent(_refusal(result))
+        if result.code in _BROKEN_OFF:
+            raise SubmissionUncertain(_refusal(result))
         raise SubmissionRefused(_refusal(result))
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
@@ -89,22 +107,40 @@ class Torque(Scheduler):
         return [job.job_id for job in self._full(run, []) if is_of(job, name, folder)]
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
-        number = job_id.split(".", maxsplit=1)[0]
-        return next((job for job in self._full(run, [job_id]) if job.job_id.split(".")[0] == number), None)
+        number = _number(job_id)
+        record = next((job for job in self._full(run, [job_id]) if _number(job.job_id) == number), None)
+        if record is None:
+            return None
+        if _is_ended_array(record):
+            return _of_tasks(record, self._full(run, ["-t", job_id]))
+        return _with_nodes(run, [record])[0]
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
         if not job_ids:
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
-        jobs = {job.job_id.split(".")[0]: job for job in with_positions(self._full(run, []))}
-        found = {each: jobs.get(each.split(".")[0]) for each in job_ids}
+        wanted = {_number(each) for each in job_ids}
+        jobs = [job for job in with_positions(self._full(run, [])) if _number(job.job_id) in wanted]
+        shown = {_number(job.job_id) for job in jobs}
+        if any(map(_is_ended_array, jobs)) or any("[" in each for each in wanted - shown):
+            tasks = self._full(run, ["-t"])
+            jobs = [_of_tasks(job, tasks) if _is_ended_array(job) else job for job in jobs]
+            jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
+        known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
+        found = {each: known.get(_number(each)) for each in job_ids}
         return {each: job for each, job in found.items() if job}
 
     def cancel(self, run: Run, *job_ids: str) -> None:
-        for job_id in job_ids:
+        silent = ""
+        for job_id in job_ids:  # one whose node is gone keeps no other from being cancelled
             result = run(["qdel", job_id])
             if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
-                raise SchedulerSilent(f"qdel: {result.message}")
+                silent = silent or result.said_by("qdel")
+        if silent:
+            raise SchedulerSilent(silent)
+
+    def removal_by_operator(self, job_id: str) -> str:
+        return f"qdel -p {job_id}"
 
     def hold(self, run: Run, job_id: str) -> None:
         _act(run, "qhold", job_id)
@@ -137,7 +173,66 @@ class Torque(Scheduler):
                 break
         if broken:
             raise broken
-        raise SchedulerSilent(f"qstat: {result.message}")
+        raise SchedulerSilent(result.said_by("qstat"))
+
+
+def _is_away(result: CommandResult) -> bool:
+    return result.code in _SERVER_AWAY or any(words in result.err + result.out for words in _AWAY)
+
+
+def _number(job_id: str) -> str:
+    """A job's id without the server's name."""
+    return job_id.split(".", maxsplit=1)[0]
+
+
+def _is_ended_array(job: JobRecord) -> bool:
+    """Whether a record is of a whole array that is over: how its tasks ended, it does not say."""
+    return job.state.is_final and job.exit_code is None and "[]" in job.job_id
+
+
+def _of_tasks(array: JobRecord, jobs: Sequence[JobRecord]) -> JobRecord:
+    """The record of an array that is over, by those of its tasks: the first that lives or failed counts for all."""
+    stem = _number(array.job_id)[:-1]
+    tasks = [job for job in jobs if job.job_id.startswith(stem) and not job.job_id.startswith(f"{stem}]")]
+    if not tasks:  # they are forgotten, and nobody knows how they ended
+        return replace(array, state=JobState.COMPLETED)
+    telling = [
+        *(job for job in tasks if not job.state.is_final),
+        *(job for job in tasks if job.state not in (JobState.COMPLETED, JobState.CANCELLED)),
+        *(job for job in tasks if job.state is JobState.CANCELLED),
+        *tasks,
+    ][0]
+    times = [job.elapsed for job in tasks if job.elapsed is not None]
+    return replace(telling, job_id=array.job_id, name=array.name, elapsed=max(times, default=None))
+
+
+def _with_nodes(run: Run, jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """Records with those nodes of running jobs that are down: the server goes on calling such jobs running."""
+    names = {name for job in jobs if job.state is JobState.RUNNING for name in job.nodes.split(",") if name}
+    down = _down(run, names) if names else set()
+    return [replace(job, down=",".join(name for name in job.nodes.split(",") if name in down)) for job in jobs]
+
+
+def _down(run: Run, names: set[str]) -> set[str]:
+    """Which of some nodes are down, or not heard of by the server; none where pbsnodes does not tell."""
+    result = run(["pbsnodes", "-l"])
+    lines = [line.split() for line in result.out.splitlines()] if result.code == 0 else []
+    listed = {words[0] for words in lines if len(words) > 1 and _says_down(words[1])}
+    found = {name for name in names if name[:_LISTED] in listed}
+    return {name for name in found if len(name) < _LISTED or _says_down(_state_of(run, name))}
+
+
+def _says_down(state: str) -> bool:
+    """By the words of a node's state; one that is offline only takes no new jobs."""
+    return not {"down", "state-unknown", "unknown"}.isdisjoint(state.split(","))
+
+
+def _state_of(run: Run, node: str) -> str:
+    try:
+        (values,) = read_elements(run(["pbsnodes", "-x", node]).out, "Node")
+    except ValueError:
+        return ""
+    return values.get("state", "").replace(" ", "")
 
 
 def _act(run: Run, command: str, job_id: str) -> None:
@@ -146,8 +241,8 @@ def _act(run: Run, command: str, job_id: str) -> None:
         return
     if result.missing:
         raise ActionRefused(f"{command} is not on the target's PATH")
-    if result.timed_out or result.code in _SERVER_DOWN:
-        raise SchedulerSilent(f"{command}: {result.message}")
+    if result.timed_out or _is_away(result) or result.code in _BROKEN_OFF:
+        raise SchedulerSilent(result.said_by(command))
     # Slurm's own commands of these names write their refusals to standard output, and warnings beside them
     own = [line for line in (result.err + "\n" + result.out).splitlines() if line.startswith(f"{command}: ")]
     words = own[-1].strip() if own else result.message
@@ -211,24 +306,62 @@ def _attributes(block: str) -> dict[str, str]:
 
 
 def _record(values: dict[str, str]) -> JobRecord:
+    letter = values.get("job_state", "")
     status = values.get("exit_status")
     code = int(status) if status and re.fullmatch(r"-?\d+", status.strip()) else None
-    state, exit_code, signal = (
-        _finished(code)
-        if values.get("job_state") == "C"
-        else (_STATES.get(values.get("job_state", ""), JobState.QUEUED), None, None)
-    )
+    if letter == "C":
+        state, exit_code, signal = _finished(code)
+    else:
+        state, exit_code, signal = _STATES.get(letter, JobState.QUEUED), None, None
+    held_by, reason = "", ""
+    if state in (JobState.QUEUED, JobState.HELD):
+        state, held_by, reason = _waiting(state, values)
     return JobRecord(
         values["Job_Id"],
         state,
         exit_code,
         signal,
-        values.get("comment", ""),
+        reason,
         _hosts(values.get("exec_host", "")),
         values.get("Job_Name", ""),
         values.get("init_work_dir", "") or _variable(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
-        queue=values.get("queue", "") if values.get("job_state") == "Q" else "",
+        queue=values.get("queue", "") if letter == "Q" else "",
+        held_by=held_by,
+        limit=_LIMITS[code][1] if letter == "C" and code in _LIMITS else "",
+        elapsed=_elapsed(values) if letter == "C" else None,
     )
+
+
+def _waiting(state: JobState, values: dict[str, str]) -> tuple[JobState, str, str]:
+    """Of a job that waits its state, who holds it, and why it waits: state H is not always somebody's hold.
+
+    Of the Hold_Types u is the user's own and o the operators'; s is the system's, which waits for other jobs or is a
+    manager's; and none is of a task of an array of which enough run already.
+    """
+    comment = values.get("comment", "").strip()
+    comment = "" if _STALE.match(comment) else comment
+    types = values.get("Hold_Types")
+    if state is JobState.QUEUED or types is None:
+        return state, "", comment
+    if "u" in types:
+        return JobState.HELD, "user", comment
+    if "o" in types:
+        return JobState.HELD, "operator", comment or "an operator holds it"
+    if not types.strip():
+        return JobState.QUEUED, "", comment or "enough tasks of its array run"
+    if "s" in types and _WAITS_FOR_OTHERS.search(values.get("depend", "")):
+        return JobState.QUEUED, "", "it waits for other jobs"
+    return JobState.HELD, "operator" if "s" in types else "", comment or "the system holds it"
+
+
+def _elapsed(values: dict[str, str]) -> float | None:
+    """For how many seconds a job ran, where the server says so."""
+    if re.fullmatch(r"\d{1,12}(\.\d*)?", values.get("total_runtime", ""), re.ASCII):
+        return float(values["total_runtime"])
+    times = [values.get(name, "") for name in ("start_time", "comp_time")]  # since the epoch, in XML
+    if all(re.fullmatch(r"\d{1,12}", each, re.ASCII) for each in times):
+        return max(0.0, float(times[1]) - float(times[0]))
+    return None
 
 
 def _finished(code: int | None) -> tuple[JobState, int | None, int | None]:
@@ -237,10 +370,8 @@ def _finished(code: int | None) -> tuple[JobState, int | None, int | None]:
         return JobState.CANCELLED, None, None
     if code == 0:
         return JobState.COMPLETED, 0, None
-    if code in (-11, -12):  # over walltime, over cput
-        return JobState.TIMEOUT, None, None
-    if code == -10:
-        return JobState.OUT_OF_MEMORY, None, None
+    if code in _LIMITS:
+        return _LIMITS[code][0], None, None
     if code < 0:
         return JobState.BOOT_FAIL, None, None
     if code > _SIGNAL_OFFSET:
@@ -263,7 +394,7 @@ def _variable(text: str, name: str) -> str:
 def _refusal(result: CommandResult) -> str:
     found = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)
     words = " ".join(found.group(1).split()) if found else result.message
-    if result.code in _SERVER_DOWN:
+    if _is_away(result):
         return f"the PBS server is down ({words})"
     meaning = _REFUSALS.get(result.code)
     return f"{words} ({meaning})" if meaning and meaning not in words else words

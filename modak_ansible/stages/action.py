@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.connection import Connection, Way, connect
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.project import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.diary import note
@@ -189,7 +189,9 @@ def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:
 def _module_error(name: str, answer: dict[str, Any]) -> ModakError:
     """The error of a module: our own words, or what is left of a Python that broke on the target."""
     if "hint" in answer:
-        return ModakError(str(answer["msg"]), hint=str(answer["hint"]))
+        error = ModakError(str(answer["msg"]), hint=str(answer["hint"]))
+        error.exit_code = int(answer.get("exit_code") or FAILED)
+        return error
     summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
     said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
     hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"

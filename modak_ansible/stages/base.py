@@ -11,6 +11,7 @@ from typing import Any
 
 from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.stages.diary import note
 from modak_ansible.target.files import Lock, read_json, write_json
 
@@ -71,6 +72,13 @@ class Outcome:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+def latest(known: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a job: how it is now, or the end that was known before, where nobody says how it is now."""
+    if not known or now["state"] != UNKNOWN or known.get("job_id") != now["job_id"]:
+        return now
+    return now if known.get("state") in (None, "NONE", *LIVING) else known
+
+
 class Record:
     """A deployment's state.json: what each stage did, for status, summary and the next run.
 
@@ -104,6 +112,18 @@ class Record:
             failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
             stages = {key: each for key, each in state.get("stages", {}).items() if key not in failed}
             self._write({**state, "stages": stages, "stage": name})
+
+    def note_job(self, situation: dict[str, Any], **values: Any) -> dict[str, Any]:
+        """Sets what is known of the job, and other top-level values; gives what is known now.
+
+        A known end stays: that its scheduler does not answer any more is no news of a job.
+        """
+        with Lock(self._lock_path):
+            state = self.read()
+            job = latest(state.get("job"), situation)
+            if {**state, **values, "job": job} != state:
+                self._write({**state, **values, "job": job})
+        return job
 
     def note_stage(self, name: str, **values: Any) -> None:
         """Sets values of one stage; those of its last run that changed something are kept beside it."""

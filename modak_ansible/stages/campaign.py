@@ -16,7 +16,7 @@ from typing import Any
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.plan import digest_of
 from modak_ansible.schedulers.base import LIVING, has_no_room
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, latest
 from modak_ansible.stages.campaign_results import fetch_all
 from modak_ansible.stages.job import code_archive, deployment_arguments, describe, images_gone, images_of
 from modak_ansible.stages.lifeline import passing_folder
@@ -27,6 +27,8 @@ from modak_ansible.target.campaign import INCOMING, PLANS
 
 # Jobs that one call submits, but for the points of a sweep; what is broken off in between is known to have been done.
 _AT_ONCE = 200
+# Seconds at most until it is tried once more to submit jobs for which there was no room.
+_LONGEST = 120.0
 _SHOWN = 8
 
 
@@ -40,7 +42,7 @@ def run_campaign(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
     Raises:
         ModakError: something cannot be staged, or the scheduler refuses it. How the jobs end is no error here.
     """
-    campaign = _Campaign(stages)
+    campaign = _Campaign(stages, wait=wait)
     campaign.look()
     if stages[0].check:
         count = len(campaign.members.to_submit())
@@ -115,15 +117,17 @@ def _is_skipped(job: dict[str, Any]) -> bool:
 
 
 class _Campaign:
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[Stage], *, wait: bool = True) -> None:
         self.members = Members(stages)
+        self._wait = wait
         self._first = stages[0]
         target, job = stages[0].plan["target"], stages[0].plan["job"]
         self._arguments = {"workspace": target["workspace"], "scheduler": job["scheduler"]}
         self._is_queued = job["scheduler"] != "none"
         self._folder = ""
         self._kept: set[str] = set()
-        self._waits_for_room = False
+        # there was no room for a job: when it is tried once more, how long after the last time, and what was said
+        self._try_at, self._pause, self._full = 0.0, float(LOOK_SECONDS), ""
         self._said = ""
         self.submitted = 0
 
@@ -163,7 +167,7 @@ class _Campaign:
     def go_on(self) -> None:
         """Skips what cannot run, submits what can, and fetches the results of what has ended."""
         self._skip(self.members.to_skip())
-        wanted = [] if self._waits_for_room else self._next()
+        wanted = [] if time.monotonic() < self._try_at else self._next()
         if wanted:
             self._stage([each for each in self.members.to_submit() if not each.known.staged])
             for part in _parts(wanted):
@@ -225,6 +229,7 @@ class _Campaign:
             member.known = Known({**Known().situation, "state": "QUEUED", "job_id": job["job_id"]}, staged=True)
             self._record(member)
             self.submitted += job["submitted"]
+            self._pause = float(LOOK_SECONDS)
         if answer["refused"]:
             return self._refused(answer["refused"])
         if count > 1:
@@ -234,13 +239,26 @@ class _Campaign:
     def _waiting(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self._is_queued and self.members.known(name).state != "COMPLETED"]
 
-    def _refused(self, refused: dict[str, str]) -> bool:
-        living = any(each.known.is_living for each in self.members)
+    def _refused(self, refused: dict[str, Any]) -> bool:
+        """Waits for room, whoever takes it now; False, since nothing more is submitted for the moment.
+
+        Raises:
+            ModakError: it was refused for another reason, or nobody stays to wait.
+        """
+        is_full = has_no_room(refused["message"])
         training = self.members[refused["deployment"]].training
-        if not has_no_room(refused["message"]) or not living:
-            raise ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
-        self._first.say(f"{refused['message']}; the rest follows as others end")
-        self._waits_for_room = True
+        living = any(each.known.is_living for each in self.members)
+        if not is_full or not (self._wait or living):
+            error = ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
+            error.exit_code = refused["exit_code"]
+            raise error
+        if refused["message"] != self._full:
+            self._full = refused["message"]
+            rest = (
+                "the rest follows as jobs end" if self._wait else "modak deploy submits the rest when jobs have ended"
+            )
+            self._first.say(f"{self._full}; {rest}")
+        self._try_at, self._pause = time.monotonic() + self._pause, min(self._pause * 1.5, _LONGEST)
         return False
 
     # --- the ends
@@ -250,14 +268,16 @@ class _Campaign:
         self._say_counts()
         names = [*(each.name for each in self.members), *self.members.outside]
         seen = {name: self.members.known(name).state for name in names if self.members.known(name).is_living}
-        answer = self._call("watch", states=seen, seconds=LOOK_SECONDS)
+        said = {name: self.members.known(name).explanation for name in seen}
+        answer = self._call("watch", states=seen, said=said, seconds=LOOK_SECONDS)
         for name, situation in answer["situations"].items():
             known = self.members.known(name)
             known.situation = situation
             known.began = known.began or bool(situation["started"])
             if name not in self.members.outside:
                 self._note(self.members[name])
-            self._waits_for_room = self._waits_for_room and known.is_living
+            if not known.is_living:  # there is room for another
+                self._try_at = 0.0
 
     def _note(self, member: Member) -> None:
         known = member.known
@@ -265,12 +285,15 @@ class _Campaign:
         if known.has_failed:
             words = known.explanation if known.explanation.startswith(NOT_RUN) else describe(known.situation)
             self._first.say(f"{member.training}: {words}")
+        elif known.situation.get("down"):
+            self._first.say(f"{member.training}: {describe(known.situation)}")
 
     def _record(self, member: Member) -> None:
         record = member.stage.record
-        known = record.read()
-        if not self._first.check and (known.get("job") != member.known.situation or known.get("undeployed")):
-            record.update(job=member.known.situation, undeployed=None)
+        if self._first.check:
+            member.known.situation = latest(record.read().get("job"), member.known.situation)
+        else:
+            member.known.situation = record.note_job(member.known.situation, undeployed=None)
 
     def _keep_results(self) -> None:
         over = [each for each in self.members if each.is_over and each.known.job_id]
@@ -326,12 +349,16 @@ def _packed(members: list[Member], folder: Path) -> list[Path]:
     return [packed, *archives.values()]
 
 
-def remove_all(stages: Sequence[Stage], *, remove_images: bool = False) -> Outcome:
+def remove_all(stages: Sequence[Stage], *, remove_images: bool = False, leave: bool = False) -> Outcome:
     """Cancels the jobs that live and removes the deployments' folders; data stays for others, and so do images.
 
     Args:
         stages: of deployments on one target.
         remove_images: whether those of their images go that no other deployment on the target uses.
+        leave: whether jobs that cannot be ended, such as those on dead nodes, are left alone.
+
+    Raises:
+        ModakError: a job cannot be ended, and is not to be left alone.
     """
     campaign = _Campaign(stages)
     names = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in campaign.members]
@@ -340,10 +367,12 @@ def remove_all(stages: Sequence[Stage], *, remove_images: bool = False) -> Outco
         there = sum(bool(each["staged"]) for each in known)
         return Outcome(bool(there), f"would remove {there} deployments" if there else "nothing is deployed")
     images = list(dict.fromkeys(path for stage in stages for path in images_of(stage.plan))) if remove_images else []
-    answer = campaign._call("remove", deployments=names, images=images)
+    answer = campaign._call("remove", deployments=names, images=images, leave=leave)
     for name in answer["removed"]:
         campaign.members[name].stage.record.update(undeployed=time.time())
     words = [f"{_jobs(len(answer['cancelled']))} cancelled"] if answer["cancelled"] else []
+    left = list(answer.get("left", {}).values())
+    words += [f"{_jobs(len(left))} left alone: {'; '.join(dict.fromkeys(left))}"] if left else []
     words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
     words += images_gone(answer["images"]) if images else []
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")

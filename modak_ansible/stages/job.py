@@ -60,8 +60,7 @@ def run_job(stage: Stage, *, wait: bool = True, quietly: bool = False) -> Outcom
         submitted = answer["submitted"]
         words = "submitted" if submitted else "was submitted before"
         stage.tell("job", f"job {answer['situation']['job_id']} {words}")
-    situation = answer["situation"]
-    stage.record.update(job=situation, undeployed=None)
+    situation = stage.record.note_job(answer["situation"], undeployed=None)
     if wait and (submitted or situation["state"] in LIVING):
         situation = (_await if quietly else _watch)(stage, arguments, situation)
     return Outcome(submitted, describe(situation), {"situation": situation})
@@ -128,9 +127,8 @@ def _watch(
             said = words
         is_over = situation["state"] not in LIVING
         seconds = 0 if is_over else LOOK_SECONDS
-        answer = stage.call(
-            "modak_job", **arguments, action="watch", seen=situation["state"], offset=offset, seconds=seconds, log=log
-        )
+        known = {"seen": situation["state"], "said": situation["explanation"]}
+        answer = stage.call("modak_job", **arguments, action="watch", **known, offset=offset, seconds=seconds, log=log)
         for line in _shown_lines(answer["output"]):
             stage.say(line[:_LINE])
         drained += answer["offset"] - offset if is_over else 0
@@ -142,15 +140,17 @@ def _watch(
         offset = answer["offset"]
         note_look(stage.folder, situation["job_id"], log, offset)
         if answer["situation"] and not is_over:
-            situation = answer["situation"]
-            stage.record.update(job=situation)
+            situation = stage.record.note_job(answer["situation"])
 
 
 def _await(stage: Stage, arguments: dict[str, Any], situation: dict[str, Any]) -> dict[str, Any]:
+    said = ""
     while situation["state"] in LIVING:
         answer = stage.call("modak_job", **arguments, action="await", seconds=_QUIET_SECONDS)
-        situation = answer["situation"]
-        stage.record.update(job=situation)
+        situation = stage.record.note_job(answer["situation"])
+        if situation.get("down") and describe(situation) != said:
+            said = describe(situation)
+            stage.say(said)
     stage.say(describe(situation))
     return situation
 
@@ -175,8 +175,8 @@ def describe(situation: dict[str, Any]) -> str:
 def query_job(stage: Stage) -> Outcome:
     """How the job is now."""
     answer = stage.call("modak_job", **deployment_arguments(stage.plan), action="look", plan=stage.plan)
-    stage.record.update(job=answer["situation"])
-    return Outcome(False, describe(answer["situation"]), {"situation": answer["situation"]})
+    situation = stage.record.note_job(answer["situation"])
+    return Outcome(False, describe(situation), {"situation": situation})
 
 
 def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcome:
@@ -192,20 +192,25 @@ def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcom
     return Outcome(False, describe(situation), {"situation": situation})
 
 
-def cancel_job(stage: Stage, *, remove_images: bool = False) -> Outcome:
+def cancel_job(stage: Stage, *, remove_images: bool = False, leave: bool = False) -> Outcome:
     """Cancels the job and removes the deployment's folder on the target; data stays for others, and so do images.
 
     Args:
         stage: the deployment.
         remove_images: whether those of its images go that no other deployment on the target uses.
+        leave: whether a job that cannot be ended, such as one on a dead node, is left alone.
+
+    Raises:
+        ModakError: the job cannot be ended, and is not to be left alone.
     """
     arguments = deployment_arguments(stage.plan)
     if stage.check:
         there = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["there"]
         return Outcome(there, "would remove the deployment" if there else "nothing is deployed")
     images = images_of(stage.plan) if remove_images else []
-    answer = stage.call("modak_job", **arguments, action="remove", images=images)
-    words = [f"job {answer['job_id']} cancelled"] if answer["cancelled"] else []
+    answer = stage.call("modak_job", **arguments, action="remove", images=images, leave=leave)
+    words = [f"the job is left alone: {answer['left']}"] if answer.get("left") else []
+    words += [f"job {answer['job_id']} cancelled"] if answer["cancelled"] else []
     words += ["its folder removed"] if answer["removed"] else []
     words += images_gone(answer["images"]) if images else []
     if answer["removed"]:

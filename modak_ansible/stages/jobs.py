@@ -11,7 +11,7 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
-from modak_ansible.stages.base import Record, Stage
+from modak_ansible.stages.base import Record, Stage, latest
 from modak_ansible.target.files import read_json, write_json
 
 ANSWERED = "answered"
@@ -86,11 +86,11 @@ def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
     if situation["state"] == "DAMAGED":
         return False
     noted = (read_json(folder / "state.json") or {}).get("job")
-    return bool(noted != situation if noted else situation["state"] != "NONE")
+    return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
 def _update(folder: Path, job: dict[str, Any]) -> None:
-    Record(folder).update(job=job["situation"], progress=job["progress"])
+    Record(folder).note_job(job["situation"], progress=job["progress"])
 
 
 def _lives(job: dict[str, Any]) -> bool:

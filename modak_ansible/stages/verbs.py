@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modak_ansible.errors import ModakError
-from modak_ansible.schedulers.base import LIVING
-from modak_ansible.stages.base import Outcome, Stage
+from modak_ansible.errors import ModakError, SchedulerAway
+from modak_ansible.schedulers.base import LIVING, UNKNOWN
+from modak_ansible.stages.base import Outcome, Stage, latest
 from modak_ansible.stages.campaign import run_campaign
 from modak_ansible.stages.job import deployment_arguments, describe, run_job
 
@@ -30,8 +30,7 @@ def act_on_job(stage: Stage, state: str) -> Outcome:
         situation = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["situation"]
         return Outcome(False, f"would {DEEDS[state]}: {describe(situation)}")
     answer = stage.call("modak_job", **arguments, action=DEEDS[state])
-    situation = answer["situation"]
-    stage.record.update(job=situation)
+    situation = stage.record.note_job(answer["situation"])
     words = describe(situation)
     message = words if answer["changed"] else f"nothing changed: {words}"
     return Outcome(bool(answer["changed"]), message, {"situation": situation})
@@ -51,11 +50,23 @@ def resume_job(stage: Stage, run: Callable[[Stage], Outcome] = run_job) -> Outco
         situation = stage.call("modak_job", **arguments, action="look", plan=stage.plan)["situation"]
         if situation["state"] == "ENDING":  # it may be on its way to either end
             situation = stage.call("modak_job", **arguments, action="await", seconds=_ENDING_SECONDS)["situation"]
+        _check_that_it_is_known(stage, situation)
         if situation["job_id"] and situation["state"] not in (*LIVING, "COMPLETED"):
             answer = stage.call("modak_job", **arguments, action="set_aside", ended=situation["job_id"])
             if answer["changed"]:
                 stage.tell("job", f"{describe(situation)}; what it left is kept in attempts/{answer['attempt']}")
     return run(stage)
+
+
+def _check_that_it_is_known(stage: Stage, situation: dict[str, Any]) -> None:
+    """
+    Raises:
+        SchedulerAway: the job was known to have ended, and whether it may be tried once more nobody says now.
+    """
+    known = latest(stage.record.read().get("job"), situation)
+    if situation["state"] == UNKNOWN and known is not situation and known["state"] != "COMPLETED":
+        words = f"{describe(known)}, and is not tried once more now: {situation['explanation']}"
+        raise SchedulerAway(words, hint="resume when the scheduler answers")
 
 
 def act_on_jobs(stages: Sequence[Stage], state: str) -> Outcome:
@@ -84,11 +95,15 @@ def _call(stages: Sequence[Stage], action: str, deployments: list[dict[str, Any]
 
 def _noted(stage: Stage, job: dict[str, Any]) -> dict[str, Any]:
     """What became of a job, which its record gets to know, too."""
-    if stage.record.read().get("job") != job["situation"]:
-        stage.record.update(job=job["situation"])
-    words = describe(job["situation"])
+    situation = stage.record.note_job(job["situation"])
+    words = describe(situation)
     unchanged = "" if job["changed"] else "nothing changed: "
-    return {**job, "training": stage.plan["training"], "message": job["problem"] or unchanged + words}
+    return {
+        **job,
+        "situation": situation,
+        "training": stage.plan["training"],
+        "message": job["problem"] or unchanged + words,
+    }
 
 
 def _raise(problems: list[dict[str, Any]], count: int) -> None:
@@ -108,6 +123,8 @@ def resume_jobs(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
     if not stages[0].check:
         known = _call(stages, "look", [{"deployment": name, "digest": ""} for name in named])["known"]
         jobs = {name: each["situation"] for name, each in known.items() if not each["skipped"]}
+        for name, situation in jobs.items():
+            _check_that_it_is_known(named[name], situation)
         ended = [
             {**deployment_arguments(named[name].plan), "ended": situation["job_id"]}
             for name, situation in jobs.items()

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Sequence
 
-from ..errors import ModakError
+from ..errors import SchedulerAway
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
 from .commands import TimedRun
@@ -99,7 +99,7 @@ class Arrays:
             raise
         except SubmissionUncertain as error:
             hint = "deploy again: the jobs are looked for before others are submitted"
-            raise ModakError(f"whether the jobs were submitted is not known: {error}", hint=hint) from error
+            raise SchedulerAway(f"whether the jobs were submitted is not known: {error}", hint=hint) from error
         for task, each in enumerate(members):
             each.record(ids[task])
         return {each.path.name: ids[task] for task, each in enumerate(members)}

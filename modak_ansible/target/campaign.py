@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import Any, Callable, Iterable, TypeVar
 
-from ..errors import ModakError
+from ..errors import ModakError, SchedulerAway
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import (
     AccountingSilent,
@@ -23,7 +23,7 @@ from ..schedulers.base import (
 from .arrays import Arrays, remove_arrays
 from .commands import TimedRun
 from .intent import refused
-from .job import GRACE
+from .job import GRACE, LEAVE
 from .member import Member
 from .situation import Situation
 from .uses import Uses, paths_of
@@ -241,19 +241,25 @@ class Campaign:
 
     # --- watching
 
-    def watch(self, seen: dict[str, str], seconds: float) -> dict[str, Any]:
+    def watch(self, seen: dict[str, str], seconds: float, said: dict[str, str] | None = None) -> dict[str, Any]:
         """The situations of the jobs whose states are others than those that the caller has seen.
+
+        Of one that runs, what is ``said`` may be news, too, such as that its node is down.
 
         Waits for the first change, at most for some seconds. The jobs' own markers are looked at often, the scheduler
         is asked less and less often, for all jobs at once.
         """
         deadline, pause = time.monotonic() + seconds, 1.0
-        ask_at, ended = 0.0, self._ended(seen)
+        ask_at, ended, known = 0.0, self._ended(seen), said or {}
         while True:
             now_ended = self._ended(seen)
             if time.monotonic() >= ask_at or now_ended != ended:
                 situations, ended = self.situations(seen), now_ended
-                news = {name: each.as_dict() for name, each in situations.items() if each.state != seen[name]}
+                news = {
+                    name: each.as_dict()
+                    for name, each in situations.items()
+                    if each.is_news(seen[name], known.get(name, ""))
+                }
                 if news:
                     return news
                 ask_at, pause = time.monotonic() + pause, min(pause * 1.5, 15.0)
@@ -270,27 +276,51 @@ class Campaign:
         """Has the jobs of deployments never begin, each for a reason; tells of which that is so."""
         return {name: self._member(name).skip(words) for name, words in reasons.items()}
 
-    def remove(self, names: Iterable[str], seconds: float = 60.0) -> dict[str, Any]:
+    def remove(self, names: Iterable[str], seconds: float = 60.0, *, leave: bool = False) -> dict[str, Any]:
         """Cancels the jobs that live, and removes the deployments; the first submitted is cancelled last.
 
+        Args:
+            names: of the deployments.
+            seconds: how long cancelled jobs may take to end.
+            leave: whether jobs that cannot be ended are left alone.
+
+        Returns:
+            ``cancelled``, ``removed``, and why jobs were ``left`` alone, by deployment.
+
         Raises:
-            ModakError: the scheduler does not answer, or a job does not end.
+            ModakError: the scheduler does not answer, or a job does not end, and is not to be left alone.
         """
         members = {name: self._member(name) for name in names}
         over = {name for name, each in self.situations(members).items() if each.job_id and each.is_final}
-        cancelled = self.cancel([members[name] for name in reversed(members) if name not in over])
-        deadline, living = time.monotonic() + seconds, set(cancelled)
-        while living := {name for name, each in self.situations(living).items() if not each.is_final}:
-            if time.monotonic() > deadline:
-                job_id = members[min(living)].job_id()
-                words = f"job {job_id} was cancelled and has not ended within {seconds:.0f} s"
-                raise ModakError(words, hint="undeploy again later")
-            time.sleep(0.5)
+        left: dict[str, str] = {}
+        try:
+            cancelled = self.cancel([members[name] for name in reversed(members) if name not in over])
+            left = self._left(cancelled, seconds)
+        except ModakError as error:
+            if not leave:
+                error.hint = "; ".join(filter(None, (error.hint, LEAVE)))
+                raise
+            cancelled, left = [], {name: error.message for name in members if name not in over}
+        if left and not leave:
+            name = min(left)
+            problem = members[name].not_ended(left[name], "undeploy again later")
+            problem.hint = f"{problem.hint}; {LEAVE}"
+            raise problem
         removed = [name for name, each in members.items() if each.remove()]
         remove_arrays(self._workspace.deployments)
         for name in members:
             Uses(self._workspace).forget(name)
-        return {"cancelled": cancelled, "removed": removed}
+        return {"cancelled": [name for name in cancelled if name not in left], "removed": removed, "left": left}
+
+    def _left(self, cancelled: Iterable[str], seconds: float) -> dict[str, str]:
+        """Of jobs that were cancelled those that have not ended within some seconds, and what is said of each."""
+        deadline, living = time.monotonic() + seconds, set(cancelled)
+        while living := {name for name, each in self.situations(living).items() if not each.is_final}:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+        words = f"was cancelled and has not ended within {seconds:.0f} s"
+        return {name: f"job {self._member(name).job_id()} {words}" for name in living}
 
     def cancel(self, members: Iterable[Member]) -> list[str]:
         """Cancels the jobs of deployments, all together; tells of which.
@@ -305,8 +335,11 @@ class Campaign:
         except SchedulerSilent as error:
             for each in ids:
                 each.was_not_cancelled()
-            hint = "try again when it answers"
-            raise ModakError(f"the jobs could not be cancelled: {error}", hint=hint) from error
+            down = next((each for each in ids if each.situation().down), None)
+            message = f"the jobs could not be cancelled: {error}"
+            if down:
+                raise down.not_ended(message, "") from error
+            raise SchedulerAway(message, hint="try again when it answers") from error
         return [each.path.name for each in ids]
 
 
@@ -321,8 +354,10 @@ def _together(wanted: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(groups.values())
 
 
-def _refusal(wanted: dict[str, Any], error: ModakError) -> dict[str, str]:
-    return {"deployment": wanted["deployment"], "message": error.message, "hint": error.hint}
+def _refusal(wanted: dict[str, Any], error: ModakError) -> dict[str, Any]:
+    return {
+        "deployment": wanted["deployment"], "message": error.message, "hint": error.hint, "exit_code": error.exit_code
+    }  # fmt: skip
 
 
 def _living(

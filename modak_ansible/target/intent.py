@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import ModakError
-from ..schedulers.base import Run, Scheduler, SchedulerSilent, SubmissionRefused
+from ..errors import ModakError, SchedulerAway
+from ..schedulers.base import Run, Scheduler, SchedulerSilent, SubmissionRefused, has_no_room
 from .files import read_json, write_json
 
 _FILE = "intent.json"
@@ -60,10 +60,12 @@ def withdraw_intent(state: Path) -> None:
 def refused(scheduler: Scheduler, refusal: SubmissionRefused) -> ModakError:
     """What is said of a job that a scheduler does not take."""
     hint = f"change what {scheduler.title} refuses; nothing was submitted"
+    if has_no_room(str(refusal)):
+        hint = "deploy again when some of the jobs have ended; nothing was submitted"
     return ModakError(f"{scheduler.title} refuses the job: {refusal}", hint=hint)
 
 
 def unreached(scheduler: Scheduler, silence: SchedulerSilent) -> ModakError:
     """What is said where a scheduler could not be asked to take a job."""
     message = f"{scheduler.title} does not answer, and the job was not submitted: {silence}"
-    return ModakError(message, hint="deploy again when it answers")
+    return SchedulerAway(message, hint="deploy again when it answers")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from typing import Any, Callable
 
-from ..errors import ModakError
+from ..errors import ModakError, SchedulerAway
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import (
     NO_WAITS,
+    UNKNOWN,
     AccountingSilent,
     JobRecord,
     JobState,
@@ -20,9 +22,22 @@ from ..schedulers.base import (
 )
 from .attempts import earlier_jobs, number_of, remember_jobs
 from .commands import TimedRun
+from .ends import known_end, note_end
 from .files import Lock, changed_at, lack_of_room, read_on, read_text, tail, write_json, write_whole
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
-from .markers import claimed_by, known_job, missed_for, noted_code, noted_start, outgrew_memory, submitted_job
+from .markers import (
+    LIMITS,
+    Kill,
+    claimed_by,
+    kill_of,
+    known_job,
+    last_sign,
+    missed_for,
+    noted_code,
+    noted_start,
+    outgrew_memory,
+    submitted_job,
+)
 from .runs import WAITING, explained, living_state, own, run_of
 from .situation import Situation
 from .staging import LOGS, SCRIPT, STATE, is_staged, stage
@@ -35,6 +50,8 @@ _GATHER = 1.0
 _TRUST = 5.0
 # The marker of a job that modak has cancelled.
 CANCELLED = "cancelled"
+# What undeploy offers where a job cannot be ended.
+LEAVE = "modak undeploy --leave-job goes on without that"
 # Why a job is cancelled where it was modak that did so.
 _BY_MODAK = "by modak"
 
@@ -105,7 +122,7 @@ class Deployment:
                 raise unreached(self._scheduler, error) from error
             except SubmissionUncertain as error:
                 hint = "deploy again: the job is looked for before another one is submitted"
-                raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
+                raise SchedulerAway(f"whether the job was submitted is not known: {error}", hint=hint) from error
             self._record(job_id)
             return job_id, True
 
@@ -126,7 +143,7 @@ class Deployment:
             found = (intents or Intents(self._scheduler, self._run)).jobs(self.path, self._job_name)
         except SchedulerSilent as error:
             hint = "an earlier submission was cut short; deploy again when the scheduler answers"
-            raise ModakError(f"whether the job was submitted is not known: {error}", hint=hint) from error
+            raise SchedulerAway(f"whether the job was submitted is not known: {error}", hint=hint) from error
         before = earlier_jobs(self.path)
         return next((job_id for job_id in found if job_id not in before), None)
 
@@ -154,30 +171,65 @@ class Deployment:
         try:
             record = own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
         except SchedulerSilent as error:
+            end = self._known_end(job_id)
+            if end and not (end.state == JobState.LOST and finished is not None):
+                return end
             # what is in the queue no more runs no more, and its own word counts
             if finished is None or not isinstance(error, AccountingSilent):
-                return self._situation(job_id, "UNKNOWN", None, explanation=f"the scheduler does not answer: {error}")
+                return self._situation(job_id, UNKNOWN, None, explanation=f"the scheduler does not answer: {error}")
             record = None
         # the job may have ended meanwhile; what is there before it is read, and has no code, is damaged
         is_noted = (self._state / "finished").exists()
         finished = self.finished() if finished is None else finished
         if finished is None and is_noted and record and (record.state, record.exit_code) == (JobState.COMPLETED, 0):
             finished = 0  # it came to its end, and the scheduler knows which
-        return self._judge(job_id, finished, record)
+        end = self._known_end(job_id) if record is None else None
+        if end and end.state != JobState.LOST and (finished is None or end.state != JobState.FAILED):
+            return end  # which the scheduler has forgotten
+        situation = self._judge(job_id, finished, record)
+        note_end(self._state, situation)
+        return situation
+
+    def _known_end(self, job_id: str) -> Situation | None:
+        return known_end(self._state, self._situation(job_id, JobState.LOST, None))
 
     def _judge(self, job_id: str, finished: int | None, record: JobRecord | None) -> Situation:
         if finished == 0:
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if record and not record.state.is_final:
             state = living_state(self._state, finished, record)
-            return self._situation(job_id, state, record, explanation=explained(self._state, state, record.reason))
+            words = explained(self._state, state, record.reason)
+            if record.down and state is JobState.RUNNING:
+                title = self._scheduler.title
+                words = f"{record.down} is down, says {title}: whether the job runs on is known when the node is back"
+            return self._situation(job_id, state, record, explanation=words)
         if finished is not None:
             return self._judge_failure(job_id, finished, record)
         if record is None or record.state is JobState.COMPLETED:
             return self._judge_silence(job_id, record)
-        outgrew = record.state is JobState.FAILED and outgrew_memory(self.path)
-        state = JobState.OUT_OF_MEMORY if outgrew else record.state
-        return self._situation(job_id, state, record, explanation=self._explain(state, record))
+        return self._judge_end(job_id, record.state, record)
+
+    def _judge_end(
+        self, job_id: str, state: JobState, record: JobRecord | None, exit_code: int | None = None, words: str = ""
+    ) -> Situation:
+        """An end without success: its scheduler may have written into the job's output why it brought it about."""
+        kill = self._kill(job_id, state, record)
+        if kill:
+            state, words = kill.state, kill.words
+        elif not words or state not in (JobState.FAILED, JobState.LOST):
+            words = self._explain(state, record)
+        return self._situation(job_id, state, record, exit_code, words, kill)
+
+    def _kill(self, job_id: str, state: JobState, record: JobRecord | None) -> Kill | None:
+        if read_text(self._state / CANCELLED):
+            return None
+        kill = None
+        if record is None or not self._scheduler.knows_success:  # else the scheduler's word is as good as its output's
+            kill = kill_of(self.path, job_id)
+        if kill is None and state in (JobState.FAILED, JobState.LOST) and outgrew_memory(self.path):
+            kill = Kill(JobState.OUT_OF_MEMORY, LIMITS["mem"])
+        is_open = state in (JobState.FAILED, JobState.LOST, JobState.CANCELLED)
+        return kill if kill and (is_open or kill.state is state) else None
 
     def _judge_failure(self, job_id: str, finished: int, record: JobRecord | None) -> Situation:
         """A job that noted its own failure; the scheduler may know that it was the one who ended it."""
@@ -186,12 +238,7 @@ class Deployment:
             state = JobState.TIMEOUT
         if read_text(self._state / CANCELLED):
             state = JobState.CANCELLED
-        if state is JobState.FAILED and outgrew_memory(self.path):
-            state = JobState.OUT_OF_MEMORY
-        explanation = f"the training ended with exit code {finished}"
-        if state is not JobState.FAILED:
-            explanation = self._explain(state, record)
-        return self._situation(job_id, state, record, exit_code=finished, explanation=explanation)
+        return self._judge_end(job_id, state, record, finished, f"the training ended with exit code {finished}")
 
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
@@ -204,19 +251,22 @@ class Deployment:
             # it had not even the room to say so
             return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
         if self._claimed():
-            explanation = "the job began and is gone without a word: its node may have died, or it was killed"
+            words = "the job began and is gone without a word: its node may have died, or it was killed"
+            if not (self.path / "scheduler.log").exists():
+                words += f"; {self._scheduler.title} has not brought its output (scheduler.log)"
         else:
-            explanation = "the scheduler no longer knows the job, and it never began: it may have been deleted"
-        return self._situation(job_id, JobState.LOST, record, explanation=explanation)
+            words = "the scheduler no longer knows the job, and it never began: it may have been deleted"
+        return self._judge_end(job_id, JobState.LOST, record, words=words)
 
     def finished(self) -> int | None:
         """The exit code that the job has noted at its end; None before that."""
         return noted_code(self._state)
 
     def _explain(self, state: JobState, record: JobRecord | None) -> str:
+        limit = record.limit if record else ""
         words = {
-            JobState.TIMEOUT: "it reached its wall time",
-            JobState.OUT_OF_MEMORY: "it used more memory than it was given",
+            JobState.TIMEOUT: LIMITS.get(limit, LIMITS["walltime"]),
+            JobState.OUT_OF_MEMORY: LIMITS["mem"],
             JobState.CANCELLED: _BY_MODAK if read_text(self._state / CANCELLED) else "it was cancelled",
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
@@ -228,10 +278,11 @@ class Deployment:
 
     def _situation(
         self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,
-        explanation: str = "",
+        explanation: str = "", kill: Kill | None = None,
     ) -> Situation:  # fmt: skip
         started, node = noted_start(self._state)
-        has_failed = isinstance(state, JobState) and state.is_final and state is not JobState.COMPLETED
+        is_over = isinstance(state, JobState) and state.is_final
+        has_failed = is_over and state is not JobState.COMPLETED
         if has_failed and (lack := lack_of_room(self.path)):
             explanation += f"; {lack} at {self.path}"
         code = exit_code if exit_code is not None or record is None else record.exit_code
@@ -243,19 +294,28 @@ class Deployment:
             reason=record.reason if record else "",
             nodes=(record.nodes if record else "") or node,
             started=started,
-            ended=changed_at(self._state / "finished"),
+            ended=changed_at(self._state / "finished") or (self._end(started, record, kill) if is_over else None),
             attempt=number_of(self.path),
             run=max(1, run_of(self._state)),
             explanation=explanation,
+            held_by=record.held_by if record else "",
+            down=record.down if record else "",
             error_tail=self._error_tail() if has_failed else [],
         )
+
+    def _end(self, started: float | None, record: JobRecord | None, kill: Kill | None) -> float | None:
+        """When a job ended that did not note its end itself; None where it never began."""
+        if started is None:
+            return None
+        told = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
+        return started + told[0] if told else max(started, last_sign(self.path) or started)
 
     def _error_tail(self) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""
         found = [line for name in ("error.log", "scheduler.log") for line in tail(self.path / name, 15)]
         return found or tail(self.path / "output.log", 15)
 
-    def watch(self, seen: str, offset: int, seconds: float, log: str = LOGS[0]) -> dict[str, Any]:
+    def watch(self, seen: str, offset: int, seconds: float, log: str = LOGS[0], *, said: str = "") -> dict[str, Any]:
         """Waits until something is new, at most for some seconds.
 
         The job's own files are looked at often; the scheduler is asked less and less often, and not at all while a
@@ -265,6 +325,7 @@ class Deployment:
             seen: the state that the caller knows.
             offset: how many bytes of the log it knows.
             log: which of LOGS is read.
+            said: the explanation that the caller knows; another one of a job that runs is news, too.
 
         Returns:
             ``situation`` (None where the scheduler was not asked), ``output`` (what is new, decoded) and ``offset``.
@@ -277,7 +338,7 @@ class Deployment:
             if time.monotonic() >= ask_at or (seen not in WAITING and (self._state / "finished").exists()):
                 situation = self.situation()
                 ask_at, pause = time.monotonic() + pause, min(pause * 1.5, 15.0)
-            changed = situation is not None and situation.state != seen
+            changed = situation is not None and situation.is_news(seen, said)
             is_over = situation is not None and situation.is_final
             output, new_offset = read_on(self.path / log, offset, to_end=is_over)
             waited = time.monotonic() - began
@@ -319,20 +380,54 @@ class Deployment:
             self._scheduler.cancel(self._run, job_id)
         except SchedulerSilent as error:
             mark.unlink()
-            hint = "try again when it answers"
-            raise ModakError(f"the job could not be cancelled: {error}", hint=hint) from error
+            raise self.not_ended(
+                f"job {job_id} could not be cancelled: {error}", "try again when it answers"
+            ) from error
+
+    def not_ended(self, message: str, hint: str) -> ModakError:
+        """What is said of a job that was to be cancelled, and lives on; on a dead node, only an operator can end it."""
+        situation = self.situation()
+        if not situation.down:
+            return SchedulerAway(message, hint=hint) if situation.state == UNKNOWN else ModakError(message, hint=hint)
+        command = self._scheduler.removal_by_operator(situation.job_id)
+        by_operator = f", or an operator runs {command}" if command else ""
+        message = f"{message}; {situation.down} is down"
+        return ModakError(message, hint=f"it ends when the node is back{by_operator}")
+
+    def end(self, *, leave: bool = False, seconds: float = 60.0) -> tuple[bool, str]:
+        """Cancels the job if it lives, and waits until it has ended.
+
+        Args:
+            leave: whether a job that cannot be ended is left alone.
+            seconds: how long it may take to end.
+
+        Returns:
+            Whether it was cancelled; and why it was left alone, empty where it was not.
+
+        Raises:
+            ModakError: it lives on, and is not to be left alone.
+        """
+        try:
+            cancelled = self.cancel()
+            if cancelled and not self.wait_for_end(seconds):
+                words = f"job {self.job_id()} was cancelled and has not ended within {seconds:.0f} s"
+                raise self.not_ended(words, "undeploy again later")
+        except ModakError as error:
+            if leave:
+                return False, error.message
+            error.hint = "; ".join(filter(None, (error.hint, LEAVE)))
+            raise
+        return cancelled, ""
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Whether the job has left the scheduler within some seconds."""
+        """Whether the job has left the scheduler within some seconds; False, too, where it does not answer."""
         deadline = time.monotonic() + seconds
         job_id = self.job_id()
         while job_id:
-            try:
+            with suppress(SchedulerSilent):
                 record = self._scheduler.status(self._run, job_id)
-            except SchedulerSilent:
-                record = None
-            if record is None or record.state.is_final:
-                return True
+                if record is None or record.state.is_final:
+                    return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ..schedulers import SCHEDULERS
-from ..schedulers.base import AccountingSilent, JobRecord, SchedulerSilent
+from ..schedulers.base import LIVING, AccountingSilent, JobRecord, SchedulerSilent
 from .commands import TimedRun
 from .files import clock_of, read_text
 from .job import Deployment
@@ -90,12 +90,14 @@ def _look(deployment: Deployment, word: _Word, now: float) -> dict[str, Any]:
         words = f"its files on the target cannot be read: {type(error).__name__}: {error}"
         situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
     started, ended = situation.get("started"), situation.get("ended")
+    # one whose end is not dated ran for nobody knows how long
+    until = ended or (now if situation["state"] in LIVING else None)
     record = word.noted(situation["job_id"])
     return {
         "name": deployment.path.name,
         "there": there,
         "situation": situation,
-        "elapsed": max(0.0, (ended or now) - started) if started else None,
+        "elapsed": max(0.0, until - started) if started and until else None,
         "position": record.position if record else None,
         "starts": record.starts if record else "",
         "progress": progress_of(deployment.path) if started else {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ModakError
+from ..errors import ModakError, SchedulerAway
 from ..schedulers.base import SchedulerSilent, Waits
 from .files import Lock, read_json, read_text, write_json, write_whole
 from .intent import Intents, withdraw_intent, write_intent
@@ -142,7 +142,7 @@ class Member(Deployment):
                 self._cancel(job_id)
         except SchedulerSilent as error:
             hint = "deploy again when it answers"
-            raise ModakError(f"job {job_id} could not be taken out of the queue: {error}", hint=hint) from error
+            raise SchedulerAway(f"job {job_id} could not be taken out of the queue: {error}", hint=hint) from error
 
     def _lives(self, job_id: str) -> bool:
         record = self._scheduler.status(self._run, job_id)

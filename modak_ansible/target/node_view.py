@@ -20,6 +20,7 @@ from .workspace import Workspace
 _PLACES = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
 _FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
 _ENDED = "ended=yes"
+SILENT = "does not answer"
 # The node's file system may show a file of the front end's some seconds later.
 _LATE_SECONDS = 10
 _SCRIPT = """\
@@ -82,6 +83,8 @@ def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float
         job_id = knows.submit(run, str(script), "modak-survey")
     except (SubmissionRefused, SubmissionUncertain) as error:
         return {"problem": f"{knows.title} did not take the job: {error}"}
+    except SchedulerSilent as error:
+        return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
     deadline, ended, last = time.monotonic() + patience, 0.0, ""
     try:
         while time.monotonic() < deadline and _is_heard():

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
-from ..errors import ModakError
+from ..errors import ModakError, SchedulerAway
 from ..schedulers.base import ActionRefused, JobState, SchedulerSilent
 from .attempts import set_aside
 from .campaign import Campaign
@@ -90,13 +90,13 @@ class OperatedDeployment(Member):
             if not situation.job_id:
                 raise NotPermitted("no job was submitted", hint="modak resume, or modak deploy, submits it")
             if situation.state == "UNKNOWN":
-                raise ModakError(f"{_named(situation)}: {situation.explanation}", hint="try again when it answers")
+                raise SchedulerAway(f"{_named(situation)}: {situation.explanation}", hint="try again when it answers")
             return situation, deed.begin(self, situation)
 
     def begin_hold(self, situation: Situation) -> bool:
-        if situation.state == JobState.HELD:
+        if situation.state == JobState.HELD and situation.held_by != "operator":
             return False
-        if situation.state != JobState.QUEUED:
+        if situation.state not in _WAITING:
             raise _not_permitted(situation, "held", "only a job that waits can be held; modak cancel ends it")
         self._do("held", self._scheduler.hold, situation)
         (self._state / _HELD).touch()
@@ -123,7 +123,7 @@ class OperatedDeployment(Member):
     def end_release(self, situation: Situation) -> None:
         if situation.state == JobState.HELD:
             message = f"{_named(situation)} is still held: {situation.explanation or 'no reason given'}"
-            raise ModakError(message, hint="it waits for another job, or an administrator holds it")
+            raise ModakError(message, hint="who runs the cluster holds it, and only they can release it")
 
     def begin_requeue(self, situation: Situation) -> bool:
         if situation.state in _WAITING:
@@ -142,7 +142,7 @@ class OperatedDeployment(Member):
     def end_cancel(self, situation: Situation) -> None:
         if not situation.is_final:
             message = f"{_named(situation)} was cancelled and has not ended within {_END_SECONDS:.0f} s"
-            raise ModakError(message, hint="modak status tells when it has")
+            raise self.not_ended(message, "modak status tells when it has")
 
     def set_aside(self, ended: str) -> int | None:
         """Makes room for another attempt of a job that has ended without success.
@@ -164,7 +164,7 @@ class OperatedDeployment(Member):
                 found = self._scheduler.find(self._run, self._job_name, str(self.path.resolve()))
             except SchedulerSilent as error:
                 hint = "resume when the scheduler answers"
-                raise ModakError(f"which jobs there were is not known: {error}", hint=hint) from error
+                raise SchedulerAway(f"which jobs there were is not known: {error}", hint=hint) from error
             return set_aside(self.path, {ended, *found, *filter(None, [self._claimed()])})
 
     def _do(self, done: str, deed: Callable[..., None], situation: Situation) -> None:
@@ -175,7 +175,7 @@ class OperatedDeployment(Member):
             raise ModakError(f"{_named(situation)} cannot be {done}: {refusal}", hint=hint) from refusal
         except SchedulerSilent as error:
             message = f"whether {_named(situation)} was {done} is not known: {error}"
-            raise ModakError(message, hint="try again when it answers") from error
+            raise SchedulerAway(message, hint="try again when it answers") from error
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,9 @@ def act_on_all(workspace: Workspace, scheduler: str, verb: str, names: Iterable[
     deed, campaign = DEEDS[verb], Campaign(workspace, scheduler)
     members = {name: OperatedDeployment(workspace, name, scheduler, name) for name in names}
     before = campaign.situations(members)
-    now, begun, problems = dict(before), list[str](), dict[str, ModakError]()
+    now = dict(before)
+    begun: list[str] = []
+    problems: dict[str, ModakError] = {}
     living = [name for name in reversed(members) if before[name].job_id and not before[name].is_final]
     if verb == "cancel":  # in one call; the first submitted last
         begun = campaign.cancel([members[name] for name in living])

@@ -36,11 +36,11 @@ def test_slurmctld_is_stopped_when_a_job_is_submitted(project):
     comes_to(process, BEFORE_THE_JOB)
     with stopped(project.testbed, "slurmctld"):
         said = end_of(process)
-        assert process.returncode == 1, said
+        assert process.returncode == 4, said
         assert "Unable to contact slurm controller" in said
         assert "deploy again" in said
         again = project.deploy()
-        assert again.returncode == 1
+        assert again.returncode == 4
         assert "deploy again when the scheduler answers" in again.stderr
         nothing_is_left(project)
     finishes(project)
@@ -54,7 +54,7 @@ def test_slurmctld_hangs_when_a_job_is_submitted(project):
     comes_to(process, BEFORE_THE_JOB)
     with hung(project.testbed, "slurmctld"):
         said = end_of(process)
-        assert process.returncode == 1, said
+        assert process.returncode == 4, said
         assert "whether the job was submitted is not known: sbatch did not answer" in said
         assert "the job is looked for before another one is submitted" in said
     wait_for(project.jobs)

@@ -26,7 +26,7 @@ class ActionModule(StageAction):
         if state == "followed":
             return follow_job(stage, arguments.get("log", "output.log"), int(arguments.get("offset", 0)))
         if state == "absent":
-            return cancel_job(stage, remove_images=boolean(arguments.get("remove_images", False)))
+            return cancel_job(stage, **self._removal())
         if state in DEEDS:
             return act_on_job(stage, state)
         outcome = query_job(stage)
@@ -46,6 +46,10 @@ class ActionModule(StageAction):
         ran.changed = ran.changed or submitted
         return ran
 
+    def _removal(self):
+        wanted = {"remove_images": "remove_images", "leave": "leave_job"}
+        return {name: boolean(self._task.args.get(given, False)) for name, given in wanted.items()}
+
     def perform_all(self, stages):
         arguments = self._task.args
         state = arguments.get("state", "present")
@@ -54,7 +58,7 @@ class ActionModule(StageAction):
         if state == "resumed":
             return resume_jobs(stages, wait=bool(arguments.get("wait", True)))
         if state == "absent":
-            return remove_all(stages, remove_images=boolean(arguments.get("remove_images", False)))
+            return remove_all(stages, **self._removal())
         if state in DEEDS:
             return act_on_jobs(stages, state)
         if state == "queried":

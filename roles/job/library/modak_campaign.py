@@ -42,7 +42,9 @@ options:
     default: []
     description: The paths of images that go when deployments are removed, unless others use them.
   folder: {type: str, default: '', description: 'To stage: the folder of plans and archives, below the deployments.'}
+  leave: {type: bool, default: false, description: 'To remove: whether also folders of jobs that cannot be ended.'}
   states: {type: dict, default: {}, description: 'To watch: the states that the caller knows, by deployment.'}
+  said: {type: dict, default: {}, description: 'To watch: what the caller knows to be said of jobs, by deployment.'}
   reasons: {type: dict, default: {}, description: 'To skip: why a job is not to run, by deployment.'}
   seconds: {type: float, default: 0, description: How long to watch.}
 author: modak-ansible
@@ -62,7 +64,9 @@ def main():
             "deployments": {"type": "list", "elements": "dict", "default": []},
             "images": {"type": "list", "elements": "str", "default": []},
             "folder": {"type": "str", "default": ""},
+            "leave": {"type": "bool", "default": False},
             "states": {"type": "dict", "default": {}},
+            "said": {"type": "dict", "default": {}},
             "reasons": {"type": "dict", "default": {}},
             "seconds": {"type": "float", "default": 0},
         },
@@ -83,12 +87,12 @@ def act(module, params):
         answered = campaign.submit(params["deployments"])
         return {"changed": any(each["submitted"] for each in answered["jobs"].values()), **answered}
     if action == "watch":
-        return {"changed": False, "situations": campaign.watch(params["states"], params["seconds"])}
+        return {"changed": False, "situations": campaign.watch(params["states"], params["seconds"], params["said"])}
     if action == "skip":
         skipped = campaign.skip(params["reasons"])
         return {"changed": any(skipped.values()), "skipped": skipped}
     if action == "remove":
-        removed = campaign.remove(names)
+        removed = campaign.remove(names, leave=params["leave"])
         # what another deployment uses, or is on its way to use, stays
         images = [str(workspace.place(path)) for path in params["images"]]
         gone = [each["name"] for each in Garbage(workspace, 0).remove(images)] if images else []

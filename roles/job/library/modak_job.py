@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.errors import ModakError
 from ansible.module_utils.modak.target.answer import answer
 from ansible.module_utils.modak.target.arrays import remove_arrays
 from ansible.module_utils.modak.target.garbage import Garbage
@@ -38,7 +37,9 @@ options:
     elements: str
     default: []
     description: The paths of images that go when the deployment is removed, unless another one uses them.
+  leave: {type: bool, default: false, description: Whether to remove the folder of a job that cannot be ended.}
   seen: {type: str, default: '', description: The state that the caller knows.}
+  said: {type: str, default: '', description: What the caller knows to be said of it.}
   log: {type: str, default: output.log, choices: [output.log, error.log, scheduler.log], description: What to read.}
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
@@ -70,7 +71,9 @@ def main():
             "archive": {"type": "str"},
             "ended": {"type": "str", "default": ""},
             "images": {"type": "list", "elements": "str", "default": []},
+            "leave": {"type": "bool", "default": False},
             "seen": {"type": "str", "default": ""},
+            "said": {"type": "str", "default": ""},
             "log": {"type": "str", "default": "output.log", "choices": ["output.log", "error.log", "scheduler.log"]},
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
@@ -100,12 +103,12 @@ def act(module, params):
         situation = {**deployment.situation().as_dict(), "job_id": job_id}
         return {"changed": submitted, "submitted": submitted, "situation": situation}
     if action == "watch":
-        news = deployment.watch(params["seen"], params["offset"], params["seconds"], params["log"])
+        news = deployment.watch(params["seen"], params["offset"], params["seconds"], params["log"], said=params["said"])
         return {"changed": False, **news}
     if action == "await":
         return {"changed": False, "situation": deployment.await_end(params["seconds"]).as_dict()}
     if action == "remove":
-        return remove(deployment, workspace, params["images"])
+        return remove(deployment, workspace, params["images"], params["leave"])
     if action in DEEDS:
         situation, changed = DEEDS[action](deployment)
         return {"changed": changed, "situation": situation.as_dict()}
@@ -121,11 +124,9 @@ def act(module, params):
     }
 
 
-def remove(deployment, workspace, images):
+def remove(deployment, workspace, images, leave):
     job_id = deployment.job_id()
-    cancelled = deployment.cancel()
-    if cancelled and not deployment.wait_for_end(60):
-        raise ModakError(f"job {job_id} was cancelled and has not ended within 60 s", hint="undeploy again later")
+    cancelled, left = deployment.end(leave=leave)
     removed = deployment.remove()
     remove_arrays(workspace.deployments)
     Uses(workspace).forget(deployment.path.name)
@@ -134,6 +135,7 @@ def remove(deployment, workspace, images):
     return {
         "changed": cancelled or removed or bool(gone),
         "cancelled": cancelled,
+        "left": left,
         "removed": removed,
         "job_id": job_id,
         "images": [each["name"] for each in gone],

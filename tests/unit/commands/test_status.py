@@ -166,6 +166,14 @@ def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
     assert row["elapsed_seconds"] == 60.0
 
 
+def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
+    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    entry.known.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
+    entry.answer = job("UNKNOWN")
+    row = row_of(entry)
+    assert (row["state"], row["explanation"]) == ("CANCELLED", "it was cancelled")
+
+
 def test_nothing_is_said_of_why_an_undeployed_job_waited(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "QUEUED", "job_id": "1", "reason": "BeginTime"}, undeployed=5.0)
     (row,) = (row for row in rows_of(entries_of(blueprint)) if row["state"] == "UNDEPLOYED")

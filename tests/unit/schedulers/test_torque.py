@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from modak_ansible.schedulers.base import (
     SubmissionRefused,
     SubmissionUncertain,
     Waits,
+    has_no_room,
 )
 from modak_ansible.schedulers.torque import Torque, read_jobs, read_table
 
@@ -215,3 +217,214 @@ def test_no_table_is_taken_where_all_else_is_broken():
     """It says neither how a job ended nor where it was submitted."""
     with pytest.raises(SchedulerSilent, match="broken XML"):
         Torque().status(lambda argv: CommandResult(0, "<Data><Job>" if "-f" in argv else TABLE.format("C")), "17")
+
+
+# --- what a real server taught
+
+
+def of(case: str, **changes: str) -> str:
+    """A recorded job in XML, of which some attributes are others, or are there too."""
+    text = RECORDED[case]["out"]
+    for name, value in changes.items():
+        element = f"<{name}>{value}</{name}>"
+        text, count = re.subn(f"<{name}>.*?</{name}>", element, text)
+        text = text if count else text.replace("</Job>", f"{element}</Job>")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "limit"),
+    [(-10, "OUT_OF_MEMORY", "mem"), (-11, "TIMEOUT", "walltime"), (-12, "TIMEOUT", "cput"), (-1, "BOOT_FAIL", ""), (3, "FAILED", "")],
+)  # fmt: skip
+def test_which_limit_a_job_passed(status, state, limit):
+    (job,) = read_jobs(of("state-C-xml", exit_status=str(status)))
+    assert (str(job.state), job.limit) == (state, limit)
+
+
+@pytest.mark.parametrize(
+    ("types", "depend", "state", "held_by", "reason"),
+    [("u", "", "HELD", "user", ""), ("n", "", "HELD", "", "the system holds it"), ("o", "", "HELD", "operator", "an operator holds it"),
+     ("ou", "", "HELD", "user", ""), ("s", "", "HELD", "operator", "the system holds it"),
+     ("s", "afterok:12.frontend@frontend", "QUEUED", "", "it waits for other jobs"),
+     ("s", "beforeok:13.frontend,afterany:12.frontend", "QUEUED", "", "it waits for other jobs"),
+     ("s", "beforeok:13.frontend", "HELD", "operator", "the system holds it"),
+     ("su", "afterany:12.frontend", "HELD", "user", ""), ("so", "afterany:12.frontend", "HELD", "operator", "an operator holds it"),
+     ("", "", "QUEUED", "", "enough tasks of its array run")],
+)  # fmt: skip
+def test_whose_hold_it_is(types, depend, state, held_by, reason):
+    """Only u is the user's own: a job that waits for another is none that is held."""
+    (job,) = read_jobs(of("state-H-xml", Hold_Types=types, depend=depend))
+    assert (str(job.state), job.held_by, job.reason) == (state, held_by, reason)
+    attributes = RECORDED["state-H-text"]["out"].replace(
+        "Hold_Types = u", f"Hold_Types = {types}\n    depend = {depend}"
+    )
+    (same,) = read_jobs(attributes)
+    assert (same.state, same.held_by, same.reason) == (job.state, job.held_by, job.reason)
+
+
+@pytest.mark.parametrize("case", ["state-R-xml", "state-C-xml", "exit-walltime", "exit-qdel-running", "state-E-text"])
+def test_the_comment_is_a_reason_of_jobs_that_wait_only(case):
+    assert "Job started on" in RECORDED[case]["out"]
+    (job,) = read_jobs(RECORDED[case]["out"])
+    assert job.reason == ""
+
+
+def test_the_comment_of_a_run_before_says_nothing_of_a_job_that_waits_again():
+    (job,) = read_jobs(of("state-Q-xml", comment="Job started on Sat Nov 21 at 04:33"))
+    assert (str(job.state), job.reason) == ("QUEUED", "")
+    (job,) = read_jobs(RECORDED["state-Q-xml"]["out"])
+    assert job.reason == "Not Running: Not enough of the right type of nodes are available"
+
+
+def test_how_long_a_job_ran():
+    (job,) = read_jobs(RECORDED["exit-walltime"]["out"])
+    assert job.elapsed == 6.520571
+    without = re.sub("<total_runtime>.*</total_runtime>", "", RECORDED["state-C-xml"]["out"])
+    (job,) = read_jobs(of_text(without, start_time="1795235697", comp_time="1795235704"))
+    assert job.elapsed == 7
+    assert read_jobs(RECORDED["exit-qdel-queued"]["out"])[0].elapsed is None
+    assert read_jobs(RECORDED["state-R-xml"]["out"])[0].elapsed is None
+
+
+def of_text(text, **values):
+    for name, value in values.items():
+        text = re.sub(f"<{name}>.*?</{name}>", f"<{name}>{value}</{name}>", text)
+    return text
+
+
+@pytest.mark.parametrize("case", ["submit-shutting-down", "submit-busy", "submit-no-trqauthd", "submit-server-down"])
+def test_a_server_that_is_away_refuses_no_job(case):
+    with pytest.raises(SchedulerSilent, match="the PBS server is down"):
+        Torque().submit(run_of(case), "job.sh", "name")
+
+
+def test_whether_a_job_was_taken_before_the_connection_broke_is_not_known():
+    with pytest.raises(SubmissionUncertain, match="Batch protocol error"):
+        Torque().submit(run_of("submit-broken-off"), "job.sh", "name")
+
+
+@pytest.mark.parametrize("case", ["submit-queue-full", "submit-user-full", "submit-server-full"])
+def test_a_full_queue_is_known_as_such(case):
+    with pytest.raises(SubmissionRefused) as caught:
+        Torque().submit(run_of(case), "job.sh", "name")
+    assert has_no_room(str(caught.value))
+
+
+def test_no_command_is_named_twice():
+    for result, said in (
+        (CommandResult(159, err="qdel: Unauthorized Request  MSG=operation not permitted 121.frontend"), "qdel: Unauthorized"),
+        (CommandResult(124, err="qdel did not answer within 60 s", timed_out=True), "qdel: did not answer"),
+        (CommandResult(1, err="something else"), "qdel: something else"),
+    ):  # fmt: skip
+        with pytest.raises(SchedulerSilent) as caught:
+            Torque().cancel(lambda argv, result=result: result, "121.frontend")
+        assert str(caught.value).startswith(said)
+
+
+def test_one_job_that_cannot_be_deleted_keeps_no_other_from_it():
+    asked = []
+
+    def run(argv):
+        asked.append(argv[1])
+        hangs = argv[1] == "1.frontend"
+        return CommandResult(124 if hangs else 0, err="qdel did not answer within 60 s", timed_out=hangs)
+
+    with pytest.raises(SchedulerSilent):
+        Torque().cancel(run, "1.frontend", "2.frontend")
+    assert asked == ["1.frontend", "2.frontend"]
+
+
+# --- a node that is down
+
+
+def answering(**answers):
+    """A run that answers by the command's name, and by its first option."""
+
+    def run(argv):
+        found = answers.get("_".join(each.strip("-") for each in argv[:2])) or answers.get(argv[0])
+        return found or CommandResult(1, err=f"{argv}")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("listed", "down"),
+    [("node2                down\n", "node2"), ("node2                down,offline\n", "node2"),
+     ("node2                state-unknown,down\n", "node2"), ("node2                offline\n", ""), ("node1                down\n", ""),
+     ("", ""), ("usage: pbsnodes\n", "")],
+)  # fmt: skip
+def test_a_node_that_is_down_is_told_of_a_job_that_torque_calls_running(listed, down):
+    run = answering(qstat=answer("node-down-still-running"), pbsnodes_l=CommandResult(0, listed))
+    job_id = read_jobs(RECORDED["node-down-still-running"]["out"])[0].job_id
+    record = Torque().status(run, job_id)
+    assert (record.state, record.nodes, record.down) == (JobState.RUNNING, "node2", down)
+    assert Torque().statuses(run, [job_id])[job_id].down == down
+    assert Torque().removal_by_operator(job_id) == f"qdel -p {job_id}"
+
+
+@pytest.mark.parametrize(("state", "down"), [("down", True), ("free", False), (None, False)])
+def test_long_names_of_nodes_are_cut_by_pbsnodes(state, down):
+    """To 20 letters, which two nodes may share."""
+    name = "compute-rack01-node0001"
+    shown = RECORDED["pbsnodes-x-down"]["out"].replace("node2", name).replace("down", state or "")
+    run = answering(
+        qstat=CommandResult(0, of("state-R-xml", exec_host=f"{name}/0")),
+        pbsnodes_l=CommandResult(0, f"{name[:20]} down\n"),
+        pbsnodes_x=CommandResult(0, shown) if state else CommandResult(1, "no"),
+    )
+    assert Torque().status(run, "121.frontend").down == (name if down else "")
+
+
+def test_nodes_are_asked_for_where_something_runs_only():
+    asked = []
+
+    def run(argv):
+        asked.append(argv[0])
+        return answer("state-Q-xml")
+
+    Torque().status(run, "123.frontend")
+    assert asked == ["qstat"]
+
+
+# --- arrays
+
+
+def array_of(*statuses: int | None, parent: str = "C") -> tuple[str, str]:
+    """The parent of an array, and its tasks, of which None were deleted before they ran."""
+    whole = of("state-C-xml", Job_Id="135[].frontend", job_state=parent).replace("exit_status", "was")
+    tasks = []
+    for index, status in enumerate(statuses):
+        text = of("state-C-xml", Job_Id=f"135[{index}].frontend", exit_status=str(status))
+        tasks.append(text if status is not None else text.replace("exit_status", "was"))
+    return whole, "<Data>" + "".join(re.search("<Job>.*</Job>", each).group(0) for each in tasks) + "</Data>"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "state", "code"),
+    [((0, 0), "COMPLETED", 0), ((0, 3), "FAILED", 3), ((0, -11), "TIMEOUT", None), ((None, None), "CANCELLED", None), ((0, 271), "CANCELLED", None),
+     ((None, 3), "FAILED", 3), ((), "COMPLETED", None)],
+)  # fmt: skip
+def test_an_array_ended_as_its_tasks_did(statuses, state, code):
+    """Its own record has no exit_status, as that of a job which was deleted before it ran."""
+    whole, tasks = array_of(*statuses)
+
+    def run(argv):
+        return CommandResult(0, tasks if "-t" in argv else whole)
+
+    for record in (
+        Torque().status(run, "135[].frontend"),
+        Torque().statuses(run, ["135[].frontend"])["135[].frontend"],
+    ):
+        assert (record.job_id, str(record.state), record.exit_code) == ("135[].frontend", state, code)
+
+
+def test_a_task_of_an_array_is_found_among_many():
+    whole, tasks = array_of(0, 3, parent="R")
+
+    def run(argv):
+        return CommandResult(0, tasks if "-t" in argv else whole)
+
+    found = Torque().statuses(run, ["135[1].frontend", "135[].frontend"])
+    assert {each: str(job.state) for each, job in found.items()} == {
+        "135[1].frontend": "FAILED", "135[].frontend": "RUNNING"
+    }  # fmt: skip

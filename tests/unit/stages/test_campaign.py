@@ -12,9 +12,9 @@ from modak_ansible.connection import Connection
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.planning import plan_all
 from modak_ansible.schedulers import SCHEDULERS
-from modak_ansible.schedulers.base import JobState, Waits
+from modak_ansible.schedulers.base import JobState, SubmissionRefused, Waits
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.campaign import remove_all, report_all, run_campaign
+from modak_ansible.stages.campaign import query_all, remove_all, report_all, run_campaign
 from modak_ansible.stages.verbs import resume_jobs
 from modak_ansible.target.campaign import Campaign
 from modak_ansible.target.results import list_results
@@ -71,7 +71,7 @@ class Target:
         if action == "remove":
             return self.campaign.remove([each["deployment"] for each in arguments["deployments"]])
         self.before_watch()
-        return {"situations": self.campaign.watch(arguments["states"], 0.1)}
+        return {"situations": self.campaign.watch(arguments["states"], 0.1, arguments["said"])}
 
 
 @pytest.fixture
@@ -239,14 +239,62 @@ def test_a_full_queue_is_waited_for(make_stages, target):
     target.queue.room = 1
     run_campaign(stages)
     assert set(states(stages).values()) == {DONE}
-    assert any("the rest follows as others end" in line for line in said)
+    assert any("the rest follows as jobs end" in line for line in said)
 
 
 def test_a_refusal_of_another_kind_ends_it(make_stages, target):
     stages, _ = make_stages()
-    target.queue.room = 0
-    with pytest.raises(ModakError, match="preprocess: Fake refuses the job: QOSMaxSubmitJobPerUserLimit"):
+
+    def refuse(*_):
+        raise SubmissionRefused("no such partition")
+
+    target.queue.submit = refuse
+    with pytest.raises(ModakError, match="preprocess: Fake refuses the job: no such partition"):
         run_campaign(stages)
+
+
+def test_a_queue_that_the_users_other_jobs_fill_is_waited_for(make_stages, target, monkeypatch):
+    monkeypatch.setattr("modak_ansible.stages.campaign.LOOK_SECONDS", 0)
+    stages, said = make_stages("preprocess")
+    target.queue.room = target.queue.others = 3
+    looks = []
+
+    def others_end():
+        looks.append(1)
+        target.queue.others = 3 if len(looks) < 4 else 2
+        target.queue.run_all()
+
+    target.before_watch = others_end
+    run_campaign(stages)
+    assert set(states(stages).values()) == {DONE}
+    assert len(looks) >= 4
+    full = [line for line in said if "the rest follows as jobs end" in line]
+    assert full == ["Fake refuses the job: QOSMaxSubmitJobPerUserLimit; the rest follows as jobs end"], "and once"
+
+
+def test_who_does_not_stay_does_not_wait_for_room(make_stages, target):
+    stages, _ = make_stages("preprocess")
+    target.queue.room = 0
+    with pytest.raises(ModakError, match="QOSMaxSubmitJobPerUserLimit") as caught:
+        run_campaign(stages, wait=False)
+    assert caught.value.hint == "deploy again when some of the jobs have ended; nothing was submitted"
+
+
+def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
+    stages, _ = make_stages("preprocess")
+    run_campaign(stages, wait=False)
+    target.queue.jobs["1"] = JobState.CANCELLED
+    run_campaign(stages)
+    assert states(stages)["preprocess"][0] == "CANCELLED"
+    (folder,) = [each for each in target.workspace.deployments.iterdir() if each.is_dir() and each.name[0] != "."]
+    for is_noted_there in (True, False):
+        target.queue.silent = True
+        with pytest.raises(ModakError, match="hush") as caught:
+            resume_jobs(stages)
+        assert (caught.value.exit_code, states(stages)["preprocess"][0]) == (4, "CANCELLED")
+        assert query_all(stages).message == "1 job: 1 cancelled"
+        if is_noted_there:
+            (folder / "state" / "end.json").unlink()
 
 
 def test_what_comes_before_has_to_be_deployed(make_stages, target):

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from modak_ansible.errors import ModakError
+from modak_ansible.stages.base import latest
 from modak_ansible.stages.diary import read_diary
+from modak_ansible.stages.job import query_job
 from modak_ansible.stages.verbs import DEEDS, act_on_job, act_on_jobs, resume_job
 
 
@@ -103,6 +105,37 @@ def test_another_resume_was_quicker(make_stage):
     stage, _ = make_stage(target)
     assert resume_job(stage).data["situation"]["job_id"] == "8"
     assert "submit" not in target.actions
+
+
+@pytest.mark.parametrize("known", ["CANCELLED", "TIMEOUT", "LOST"])
+def test_a_job_that_has_ended_is_not_resumed_while_its_scheduler_is_away(make_stage, known):
+    """And its end stays on record, whatever is asked."""
+    target = Target("UNKNOWN")
+    target.situation["explanation"] = "the scheduler does not answer: qstat: cannot connect to server"
+    stage, _ = make_stage(target)
+    stage.record.update(job=situation(known))
+    words = f"job 7 is {known.lower()}, and is not tried once more now: the scheduler does not answer"
+    with pytest.raises(ModakError, match=words) as caught:
+        resume_job(stage)
+    assert (caught.value.exit_code, caught.value.hint) == (4, "resume when the scheduler answers")
+    assert query_job(stage).message == f"job 7 is {known.lower()}"
+    assert stage.record.read()["job"]["state"] == known
+    assert "submit" not in target.actions
+
+
+def test_another_job_that_is_unknown_is_news(make_stage):
+    stage, _ = make_stage(Target("UNKNOWN"))
+    stage.record.update(job=situation("CANCELLED", "6"))
+    assert query_job(stage).data["situation"]["state"] == "UNKNOWN"
+    assert stage.record.read()["job"]["job_id"] == "7"
+
+
+@pytest.mark.parametrize("known", ["COMPLETED", "CANCELLED", "RUNNING"])
+def test_what_is_known_of_a_job(known):
+    before, now = situation(known), situation("UNKNOWN")
+    assert latest(before, now) is (now if known == "RUNNING" else before)
+    assert latest(None, now) is now
+    assert latest(before, situation("FAILED")) == situation("FAILED")
 
 
 # --- several at once

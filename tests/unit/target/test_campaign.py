@@ -10,7 +10,7 @@ from fake_queue import FakeQueue
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers import SCHEDULERS
-from modak_ansible.schedulers.base import JobState, Waits
+from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
 from modak_ansible.target.campaign import INCOMING, Campaign
 from modak_ansible.target.workspace import Workspace
 
@@ -148,7 +148,7 @@ def test_all_are_removed_and_those_that_live_cancelled(campaign, queue, workspac
     campaign.submit([wanted("first"), wanted("second", "first")])
     queue.end("first")
     answer = campaign.remove(["first", "second", "third", "fourth"])
-    assert answer == {"cancelled": ["second"], "removed": ["first", "second", "third"]}
+    assert answer == {"cancelled": ["second"], "removed": ["first", "second", "third"], "left": {}}
     assert queue.jobs == {"1": JobState.COMPLETED, "2": JobState.CANCELLED}
     assert [each for each in workspace.deployments.iterdir() if each.is_dir()] == []
 
@@ -174,3 +174,32 @@ def test_a_job_that_ends_while_it_is_cancelled_is_none_that_lives(campaign, queu
 
     queue.cancel = meanwhile
     assert campaign.skip({"second": "not run: first failed"}) == {"second": True}
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_jobs_on_a_node_that_is_down_can_be_left_alone(campaign, queue, workspace, monkeypatch, hangs):
+    campaign.submit([wanted("first"), wanted("second")])
+    queue.jobs["1"], queue.down = JobState.RUNNING, {"1": "node2"}
+
+    def cancel(run, *job_ids):
+        queue.jobs["2"] = JobState.CANCELLED
+        if hangs:
+            raise SchedulerSilent("qdel: did not answer within 60 s")
+
+    monkeypatch.setattr(queue, "cancel", cancel)
+    with pytest.raises(ModakError, match="; node2 is down") as caught:
+        campaign.remove(["first", "second"], 0.1)
+    assert caught.value.hint.endswith("modak undeploy --leave-job goes on without that")
+    answer = campaign.remove(["first", "second"], 0.1, leave=True)
+    assert (answer["removed"], "first" in answer["left"]) == (["first", "second"], True)
+    assert "first" not in answer["cancelled"]
+
+
+def test_that_a_node_is_down_is_news_once(campaign, queue):
+    campaign.submit([wanted("first")])
+    queue.jobs["1"] = JobState.RUNNING
+    assert campaign.watch({"first": "RUNNING"}, 0.1) == {}
+    queue.down = {"1": "node2"}
+    (news,) = campaign.watch({"first": "RUNNING"}, 5).values()
+    assert (news["state"], news["down"]) == ("RUNNING", "node2")
+    assert campaign.watch({"first": "RUNNING"}, 0.1, {"first": news["explanation"]}) == {}

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.schedulers.base import JobRecord, JobState, SubmissionRefused
+from modak_ansible.discovery.node import node_findings
+from modak_ansible.schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused
 from modak_ansible.target import node_view as module
 from modak_ansible.target.node_view import job_script, node_view, read_view
 from modak_ansible.target.workspace import Workspace
@@ -86,6 +87,24 @@ def test_a_job_that_is_refused(tmp_path, node):
     found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 5)
     assert found == {"problem": "Slurm did not take the job: invalid partition"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scheduler_that_is_away_costs_no_survey(tmp_path, node):
+    made = node()
+
+    def submit(run, script, name):
+        raise SchedulerSilent("the PBS server is down (cannot connect to server frontend)")
+
+    made.submit = submit
+    found = node_view(Workspace(str(tmp_path)), "slurm", OPTIONS, 5)
+    words = "Slurm does not answer, and no job was submitted: the PBS server is down"
+    assert found["problem"].startswith(words)
+    assert list(tmp_path.iterdir()) == []
+    (finding,) = node_findings(None, {"node": found})
+    assert (finding.state, finding.todo) == (
+        "missing",
+        "is it up? try again when it answers, or ask the administrators",
+    )
 
 
 def test_nobody_waits_any_more(tmp_path, node, monkeypatch):

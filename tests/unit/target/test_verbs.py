@@ -122,6 +122,22 @@ def mark(deployment, name, text):
 
 # --- hold, release, requeue, cancel
 
+
+def test_an_operators_hold_is_none_of_the_users(deployment, fake):
+    """When the operator releases the job, it is to stay held."""
+    become(fake, "HELD", held_by="operator")
+    situation, is_done = deployment.hold()
+    assert (situation.state, is_done, fake.told) == ("HELD", True, ["hold"])
+    become(fake, "HELD", held_by="user")
+    assert deployment.hold()[1] is False
+
+
+def test_a_job_that_waits_for_others_can_be_held(deployment, fake):
+    become(fake, "QUEUED", reason="it waits for other jobs")
+    assert deployment.release()[1] is False
+    assert deployment.hold()[1] is True
+
+
 DONE = [("hold", "QUEUED", "HELD"), ("release", "HELD", "QUEUED"), ("requeue", "RUNNING", "QUEUED"),
         ("requeue", "SUSPENDED", "QUEUED")]  # fmt: skip
 NOTHING_TO_DO = [
