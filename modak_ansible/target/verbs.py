@@ -22,6 +22,8 @@ _END_SECONDS = 60.0
 _SEEN_SECONDS = 5.0
 # The marker of a hold of our own.
 _HELD = "held"
+# Who holds a job where it is not the user.
+_OPERATOR = "operator"
 _WAITING = (JobState.QUEUED, JobState.HELD)
 
 
@@ -94,7 +96,7 @@ class OperatedDeployment(Member):
             return situation, deed.begin(self, situation)
 
     def begin_hold(self, situation: Situation) -> bool:
-        if situation.state == JobState.HELD and situation.held_by != "operator":
+        if situation.state == JobState.HELD and situation.held_by != _OPERATOR:
             return False
         if situation.state not in _WAITING:
             raise _not_permitted(situation, "held", "only a job that waits can be held; modak cancel ends it")
@@ -108,6 +110,10 @@ class OperatedDeployment(Member):
             with suppress(ActionRefused, SchedulerSilent):  # Slurm would keep a job that runs from being requeued
                 self._scheduler.release(self._run, situation.job_id)
             raise _not_permitted(situation, "held", "it began before the hold took effect; modak cancel ends it")
+        if situation.held_by == _OPERATOR:
+            (self._state / _HELD).unlink()
+            message = f"{_named(situation)} is held by an operator, and its scheduler keeps no second hold"
+            raise ModakError(message, hint="hold it again when the operator has released it")
 
     def begin_release(self, situation: Situation) -> bool:
         if situation.is_final:
@@ -209,7 +215,7 @@ DEEDS = {
     # Slurm's own qstat, in place of Torque's, does not show a hold
     "hold": Deed(
         OperatedDeployment.begin_hold,
-        lambda _, now: now.state != JobState.QUEUED,
+        lambda _, now: now.state != JobState.QUEUED and now.held_by != _OPERATOR,
         lambda: _SEEN_SECONDS,
         OperatedDeployment.end_hold,
     ),

@@ -126,9 +126,17 @@ def mark(deployment, name, text):
 def test_an_operators_hold_is_none_of_the_users(deployment, fake):
     """When the operator releases the job, it is to stay held."""
     become(fake, "HELD", held_by="operator")
+    with pytest.raises(ModakError, match="is held by an operator, and its scheduler keeps no second hold"):
+        deployment.hold()  # as Slurm, which has one reason for each job
+    assert not (deployment.path / "state" / "held").exists()
+
+    def hold(run, job_id):
+        fake.told.append("hold both")
+        become(fake, "HELD", held_by="user")
+
+    fake.hold = hold
     situation, is_done = deployment.hold()
-    assert (situation.state, is_done, fake.told) == ("HELD", True, ["hold"])
-    become(fake, "HELD", held_by="user")
+    assert (situation.state, is_done, fake.told) == ("HELD", True, ["hold", "hold both"])
     assert deployment.hold()[1] is False
 
 
