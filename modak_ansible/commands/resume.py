@@ -32,6 +32,7 @@ def command(
     from modak_ansible.commands.deployments import find_trainings
     from modak_ansible.commands.display import StageDisplay, print_pairs
     from modak_ansible.deployment import run_playbook
+    from modak_ansible.schedulers.base import UNKNOWN
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
@@ -58,7 +59,7 @@ def command(
         return
     console.print()
     print_pairs(console, summary_lines(plan, record))
-    if not outcome.changed:
+    if not outcome.changed and (record.get("job") or {}).get("state") != UNKNOWN:
         console.print("\nThere was nothing left to do.")
 
 

@@ -95,6 +95,7 @@ def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> 
     from modak_ansible.commands.campaign import print_table, row_of
     from modak_ansible.deployment import PlaybookError
     from modak_ansible.errors import ModakError
+    from modak_ansible.schedulers.base import UNKNOWN
 
     there = [each for each in found if not each.record.get("undeployed")]
     if not there:
@@ -117,7 +118,7 @@ def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> 
         typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
     if failure is not None:
         raise failure
-    if not changed and not as_json:
+    if not changed and not as_json and not any(row["state"] == UNKNOWN for row in rows):
         console.print("\nThere was nothing left to do.")
 
 

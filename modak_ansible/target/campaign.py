@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import Any, Callable, Iterable, TypeVar
 
-from ..errors import ModakError, SchedulerAway
+from ..errors import ModakError
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import (
     AccountingSilent,
@@ -300,7 +300,8 @@ class Campaign:
             if not leave:
                 error.hint = "; ".join(filter(None, (error.hint, LEAVE)))
                 raise
-            cancelled, left = [], {name: error.message for name in members if name not in over}
+            living = {name for name, each in self.situations(members).items() if each.job_id and not each.is_final}
+            cancelled, left = [], dict.fromkeys(living, error.message)
         if left and not leave:
             name = min(left)
             problem = members[name].not_ended(left[name], "undeploy again later")
@@ -335,11 +336,10 @@ class Campaign:
         except SchedulerSilent as error:
             for each in ids:
                 each.was_not_cancelled()
-            down = next((each for each in ids if each.situation().down), None)
+            situations = self.situations(each.path.name for each in ids)
+            first = next((each for each in ids if situations[each.path.name].down), next(iter(ids)))
             message = f"the jobs could not be cancelled: {error}"
-            if down:
-                raise down.not_ended(message, "") from error
-            raise SchedulerAway(message, hint="try again when it answers") from error
+            raise first.not_ended(message, "try again when it answers") from error
         return [each.path.name for each in ids]
 
 

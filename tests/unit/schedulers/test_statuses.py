@@ -120,7 +120,7 @@ def test_torque_is_asked_once_for_all_jobs():
     run, asked = of_torque(f"<Data>{jobs.replace('123.frontend', '900.frontend', 1)}</Data>")
     known = ["900.frontend", "121.frontend", "123.frontend", "124.frontend", "7.frontend"]
     found = SCHEDULERS["torque"].statuses(run, known)
-    assert asked == [["qstat", "-f", "-x"]]
+    assert asked == [["qstat", "-f", "-x"], ["pbsnodes", "-l"]]  # the latter since one of them runs
     assert {each: (str(record.state), record.position) for each, record in found.items()} == {
         "900.frontend": ("QUEUED", 1), "123.frontend": ("QUEUED", 2), "121.frontend": ("RUNNING", None),
         "124.frontend": ("HELD", None),
