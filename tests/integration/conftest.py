@@ -29,9 +29,9 @@ def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     if not has_root():
         pytest.skip("the testbed needs root, or sudo without a password")
     with own_testbed() as made:
-        provide_images(made, tmp_path_factory.mktemp("images") / "project")
+        shared = provide_images(made, tmp_path_factory.mktemp("images") / "project")
         yield made
-        keep_images(made)
+        keep_images(made, shared)
 
 
 @pytest.fixture

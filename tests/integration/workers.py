@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", FIRST)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modak"
 STARTING = CACHE / "tests" / "starting.lock"  # packages and the root file system are made ready once
 ENTRY = "pytorch-2.13-cpu"  # of nearly all jobs of the tests
-FORGOTTEN = 7 * 24 * 3600
+SHARED = ("mnist-pytorch-slurm", "mnist-tensorflow-slurm")
+KINDS = ("json", "sif")
+FORGOTTEN = 3 * 24 * 3600
 
 
 @contextmanager
@@ -54,73 +57,80 @@ def _play(state: str, name: str, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def provide_images(testbed: Testbed, project: Path) -> None:
+def provide_images(testbed: Testbed, project: Path) -> set[str]:
     """Has a testbed hold the image of PyTorch: another run's or worker's, or a new one, which the cache then keeps.
 
     Args:
         testbed: where it is to lie.
         project: an empty folder.
+
+    Returns:
+        The digests of the images that are kept.
     """
+    (project / ".modak").mkdir(parents=True)
+    (project / ".modak" / "testbed").symlink_to(testbed.folder)
+    shared = {digest for blueprint in SHARED for digest in _layers(blueprint, project)}
     cache = _cache(testbed)
     with _locked(cache.with_suffix(".lock")):
-        there = set(testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split())
-        files = {path.name for path in cache.iterdir()}
-        if missing := sorted(name for name in files - there if name.partition(".")[0] + ".sif" in files):
-            _copy(testbed, [str(cache / name) for name in missing], "testbed:modak/images/")
-        (project / ".modak").mkdir(parents=True)
-        (project / ".modak" / "testbed").symlink_to(testbed.folder)
+        there = testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split()
+        kept = [each for each in shared if (cache / f"{each}.sif").exists() and f"{each}.sif" not in there]
+        _copy(testbed, [str(cache / f"{each}.{kind}") for each in kept for kind in KINDS], "testbed:modak/images/")
         built = modak("catalogue", "build", ENTRY, cwd=project)
         assert built.returncode == 0, built.stdout + built.stderr
-        _keep(testbed, cache)
+        _keep(testbed, cache, shared)
+    return shared
 
 
-def keep_images(testbed: Testbed) -> None:
-    """Keeps for later runs what else of the catalogue's has been built meanwhile."""
+def keep_images(testbed: Testbed, shared: set[str]) -> None:
+    """Keeps for later runs what else of the shared images has been built meanwhile."""
     cache = _cache(testbed)
     with _locked(cache.with_suffix(".lock")):
-        _keep(testbed, cache)
+        _keep(testbed, cache, shared)
+
+
+def _layers(blueprint: str, project: Path) -> list[str]:
+    shown = modak("plan", blueprint, "--json", cwd=project)
+    assert shown.returncode == 0, shown.stderr
+    return [layer["digest"] for layer in json.loads(shown.stdout)["image"]["layers"]]
 
 
 def _cache(testbed: Testbed) -> Path:
-    """Where images are kept that this code makes with this testbed's runtime; they are named by their definitions."""
+    """Where images are kept that this code makes with this testbed's runtime; each is named by its definition."""
     builder = hashlib.sha256(testbed.ssh("apptainer --version").encode())
-    for path in sorted((ROOT / "modak_ansible" / "target").glob("*.py")):
+    for path in sorted((ROOT / "modak_ansible" / "target").glob("image*.py")):
         builder.update(path.read_bytes())
     kept = CACHE / "tests"
     mine = kept / f"images-{builder.hexdigest()[:16]}"
     mine.mkdir(parents=True, exist_ok=True)
-    mine.touch()
-    for other in kept.glob("images-*/"):
+    for other in kept.glob("images-*/*"):
         if other.stat().st_mtime < time.time() - FORGOTTEN:
-            for each in other.iterdir():
-                each.unlink()
-            other.rmdir()
+            other.unlink()
     return mine
 
 
-def _keep(testbed: Testbed, cache: Path) -> None:
-    """Copies the images of whole entries and of their bases; the image comes last, and only as it was made."""
-    listed = testbed.ssh('cd modak/images && grep -lE \'"name": "(debian-|pytorch-|tensorflow-)\' *.json || true')
-    digests = [name.removesuffix(".json") for name in listed.split()]
-    new = [each for each in digests if not (cache / f"{each}.sif").exists()]
-    if not new:
-        return
-    partial = cache.with_suffix(".partial")
-    partial.mkdir(exist_ok=True)
-    _copy(testbed, [f"testbed:modak/images/{each}.{kind}" for each in new for kind in ("json", "sif")], f"{partial}/")
-    for each in new:
-        image, known = partial / f"{each}.sif", partial / f"{each}.json"
-        with image.open("rb") as file:
-            is_whole = hashlib.file_digest(file, "sha256").hexdigest() == json.loads(known.read_text())["sha256"]
-        if is_whole:
-            known.rename(cache / known.name)
-            image.rename(cache / image.name)
-    for path in partial.iterdir():
-        path.unlink()
-    partial.rmdir()
+def _keep(testbed: Testbed, cache: Path, shared: set[str]) -> None:
+    """Copies what is not kept yet; an image comes after what is known of it, and only as it was made."""
+    there = testbed.ssh("ls modak/images").split()
+    for each in shared:
+        kept = cache / f"{each}.sif"
+        if not kept.exists() and f"{each}.sif" in there:
+            partial = cache.with_suffix(".partial")
+            _copy(testbed, [f"testbed:modak/images/{each}.{kind}" for kind in KINDS], f"{partial}/")
+            image, known = partial / f"{each}.sif", partial / f"{each}.json"
+            with image.open("rb") as file:
+                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == json.loads(known.read_text())["sha256"]
+            if is_whole:
+                known.rename(cache / known.name)
+                image.rename(kept)
+            shutil.rmtree(partial)
+        for kind in KINDS:
+            if (file := cache / f"{each}.{kind}").exists():
+                os.utime(file)
 
 
 def _copy(testbed: Testbed, sources: list[str], to: str) -> None:
+    if not sources:
+        return
     shell = f"ssh -F {testbed.folder / 'ssh_config'}"
     done = run("rsync", "--whole-file", "--perms", "-e", shell, *sources, to)
     assert done.returncode == 0, done.stderr
