@@ -66,13 +66,32 @@ def _process_problems(request: Request) -> Iterator[CannotPlan]:
         message = f"{target.name} is a single machine, and {resources.nodes} nodes are asked for"
         yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
     processes = resources.nodes * resources.processes_per_node
-    hpc = request.application.hpc
+    application = request.application
+    if processes > 1 and application.hpc is None and not application.distributed_training:
+        runs = application.script or application.name
+        message = (
+            f"{processes} processes of {runs} would each train all of it, and write one metrics.json: "
+            "what makes one training of many processes is missing"
+        )
+        hint = "ask for one process; or say distributed_training: true, where the script is parallel by itself"
+        yield CannotPlan(_about_processes(request), message, hint)
+        return
+    hpc = application.hpc
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
     if processes > 1 and not knows_launcher:
         message = f"{processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
+
+
+def _about_processes(request: Request) -> str:
+    """What of the request asks for several processes."""
+    options, resources = request.job_options, request.resources
+    for name in ("node_count", "process_count_per_node", "core_count"):
+        if (getattr(options, name) or 1) > 1:
+            return f"job_options.{name}"
+    return "resources.nodes" if resources.nodes > 1 else "resources.processes_per_node"
 
 
 def _count_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:

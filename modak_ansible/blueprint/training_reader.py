@@ -136,6 +136,7 @@ class TrainingReader:
             outputs=tuple(outputs),
             work=work_of(work.plain() if work else {}, workload, arguments),
             workload=workload,
+            distributed_training=bool((said := self._property("distributed_training")) and said.value),
             prepares=self._folders.prepares(here, code),
         )
 

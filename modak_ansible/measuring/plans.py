@@ -128,6 +128,7 @@ def _application(variant: Variant, run: str) -> Application:
         files=_files(variant.workload.name),
         arguments=tuple((name.replace("_", "-"), words.get(value, value)) for name, value in options.items()),
         environment=((RUN_VARIABLE, run),),
+        distributed_training=variant.workload.nodes > 1,
     )
 
 

@@ -47,6 +47,11 @@ class Application(Model):
     workload: Workload | None = Field(
         default=None, description="what workload.yaml in the script's folder says of its scripts and their switches"
     )
+    distributed_training: bool = Field(
+        default=False,
+        description="whether a script is parallel by itself: it may be started in several processes of one training",
+        exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
+    )
     prepares: bool = Field(
         default=False, description="whether the user's files hold the line that calls modak's prepare"
     )

@@ -75,6 +75,12 @@ class Mapper:
             checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
         )
 
+    @property
+    def _is_distributed(self) -> bool:
+        """Whether a training says that its script is parallel: by that word, or by the number of its ranks."""
+        said = self._training.config.distributed_training if self._training else None
+        return self._kind == "ai_training" and bool(said or self._job.runs.mpi_ranks)
+
     # --- parts
 
     def _framework(self, image: GivenImage | None) -> str:
@@ -136,6 +142,7 @@ class Mapper:
             hpc=program_of_form(self._job, self._hpc) if self._hpc or self._kind == "hpc" else None,
             work=work,
             workload=code.workload,
+            distributed_training=self._is_distributed,
             prepares=code.prepares,
         )
 

@@ -135,7 +135,7 @@ def test_slurm_refuses_the_job(project):
     project.target["properties"]["partitions"] = []
     project.training["resources"] = {"partition": "nosuch"}
     refuse(project, 1, "Slurm refuses the job: invalid partition specified: nosuch", "nothing was submitted")
-    project.training["resources"] = {"nodes": 9}
+    project.training.update(resources={"nodes": 9}, distributed_training=True)
     refuse(project, 1, "Slurm refuses the job")
     assert project.jobs() == []
 

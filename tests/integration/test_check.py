@@ -74,7 +74,7 @@ def test_partitions_that_are_not_what_is_said(project):
         {"name": "debug", "nodes": 5, "cores": 64, "memory": "900 GB", "walltime": "9-00:00:00"},
         {"name": "nosuch"},
     ]
-    project.training["resources"] = {"nodes": 4}
+    project.training.update(resources={"nodes": 4}, distributed_training=True)
     done = modak("check", project.write(), cwd=project.path)
     assert done.returncode == 1
     assert "5 nodes, and it has 2; 64 cores a node, and it has 1" in done.stdout

@@ -27,7 +27,7 @@ def request(scheduler="slurm", options=None, *, site=None, **resources):
     )  # fmt: skip
     return Request(
         blueprint="example", training="training", target=target, optimisation=Optimisation(),
-        application=Application(name="example", framework="pytorch", script="train.py"),
+        application=Application(name="example", framework="pytorch", script="train.py", distributed_training=True),
         resources=Resources(**resources), job_options=JobOptions(**(options or {})),
     )  # fmt: skip
 

@@ -101,8 +101,8 @@ def test_the_environment_holds_what_was_decided(blueprint):
         ("cores_per_process: 4", "exclusive: true", "wait_policy", "stock"),
         ("cores_per_process: 4", "cores_per_process: 1", "wait_policy", "stock"),
         ("cores_per_process: 4", "cores_per_process: 8", "wait_policy", "stock"),
-        ("cores_per_process: 4", "nodes: 2", "staging", "shared"),
-        ("cores_per_process: 4", "processes_per_node: 4", "threads", "2"),
+        ("cores_per_process: 4 }", "nodes: 2 }\n        distributed_training: true", "staging", "shared"),
+        ("cores_per_process: 4 }", "processes_per_node: 4 }\n        distributed_training: true", "threads", "2"),
         ("scratch: { properties: { path: /scratch } }", "scratch: { properties: { path: /lustre, sharing: shared } }",
          "staging", "shared"),
         ("framework: pytorch", "framework: tensorflow", "allocator", "system"),
@@ -156,13 +156,39 @@ def test_more_requirements_are_a_layer_on_top(blueprint):
     assert "rich>=13" in more.image.layers[2].definition
 
 
+@pytest.mark.parametrize(
+    ("new", "place", "processes"),
+    [
+        ("resources: { nodes: 2 }", r"42:29", 2),
+        ("resources: { processes_per_node: 4 }", r"42:42", 4),
+        ("resources: { nodes: 2, processes_per_node: 2 }", r"42:29", 4),
+        ("job_options: { node_count: 3 }", r"42:36", 3),
+        ("job_options: { core_count: 8 }", r"42:36", 8),
+    ],
+)
+def test_a_script_that_is_not_parallel_is_one_process(blueprint, new, place, processes):
+    blueprint.replace("resources: { cores_per_process: 4 }", new)
+    words = f"{processes} processes of train.py would each train all of it, and write one metrics.json"
+    with pytest.raises(
+        InvalidBlueprint, match=rf"service\.yaml:{place}: cannot-plan: {words}.*distributed_training: true"
+    ):
+        plan(blueprint)
+    blueprint.replace("framework: pytorch", "framework: pytorch\n        distributed_training: true")
+    job = plan(blueprint).job
+    assert job.nodes * job.processes_per_node == processes
+
+
 def test_two_processes_are_started_by_the_launcher(blueprint):
-    script = plan(blueprint.replace("cores_per_process: 4", "cores_per_process: 4, nodes: 2")).job.script
+    script = plan(
+        blueprint.replace(
+            "cores_per_process: 4 }", "cores_per_process: 4, nodes: 2 }\n        distributed_training: true"
+        )
+    ).job.script
     assert 'srun --cpus-per-task=4 "${command[@]}" &' in script
 
 
 def test_srun_starts_processes_in_the_way_that_the_images_mpi_wants(blueprint):
-    blueprint.replace("cores_per_process: 4", "cores_per_process: 4, nodes: 2")
+    blueprint.replace("cores_per_process: 4 }", "cores_per_process: 4, nodes: 2 }\n        distributed_training: true")
     request = request_of(blueprint.service, Inputs())
     application = request.application.model_copy(update={"framework": "mpi"})
     optimisation = request.optimisation.model_copy(update={"entry": "openmpi-mpi4py"})
@@ -171,7 +197,9 @@ def test_srun_starts_processes_in_the_way_that_the_images_mpi_wants(blueprint):
 
 
 def test_torque_needs_to_be_told_its_launcher(blueprint):
-    blueprint.replace("modak.nodes.Slurm", "modak.nodes.Torque").replace("cores_per_process: 4", "nodes: 2")
+    blueprint.replace("modak.nodes.Slurm", "modak.nodes.Torque").replace(
+        "cores_per_process: 4 }", "nodes: 2 }\n        distributed_training: true"
+    )
     with pytest.raises(InvalidBlueprint, match="2 processes need a launcher"):
         plan(blueprint)
     blueprint.replace("scratch: {", "site: { properties: { launcher: mpirun } }\n        scratch: {")

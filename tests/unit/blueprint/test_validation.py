@@ -218,7 +218,7 @@ def test_a_machine_without_partitions_is_told_where_accelerators_are_described(b
 
 def test_every_impossible_resource_is_reported(blueprint):
     blueprint.replace("cores_per_process: 4", "nodes: 9, cores_per_process: 99, memory: 99 GB")
-    assert len(check(blueprint.replace('walltime: "00:30:00"', 'walltime: "99:00:00"'))) == 4
+    assert len(check(blueprint.replace('walltime: "00:30:00"', 'walltime: "99:00:00"'))) == 5
 
 
 def test_inputs_are_checked_where_they_are_given(blueprint, tmp_path):

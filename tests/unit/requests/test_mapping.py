@@ -140,6 +140,7 @@ def test_a_distributed_training_has_all_its_processes(training):
     training.set(f"{T}/config/distributed_training", True)
     job = training.plan.job
     assert (job.nodes, job.processes_per_node, job.cores_per_process) == (2, 2, 4)
+    assert training.request.application.distributed_training
     training.set(f"{T}/config/distributed_training", False)
     assert "distributed_training: true starts one in every place" in training.mistakes
 

@@ -156,7 +156,10 @@ def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
         ({"application": {"version": "1.4"}}, "the tuner needs Python 3.11"),
         ({"application": {"framework": "jax"}}, "nothing counts the steps of a script of jax"),
         ({"application": {"framework": "mxnet"}}, "the tuner needs Python 3.11"),
-        ({"resources": {"nodes": 2}}, "a trial is one process, and the job has 2"),
+        (
+            {"resources": {"nodes": 2}, "application": {"distributed_training": True}},
+            "a trial is one process, and the job has 2",
+        ),
         ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is no training"),
     ],
 )
