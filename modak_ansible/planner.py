@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Catalogue, load_catalogue
+from modak_ansible.catalogue.companions import collision
 from modak_ansible.choosing import PerformanceModel, Shared, choose
 from modak_ansible.errors import nearest
 from modak_ansible.job_options import settled
@@ -72,6 +73,7 @@ def make_plan(
     tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
     needed = tuner_packages(draft.entry) if tuning and draft.entry else ()
     own = request.application.requirements
+    _check_requirements(draft)
     image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
     dataset = _dataset(draft)
     job = planned_job(draft, image, dataset, tuning)
@@ -117,6 +119,20 @@ def _check_after(request: Request) -> None:
         about = "job_options.job_dependency"
         hint = "leave job_dependency out, or after and parallel"
         raise CannotPlan(about, "what the job waits for is said by after and parallel already", hint)
+
+
+def _check_requirements(draft: Draft) -> None:
+    """
+    Raises:
+        CannotPlan: a package that the user asks for does not go with the build that was chosen.
+    """
+    if draft.entry is None:
+        return
+    base = draft.catalogue.bases.get(draft.entry.base)
+    for number, line in enumerate(draft.request.application.requirements):
+        found = collision(draft.entry, line, base.python if base else "")
+        if found:
+            raise CannotPlan(f"requirements_txt.{number}", found.message, found.hint)
 
 
 # --- nodes and processes

@@ -210,5 +210,5 @@ _OWNERS = ("dataset", "image", "host")
 def _collect(item: Item, name: str, places: dict[str, Location]) -> None:
     places[name] = item.location
     children: dict[str, Any] = item.entries
-    for key, child in children.items():
+    for key, child in (*children.items(), *enumerate(item.elements)):
         _collect(child, f"{name}.{key}", places)

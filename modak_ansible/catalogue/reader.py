@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 from pydantic import Field
 
 from modak_ansible.model.base import Model
@@ -116,6 +116,14 @@ def satisfies(version: str, wanted: str) -> bool:
         parts = wanted.split(".")
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
     return Version(version) in SpecifierSet(wanted)
+
+
+def is_release(entry: Entry, version: str) -> bool:
+    """Whether a version, as a process tells it, is an entry's own, whatever its label."""
+    try:
+        return Version(version).public == Version(entry.version).public
+    except InvalidVersion:
+        return version == entry.version
 
 
 def fits(script: WorkloadScript, entry: Entry) -> bool:

@@ -21,10 +21,14 @@ from modak_ansible.recipes import site
 from modak_ansible.recipes.steps import (
     ENVIRONMENT,
     INSTALLED,
+    KEPT,
     PYTHON,
     environment_commands,
     framework_commands,
+    keeping,
+    kept_commands,
     own_pip_install,
+    try_commands,
 )
 
 # A user's packages with hashes, while they are installed.
@@ -105,12 +109,19 @@ def requirements_definition(
         locked: what the plan itself needs besides, as lines of a lock.
     """
     stage = _on_top(site.ENTER)
-    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked))
-    stage += shell(commands=[f"{python} -m pip check", f"rm -f {_OWN}", site.LEAVE])
+    kept: tuple[str, ...] = ()
+    stage += shell(commands=[f"mkdir -p {KEPT}"], chdir=False)
+    if entry:
+        kept = keeping(KEPT)
+        stage += shell(commands=kept_commands(entry, python, KEPT))
+    index = entry.index if entry else ""
+    _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
+    written, tries = try_commands(entry, requirements, python, KEPT)
+    stage += shell(commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(each.partition(" --hash=")[0] for each in (*locked, *requirements))
     stage += label(metadata=_labels(requirements=names, base_digest=base_digest))
-    if entry:
-        stage += shell(commands=[_probe_again(entry, python)], _test=True, chdir=False)
+    probe = [_probe_again(entry, python)] if entry else []
+    stage += shell(commands=["set -e", *probe, tries], _test=True, chdir=False)
     return _text(stage)
 
 

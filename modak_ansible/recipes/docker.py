@@ -10,7 +10,15 @@ from hpccm.building_blocks import apt_get
 from hpccm.primitives import baseimage, environment, label, shell
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.recipes.steps import ENVIRONMENT, PYTHON, environment_commands, framework_commands
+from modak_ansible.recipes.steps import (
+    ENVIRONMENT,
+    KEPT,
+    PYTHON,
+    environment_commands,
+    framework_commands,
+    keeping,
+    kept_commands,
+)
 
 
 def dockerfile(entry: Entry, base: Base | None, architecture: str) -> str:
@@ -35,8 +43,9 @@ def dockerfile(entry: Entry, base: Base | None, architecture: str) -> str:
         stage += environment(variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
         for commands in framework_commands(entry, architecture):
             stage += shell(commands=commands)
-    if entry.environment:
-        stage += environment(variables=entry.environment)
+    # whoever installs more on top of it keeps the framework as it is
+    stage += shell(commands=[f"mkdir -p {KEPT}", *kept_commands(entry, entry.python or PYTHON, KEPT)])
+    stage += environment(variables={**entry.environment, "PIP_CONSTRAINT": f'"{" ".join(keeping(KEPT))}"'})
     labels = {"framework": entry.framework, "version": entry.version, "target": architecture, "licence": entry.licence}
     stage += label(metadata={f"modak.{name}": value for name, value in labels.items()})
     if not entry.accelerator:  # which docker build does not let in

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.locks import lock_of
-from modak_ansible.recipes.steps import own_pip_install, pip_install, stub_command
+from modak_ansible.recipes.steps import (
+    keeping,
+    kept_commands,
+    own_pip_install,
+    pip_install,
+    stub_command,
+    try_commands,
+)
 from modak_ansible.target.image_probe import PROBE_FAILED
 
 
@@ -23,7 +30,15 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
     """
     options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
     commands = pip_install(entry, made, '"$1/locked.txt"', options) if entry.requirements else []
-    commands += own_pip_install(requirements, made, '"$1/requirements.txt"', options, locked)
+    tries = ""
+    if requirements or locked:
+        commands += kept_commands(entry, made, "$1")
+        commands += own_pip_install(
+            requirements, made, '"$1/requirements.txt"', options, locked, keeping("$1"), entry.index
+        )
+        written, tries = try_commands(entry, requirements, made, "$1")
+        commands += written
+        tries += f" || exit {PROBE_FAILED}\n"
     install = "".join(f"{each}\n" for each in (*commands, stub_command(made)))
     pythons = lock_of(entry.name).pythons if entry.requirements else (python,)
     names = dict.fromkeys([f"python{python}", "python3", *(f"python{each}" for each in pythons)])
@@ -49,5 +64,5 @@ if [ -z "$interpreter" ]; then
 fi
 "$interpreter" -m venv "$1"
 {install}"$1/bin/python" -m pip check
-"$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
+{tries}"$1/bin/python" -c {shlex.quote(entry.probe)} || exit {PROBE_FAILED}
 """

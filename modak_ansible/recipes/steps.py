@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
+from modak_ansible.catalogue.companions import constraints_of, tries_of
 from modak_ansible.catalogue.locks import lock_of, package_of, pin_of
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
-from modak_ansible.runtime import STUB
+from modak_ansible.runtime import STUB, TRY_REQUIREMENTS
 
 __all__ = ["ENVIRONMENT", "INSTALLED", "PYTHON", "environment_commands", "framework_commands", "pip_install"]
 
 # What the framework's layer has, as pip lists it, and what was to be installed.
 INSTALLED = f"{ENVIRONMENT}/requirements.txt"
 LOCK = f"{ENVIRONMENT}/locked.txt"
+# Where an image keeps what its framework must not lose.
+KEPT = "/opt/modak"
+# What was there before a user's packages, and what belongs to it.
+_INSTALLED, _COMPANIONS = "installed.txt", "companions.txt"
 _BY_LOCK = "--no-deps --no-build-isolation --require-hashes"
 
 
@@ -75,8 +82,64 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
     return [f"printf '%s\\n' \\\n        {lines} \\\n        > {lock}", attempts]
 
 
+def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
+    """Notes what is installed, and what belongs to it, for :func:`keeping` them.
+
+    Args:
+        entry: the framework, which is there already.
+        python: the interpreter, as a word of the shell.
+        folder: where the lists are written, as a word of the shell without quotes.
+    """
+    companions = " ".join(map(shlex.quote, constraints_of(entry))) or "''"
+    return [
+        f'{python} -m pip list --format=freeze > "{folder}/{_INSTALLED}"',
+        f"printf '%s\\n' {companions} > \"{folder}/{_COMPANIONS}\"",
+    ]
+
+
+def keeping(folder: str) -> tuple[str, ...]:
+    """The files of constraints that keep a framework as it is, and its companions of the release made for it."""
+    return f"{folder}/{_INSTALLED}", f"{folder}/{_COMPANIONS}"
+
+
+def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, folder: str) -> tuple[list[str], str]:
+    """What writes the script that tries the user's packages, and the command that runs it.
+
+    Args:
+        entry: the framework; None for a user's own image, of which nobody knows what was in it.
+        requirements: lines of requirements.txt.
+        python: the interpreter, as a word of the shell.
+        folder: of the script and of the lists, as a word of the shell without quotes.
+    """
+    asked = {
+        "asked": sorted({package_of(each) for each in requirements}),
+        "modules": _imported(entry.probe) if entry else [],
+        "tries": tries_of(entry) if entry else {},
+        "accelerated": bool(entry is None or entry.accelerator),
+    }
+    script = f'"{folder}/{TRY_REQUIREMENTS.name}"'
+    lines = " \\\n        ".join(map(shlex.quote, TRY_REQUIREMENTS.read_text(encoding="utf-8").splitlines()))
+    installed = f'"{folder}/{_INSTALLED}"' if entry else "''"
+    return (
+        [f"printf '%s\\n' \\\n        {lines} \\\n        > {script}"],
+        f"{python} {script} {installed} {shlex.quote(json.dumps(asked, sort_keys=True))}",
+    )
+
+
+def _imported(probe: str) -> list[str]:
+    """The modules that a probe imports."""
+    found = [each for each in ast.parse(probe).body if isinstance(each, ast.Import)]
+    return [alias.name for each in found for alias in each.names]
+
+
 def own_pip_install(
-    requirements: Sequence[str], python: str, file: str, options: str, locked: Sequence[str] = ()
+    requirements: Sequence[str],
+    python: str,
+    file: str,
+    options: str,
+    locked: Sequence[str] = (),
+    kept: Sequence[str] = (),
+    index: str = "",
 ) -> list[str]:
     """Installs a user's packages; of those whose hashes are given, pip takes nothing else, nor puts it in their place.
 
@@ -86,17 +149,27 @@ def own_pip_install(
         file: where those with hashes are written to, as a word of the shell.
         options: for ``pip install``.
         locked: lines of a lock of ours, which come first.
+        kept: files of constraints, as words of the shell without quotes.
+        index: the framework's own, which is asked for its companions when pip's configured ones have not got them.
     """
     install = f"{python} -m pip install {options}"
+    keep = "".join(f'-c "{each}" ' for each in kept)
+
+    def attempts(words: str) -> str:
+        if not index:
+            return f"{install} {keep}{words}"
+        more = f"--extra-index-url {shlex.quote(index)} --retries 1"
+        return f"{{ {install} {keep}{words} || {install} {more} {keep}{words}; }}"
+
     commands = []
     if locked:
         commands += [*_write(locked, file), f"{install} {_BY_LOCK} -r {file}"]
     if hashed := [each for each in requirements if " --hash=" in each]:
-        commands += [*_write(hashed, file), f"{install} --require-hashes -r {file}"]
+        commands += [*_write(hashed, file), attempts(f"--require-hashes -r {file}")]
     if others := [each for each in requirements if each not in hashed]:
-        kept = list(map(pin_of, [*_not_named(locked, requirements), *hashed]))
-        words = [f"{install} -c {file}" if kept else install, *map(shlex.quote, others)]
-        commands += [*_write(kept, file), " ".join(words)]
+        pinned = list(map(pin_of, [*_not_named(locked, requirements), *hashed]))
+        words = " ".join(map(shlex.quote, others))
+        commands += [*_write(pinned, file), attempts(f"-c {file} {words}" if pinned else words)]
     return commands
 
 

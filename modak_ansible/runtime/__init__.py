@@ -1,4 +1,4 @@
-"""What acts in a training's process: the files that travel with every job, and the stub that images carry.
+"""What acts in a training's process: the files that travel with every job, and what images carry.
 
 Nothing of it runs where plans are made.
 """
@@ -14,6 +14,7 @@ from modak_ansible.model.application import SourceFile
 FILES = Path(__file__).resolve().parent / "files"
 TUNER = "modak_tuner"
 STUB = Path(__file__).resolve().parent / "stub" / "modak_runtime.py"
+TRY_REQUIREMENTS = STUB.with_name("try_requirements.py")
 
 
 @cache

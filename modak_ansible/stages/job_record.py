@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.reader import is_release
 from modak_ansible.errors import ModakError
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.record import Load, Measure, Record, RecordedTarget, Steps
@@ -166,7 +167,8 @@ def _identity(
 ) -> dict[str, Any]:
     entry = next((each for each in load_catalogue().entries if each.name == plan.image.entry), None)
     began = datetime.fromtimestamp(job["started"], UTC) if job.get("started") else datetime.now(UTC)
-    version = _mapping(_mapping(metrics).get("framework")).get("version", "")
+    said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
+    is_entry = entry is not None and (not said or is_release(entry, said))
     return {
         "date": began.isoformat(timespec="seconds"),
         "suite": SUITE,
@@ -176,10 +178,11 @@ def _identity(
         "round": 1,
         "position": 1,
         "workload": _mapping(metrics).get("workload") or plan.application.work.workload,
-        "entry": plan.image.entry,
+        # what ran says which release it was; an entry that it was not is not named
+        "entry": plan.image.entry if is_entry or entry is None else f"image-{plan.image.digest[:12]}",
         "framework": entry.framework if entry else plan.application.framework,
-        "version": entry.version if entry else version or _reported_version(plan, report),
-        "origin": entry.origin if entry else "given",
+        "version": entry.version if entry and is_entry else said,
+        "origin": entry.origin if entry and is_entry else "given",
         "settings": settings,
     }
 

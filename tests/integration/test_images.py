@@ -43,6 +43,26 @@ def test_nothing_of_the_site_stays_in_an_image(project):
     assert project.testbed.ssh(f"apptainer exec modak/{path} sh -c '{look}' 2> /dev/null") == ""
 
 
+@pytest.mark.thorough
+def test_a_companion_is_the_one_that_was_made_for_the_framework_or_none(project):
+    """torchvision of the general index would be imported beside this PyTorch, and have no operators."""
+    project.training["requirements_txt"] = ["torchvision"]
+    project.script(
+        "import torch, torchvision\n"
+        "assert torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5).tolist() == [0]\n"
+        "print(torch.__version__)\n"
+    )
+    done = project.deploy()
+    if done.returncode:
+        assert (
+            "pip finds no build of torchvision that was made for the framework's: asked for is torchvision"
+            in done.stderr
+        )
+        assert "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links" in done.stderr
+    else:
+        assert "2.13.0+cpu" in done.stdout + done.stderr
+
+
 def test_a_killed_build_then_two_at_once_make_one_image(project, tmp_path):
     """The layer with six is made for this test alone."""
     other = Project(tmp_path / "other", project.testbed)

@@ -31,7 +31,223 @@ printf '%s\n' \
         'typing-extensions==4.16.0 --hash=sha256:481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8' \
         > "$1/locked.txt"
 { "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt" || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --no-deps --no-build-isolation --require-hashes -r "$1/locked.txt"; }
-"$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir 'pandas>=2'
+"$1/bin/python" -m pip list --format=freeze > "$1/installed.txt"
+printf '%s\n' torchvision==0.28.0+cpu torchaudio==2.11.0+cpu 'torchtext<0' > "$1/companions.txt"
+{ "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir -c "$1/installed.txt" -c "$1/companions.txt" 'pandas>=2' || "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --retries 1 -c "$1/installed.txt" -c "$1/companions.txt" 'pandas>=2'; }
+printf '%s\n' \
+        '"""Tries the packages that were installed on top of a framework: in its image, or its environment.' \
+        '' \
+        'Arguments: the file with what was there before, as pip lists it, or ""; a JSON object with the names of what the user' \
+        'asked for (asked), the framework'"'"'s modules (modules), code that runs an operator of a package, by its name' \
+        '(tries), and whether accelerators are there (accelerated). Ends with 1 and a line that begins with "error:".' \
+        'Its Python is that of the image, from 2.7 on.' \
+        '"""' \
+        '' \
+        'from __future__ import print_function' \
+        '' \
+        'import ctypes' \
+        'import importlib' \
+        'import json' \
+        'import os' \
+        'import re' \
+        'import sys' \
+        '' \
+        'LIBRARY = re.compile(r"\.so(\.\d+)*$")' \
+        'OTHER_MODULES = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts", "tools")' \
+        'ACCELERATED = re.compile(r"cuda|cudnn|cublas|nccl|nvidia|hip|roc|gpu|tpu", re.IGNORECASE)' \
+        'KEYS = ("CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")' \
+        '' \
+        '' \
+        'class Distribution(object):' \
+        '    """An installed package: its name and version, and the paths of its files."""' \
+        '' \
+        '    def __init__(self, information):' \
+        '        lines = read(information, "METADATA") or read(information, "PKG-INFO")' \
+        '        fields = dict(line.split(": ", 1) for line in reversed(lines) if re.match(r"(Name|Version): ", line))' \
+        '        self.name, self.version = plain(fields.get("Name", "")), fields.get("Version", "")' \
+        '        top = os.path.dirname(information)' \
+        '        listed = [line.split(",")[0].strip('"'"'"'"'"') for line in read(information, "RECORD")]' \
+        '        older = [os.path.join(os.path.basename(information), each) for each in read(information, "installed-files.txt")]' \
+        '        self.files = [os.path.normpath(os.path.join(top, each)) for each in listed or older]' \
+        '        self._below = [' \
+        '            each for each in (os.path.relpath(path, top) for path in self.files) if not each.startswith("..")' \
+        '        ]' \
+        '' \
+        '    def modules(self):' \
+        '        """What can be imported, the package'"'"'s own name first."""' \
+        '        found = set()' \
+        '        for path in self._below:' \
+        '            first, is_folder = path.split(os.sep)[0], os.sep in path' \
+        '            if not is_folder and path.endswith((".py", ".so")):' \
+        '                first = first.split(".")[0]' \
+        '            elif not (is_folder and path.endswith((".py", ".so"))):' \
+        '                continue' \
+        '            if re.match(r"[A-Za-z]\w*$", first) and first not in OTHER_MODULES:' \
+        '                found.add(first)' \
+        '        return sorted(found, key=lambda each: (plain(each) != self.name, each))' \
+        '' \
+        '    def libraries(self):' \
+        '        """The compiled files, without those of others that are packed with them."""' \
+        '        found = [path for path in self.files if LIBRARY.search(path) and os.path.isfile(path)]' \
+        '        return [path for path in found if not os.path.dirname(path).endswith(".libs")]' \
+        '' \
+        '' \
+        'def plain(name):' \
+        '    return re.sub(r"[-_.]+", "-", name).lower()' \
+        '' \
+        '' \
+        'def read(folder, name):' \
+        '    path = os.path.join(folder, name)' \
+        '    if not os.path.isfile(path):' \
+        '        return []' \
+        '    with open(path, "rb") as file:' \
+        '        return file.read().decode("utf-8", "replace").splitlines()' \
+        '' \
+        '' \
+        'def installed():' \
+        '    found = {}' \
+        '    for folder in sys.path:' \
+        '        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():' \
+        '            if name.endswith((".dist-info", ".egg-info")) and os.path.isdir(os.path.join(folder, name)):' \
+        '                each = Distribution(os.path.join(folder, name))' \
+        '                found.setdefault(each.name, each)' \
+        '    return found' \
+        '' \
+        '' \
+        'def pinned(path):' \
+        '    """The version of each package that was there before."""' \
+        '    pairs = [line.strip().split("==", 1) for line in read(*os.path.split(path)) if "==" in line] if path else []' \
+        '    return {plain(name): version for name, version in pairs}' \
+        '' \
+        '' \
+        'def check_versions(there, before):' \
+        '    for name, version in sorted(before.items()):' \
+        '        if name in there and there[name].version != version:' \
+        '            fail("%s is %s now, and the framework'"'"'s build has %s" % (name, there[name].version, version))' \
+        '' \
+        '' \
+        'def check_files(there, new, before):' \
+        '    """Two names of one package write over each other'"'"'s files, and pip says nothing."""' \
+        '    owners = {path: name for name in before if name in there for path in there[name].files}' \
+        '    for name in sorted(new):' \
+        '        both = [path for path in there[name].files if path in owners and path.endswith((".py", ".so"))]' \
+        '        if len(both) > 4 or any(path.endswith(".so") for path in both):' \
+        '            fail("%s has written over files of %s, such as %s" % (name, owners[both[0]], both[0]))' \
+        '' \
+        '' \
+        'def import_all(distribution, say):' \
+        '    """Imports what a package has; what is only beside it may want what is not there, such as a plugin of pytest'"'"'s."""' \
+        '    modules, has_one = distribution.modules(), False' \
+        '    for name in modules:' \
+        '        say("importing " + name)' \
+        '        try:' \
+        '            importlib.import_module(name)' \
+        '            has_one = True' \
+        '        except ImportError as error:' \
+        '            if not has_one or not str(error).startswith("No module named"):' \
+        '                raise' \
+        '' \
+        '' \
+        'def load_all(libraries, accelerated):' \
+        '    """Loads the compiled files that no import has loaded: what they lack would be missed in a training."""' \
+        '    with open("/proc/self/maps") as file:' \
+        '        loaded = {line.split(None, 5)[5].strip() for line in file if len(line.split(None, 5)) > 5}' \
+        '    for path in libraries:' \
+        '        if os.path.realpath(path) in loaded:' \
+        '            continue' \
+        '        try:' \
+        '            ctypes.CDLL(path)' \
+        '        except OSError as error:' \
+        '            if not accelerated and ACCELERATED.search(os.path.basename(path)):' \
+        '                continue  # it says that it is for what is not here' \
+        '            raise RuntimeError("%s cannot be loaded beside the framework: %s" % (path, error))  # noqa: B904' \
+        '' \
+        '' \
+        'def operators():' \
+        '    """The names of PyTorch'"'"'s operators, where it is there."""' \
+        '    listed = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dispatch_get_all_op_names", list)' \
+        '    return set(listed())' \
+        '' \
+        '' \
+        'def check_operators(names):' \
+        '    has_kernel = sys.modules["torch"]._C._dispatch_has_kernel_for_dispatch_key' \
+        '    for space in sorted({name.split("::")[0] for name in names}):' \
+        '        own = [name for name in names if name.split("::")[0] == space]' \
+        '        if not any(has_kernel(name, key) for name in own for key in KEYS):' \
+        '            raise RuntimeError("no operator of %s, such as %s, runs on a processor" % (space, sorted(own)[0]))' \
+        '' \
+        '' \
+        'def needs_torch(path):' \
+        '    with open(path, "rb") as file:' \
+        '        content = file.read()' \
+        '    return b"libc10" in content or b"libtorch" in content' \
+        '' \
+        '' \
+        'def attempt(there, new, asked, say):' \
+        '    for name in asked["modules"]:' \
+        '        say("importing " + name)' \
+        '        importlib.import_module(name)' \
+        '    known = operators()' \
+        '    for name in asked["asked"]:' \
+        '        if name in there:' \
+        '            import_all(there[name], say)' \
+        '    added = operators() - known' \
+        '    libraries = [path for name in sorted(new) for path in there[name].libraries()]' \
+        '    say("loading what was compiled")' \
+        '    load_all(libraries, asked["accelerated"])' \
+        '    if added and not asked["accelerated"] and any(needs_torch(path) for path in libraries):' \
+        '        check_operators(added)' \
+        '    for name in sorted(set(asked["tries"]) & set(new)):' \
+        '        say("running an operator of " + name)' \
+        '        exec(asked["tries"][name], {})  # noqa: S102' \
+        '' \
+        '' \
+        'def in_a_process(function):' \
+        '    """Runs a function in a process of its own; what it says last tells what it did when it crashed."""' \
+        '    sys.stdout.flush()' \
+        '    there, here = os.pipe()' \
+        '    child = os.fork()' \
+        '    if not child:' \
+        '        code = 1' \
+        '        try:' \
+        '            os.close(there)' \
+        '            function(lambda words: os.write(here, (words + "\n").encode("utf-8")))' \
+        '            code = 0' \
+        '        except BaseException as error:' \
+        '            words = " ".join(("%s: %s" % (type(error).__name__, error)).split())' \
+        '            os.write(here, ("!" + words + "\n").encode("utf-8"))' \
+        '        finally:' \
+        '            os._exit(code)' \
+        '    os.close(here)' \
+        '    with os.fdopen(there, "rb") as file:' \
+        '        said = file.read().decode("utf-8", "replace").splitlines()' \
+        '    status = os.waitpid(child, 0)[1]' \
+        '    if status:' \
+        '        steps = [each for each in said if not each.startswith("!")]' \
+        '        words = said[-1][1:] if said and said[-1].startswith("!") else "it ended with signal %d" % (status & 127)' \
+        '        fail("%s: %s" % (steps[-1] if steps else "trying the packages", words))' \
+        '' \
+        '' \
+        'def fail(words):' \
+        '    print("error: " + words, file=sys.stderr)  # noqa: T201' \
+        '    sys.exit(1)' \
+        '' \
+        '' \
+        'def main(arguments):' \
+        '    sys.path.pop(0)  # the folder of this script' \
+        '    before, asked = pinned(arguments[0]), json.loads(arguments[1])' \
+        '    there = installed()' \
+        '    asked["asked"] = [plain(each) for each in asked["asked"]]' \
+        '    new = [each for each in there if (each not in before if before else each in asked["asked"])]' \
+        '    check_versions(there, before)' \
+        '    check_files(there, new, before)' \
+        '    in_a_process(lambda say: attempt(there, new, asked, say))' \
+        '    print("tried: " + " ".join("%s==%s" % (name, there[name].version) for name in sorted(new)))  # noqa: T201' \
+        '' \
+        '' \
+        'if __name__ == "__main__":' \
+        '    main(sys.argv[1:])' \
+        > "$1/try_requirements.py"
 printf '%s\n' \
         '"""Outside of a job this does nothing; a job of modak-ansible brings a module of this name that applies its plan."""' \
         '' \
@@ -41,6 +257,7 @@ printf '%s\n' \
         '    return objects[0] if len(objects) == 1 else objects' \
         > "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/modak_runtime.py"
 "$1/bin/python" -m pip check
+"$1/bin/python" "$1/try_requirements.py" "$1/installed.txt" '{"accelerated": false, "asked": ["pandas"], "modules": ["torch"], "tries": {"torchaudio": "import torch, torchaudio\nassert torchaudio.functional.lfilter(torch.ones(1, 8), torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.0])).sum() > 0\n", "torchvision": "import torch, torchvision\nboxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9]])\nassert torchvision.ops.nms(boxes, torch.tensor([0.5, 0.9]), 0.5).tolist() == [1]\n"}}' || exit 86
 "$1/bin/python" -c 'import torch
 layer = torch.nn.Conv2d(1, 4, 3)
 layer(torch.ones(2, 1, 8, 8)).sum().backward()

@@ -69,6 +69,19 @@ def test_settings_are_what_was_really_applied(plan, results):
     assert record.versions == {"torch": "2.13.0+cpu"}
 
 
+def test_a_record_names_the_release_that_ran(plan, results):
+    made = job_record(plan, JOB, results)
+    assert (made.entry, made.version, made.origin) == ("pytorch-2.13-cpu", "2.13.0", "pip")
+    (results / "applied.json").write_text(json.dumps({**REPORT, "frameworks": {"torch": {"version": "2.14.1+cu130"}}}))
+    made = job_record(plan, JOB, results)
+    assert (made.framework, made.version, made.origin) == ("pytorch", "2.14.1+cu130", "given")
+    assert made.entry == f"image-{plan.image.digest[:12]}"
+    (results / "applied.json").write_text(json.dumps({**REPORT, "frameworks": {"torch": {"version": "odd"}}}))
+    assert job_record(plan, JOB, results).version == "odd"
+    (results / "applied.json").write_text(json.dumps({**REPORT, "frameworks": {}}))
+    assert job_record(plan, JOB, results).entry == "pytorch-2.13-cpu"
+
+
 def test_what_was_applied_without_a_plan_counts_too(plan, results):
     by_hand = {"matmul": {"planned": "onednn", "applied": "onednn", "how": "import", "reason": ""}}
     (results / "applied.json").write_text(json.dumps({**REPORT, "choices": by_hand}))

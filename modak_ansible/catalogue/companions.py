@@ -1,0 +1,138 @@
+"""Whether a user's packages go with a build of the catalogue: its own versions, and what was made for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.catalogue.reader import Entry, satisfies
+
+_FILE = Path(__file__).with_name("companions.yaml")
+# The package of a framework whose name is another.
+_PACKAGES = {"pytorch": "torch"}
+
+
+@dataclass(frozen=True)
+class _Family:
+    """One framework's package as an entry has it, and what belongs to it: see companions.yaml."""
+
+    package: str
+    version: str
+    rivals: tuple[str, ...]
+    bring: tuple[str, ...]
+    companions: dict[str, str]
+    tries: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Why a requirement does not go with an entry, and what to do."""
+
+    message: str
+    hint: str
+
+
+def constraints_of(entry: Entry) -> tuple[str, ...]:
+    """What pip has to keep to besides the versions that are installed: companions in their release, and none of what
+    would take the framework's place."""
+    found: list[str] = []
+    for family in _families(entry):
+        found += [f"{name}=={release}" if release else f"{name}<0" for name, release in family.companions.items()]
+        found += [f"{name}<0" for name in family.rivals if name not in family.companions]
+    return tuple(found)
+
+
+def tries_of(entry: Entry) -> dict[str, str]:
+    """Python that runs an operator of a companion, by the companion's name."""
+    return {name: code for family in _families(entry) for name, code in family.tries.items()}
+
+
+def collision(entry: Entry, line: str, python: str) -> Collision | None:
+    """What is known, before anything is built, against a requirement.
+
+    Args:
+        entry: with which it is to be installed.
+        line: of requirements.txt, a valid one.
+        python: the version of the entry's Python, as major.minor; empty where nobody knows it, and what depends on it
+            is not judged.
+    """
+    requirement = Requirement(line.partition(" --hash=")[0])
+    name = canonicalize_name(requirement.name)
+    if requirement.marker and not (python and requirement.marker.evaluate(_environment(python))):
+        return None
+    versions = _versions(entry)
+    if name in versions:
+        if requirement.specifier.contains(Version(versions[name]), prereleases=True):
+            return None
+        message = f"{requirement} is asked for, and {entry.name} has {name} {versions[name]}"
+        return Collision(message, f"leave {name} out, or take another build: modak catalogue lists them")
+    for family in _families(entry):
+        there = f"{family.package} {family.version}"
+        if name in family.rivals:
+            message = f"{name} would take the place of {there}, which {entry.name} has"
+            return Collision(message, "leave it out")
+        if name in family.bring and family.rivals:
+            message = f"{name} brings a package along that would take the place of {there}, which {entry.name} has"
+            return Collision(message, "leave it out, take a build of another framework, or give an image of your own")
+        release = family.companions.get(name)
+        if release == "":
+            message = f"{name} has no release for {there}, which {entry.name} has"
+            return Collision(message, "leave it out, or ask for another version of the framework")
+        if release and not requirement.specifier.contains(Version(release), prereleases=True):
+            message = f"{requirement} is asked for, and to {there} of {entry.name} belongs {name} {release}"
+            return Collision(message, f"write {name} alone, or ask for another version of the framework")
+    return None
+
+
+def _environment(python: str) -> dict[str, str]:
+    return {
+        "python_version": python, "python_full_version": f"{python}.0", "implementation_name": "cpython",
+        "platform_python_implementation": "CPython", "os_name": "posix", "sys_platform": "linux",
+        "platform_system": "Linux", "platform_machine": "x86_64", "extra": "",
+    }  # fmt: skip
+
+
+@cache
+def _data() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def _versions(entry: Entry) -> dict[str, str]:
+    """The version of each package that an entry is known to have."""
+    if entry.origin == "hub":
+        return {_PACKAGES.get(entry.framework, entry.framework): entry.version}
+    found: dict[str, str] = {}
+    for line in lock_of(entry.name).lines if entry.requirements else ():
+        requirement = Requirement(line.partition(" --hash=")[0])
+        found[canonicalize_name(requirement.name)] = next(iter(requirement.specifier)).version
+    return found
+
+
+def _families(entry: Entry) -> list[_Family]:
+    """The packages of frameworks that an entry has."""
+    versions, found = _versions(entry), []
+    for first, known in _data().items():
+        names = [first, *known.get("also", ())]
+        package = next((name for name in names if name in versions), "")
+        if not package:
+            continue
+        version = versions[package]
+        label = f"+{local}" if (local := Version(version).local) else ""
+        companions = {
+            name: next((f"{made}{label}" for parts, made in releases.items() if satisfies(version, parts)), "")
+            for name, releases in known.get("companions", {}).items()
+        }
+        rivals = tuple(name for name in names if name != package)
+        # under its first name the package is what others ask for
+        bring = tuple(known.get("bring", ())) if package != first else ()
+        found.append(_Family(package, version, rivals, bring, companions, known.get("tries", {})))
+    return found

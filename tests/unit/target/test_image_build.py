@@ -1,0 +1,75 @@
+"""What a build that failed says, out of what pip and Apptainer print."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.target.image_build import conflict_error
+
+# As pip 23.2 prints it, blank lines left out as in the end of a log.
+CONFLICT = """\
+Looking in indexes: https://index.example/simple
+ERROR: Cannot install {first} because these package versions have conflicting dependencies.
+The conflict is caused by:
+{reasons}
+To fix this you could try to:
+1. loosen the range of package versions you've specified
+2. remove package versions to allow pip attempt to solve the dependency conflict
+ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics/dependency-resolution/
+FATAL:   While performing build: while running engine: while running %post section: exit status 1"""
+
+
+def said_of(*reasons):
+    lines = CONFLICT.format(first="x", reasons="\n".join(f"    {each}" for each in reasons)).splitlines()
+    error = conflict_error([*lines[:3], "    The user requested of the first attempt", *lines])
+    return error.message, error.hint
+
+
+@pytest.mark.parametrize(
+    ("reasons", "message", "hint"),
+    [
+        (
+            ["The user requested torchvision", "The user requested (constraint) torchvision<=0.29,==0.28.0+cpu"],
+            "pip finds no build of torchvision that was made for the framework's: asked for is torchvision; "
+            "the build allows torchvision<=0.29,==0.28.0+cpu",
+            "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
+        ),
+        (
+            ["timm 1.0.1 depends on torchvision", "The user requested (constraint) torchvision==0.28.0+cpu"],
+            "pip finds no build of torchvision that was made for the framework's: timm 1.0.1 depends on torchvision; "
+            "the build allows torchvision==0.28.0+cpu",
+            "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
+        ),
+        (
+            ["other 2 depends on torch<2.6", "The user requested (constraint) torch==2.13.0+cpu"],
+            "the packages that are asked for do not go with the framework's build: other 2 depends on torch<2.6; "
+            "the build allows torch==2.13.0+cpu",
+            "ask for other versions, leave them to pip, take another build, or give an image of your own",
+        ),
+        (
+            ["text 2 depends on tensorflow<2.22,>=2.21.0", "The user requested (constraint) tensorflow<0"],
+            "the packages that are asked for do not go with the framework's build: text 2 depends on "
+            "tensorflow<2.22,>=2.21.0; tensorflow would take the framework's place or was not made for it",
+            "leave out what brings it, take a build of another framework, or give an image of your own",
+        ),
+        (
+            ["The user requested a==1", "b 2 depends on a==2"],
+            "the packages that are asked for do not go together: asked for is a==1; b 2 depends on a==2",
+            "ask for other versions of them, or leave the versions to pip",
+        ),
+    ],
+)
+def test_a_conflict_is_told_in_one_line(reasons, message, hint):
+    assert said_of(*reasons) == (message, hint)
+
+
+def test_other_failures_are_none():
+    assert conflict_error(["ERROR: No matching distribution found for nosuch"]) is None
+
+
+@given(st.lists(st.text(max_size=30)))
+def test_whatever_a_log_holds(lines):
+    error = conflict_error(["The conflict is caused by:", *lines])
+    assert "\n" not in error.message.replace("\r", "") or any("\n" in each for each in lines)
