@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.project import control_folder
 from modak_ansible.target.files import expanded, write_whole
+from modak_ansible.testbeds import owner_of, running
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
@@ -125,6 +126,11 @@ class Connection:
         if self.is_local:
             return
         if self.address == TESTBED and not self.testbed_is_known:
+            if several := running():
+                hint = (
+                    f"say which: modak testbed use {owner_of(several[0])}, or another that modak testbed status shows"
+                )
+                raise TargetUnreachable("several testbeds run, and none is this project's", hint=hint)
             raise self._unreachable("", "Could not resolve hostname testbed")
         command = [*self.ssh_command(), self.address, "true"]
         try:
@@ -255,6 +261,15 @@ def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) 
     own = hashlib.sha256("\n".join([*lines, *rest]).encode()).hexdigest()[:12]
     lines.append(f'    ControlPath "{control_folder()}/{own}-%C"')
     return "\n".join([*lines, *rest, ""])
+
+
+def configuration_for_testbed(folder: Path) -> str:
+    """An SSH configuration that knows the testbed of a folder, and nothing else that stands there.
+
+    Raises:
+        ModakError: it says more than a testbed's does.
+    """
+    return "\n".join([*_testbed_lines(folder / "ssh_config"), ""])
 
 
 def _testbed_lines(path: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from modak_ansible.csar import SUFFIXES, packages_folder, unpack
 from modak_ansible.errors import UsageError
 from modak_ansible.target.files import expanded
+from modak_ansible.testbeds import usual
 
 _PACKAGE = Path(__file__).resolve().parent
 STATE_FOLDER = ".modak"
@@ -74,9 +75,10 @@ def is_packed(blueprint: Path) -> bool:
 
 
 def known_testbed(state: Path) -> Path:
-    """The folder of the testbed that a deployment may mean: its project's, or else that of the current folder."""
-    candidates = (state / "testbed", state_folder(Path.cwd()) / "testbed")
-    return next((each for each in candidates if each.exists()), candidates[0])
+    """The folder of the testbed that a deployment may mean: its project's, or that of the current folder, or else the
+    only one of this user that runs."""
+    here = state_folder(Path.cwd()) / "testbed"
+    return here if here.exists() and not (state / "testbed").exists() else usual(state / "testbed")
 
 
 def read_origin(plan_file: Path) -> dict[str, Path]:

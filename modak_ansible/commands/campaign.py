@@ -41,13 +41,14 @@ def deploy_all(
     """
     from rich.console import Console
 
+    from modak_ansible.commands.deploy import whose_testbed
     from modak_ansible.commands.display import StageDisplay
     from modak_ansible.deployment import PlaybookError, run_playbook
     from modak_ansible.errors import TimeIsOver
 
     _check_that_it_can_be_left(planned, wait=wait)
     console = Console(stderr=as_json, highlight=False)
-    targets = list(dict.fromkeys(each.plan.target.name for each in planned))
+    targets = list(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in planned))
     console.print(f"{planned[0].plan.name}: {len(planned)} trainings on {', '.join(targets)}")
     folders = [each.save() for each in planned]
     variables = {"modak_plans": [str(folder / "plan.json") for folder in folders], "job_wait": wait}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from modak_ansible.commands.ending import Ending
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.model.plan import Plan
+    from modak_ansible.planning import Planned
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -125,7 +126,8 @@ def _deploy(
     folder = planned.save()
     ending.deployments.append((planned.plan, folder))
     console = Console(stderr=as_json, highlight=False)
-    console.print(f"{planned.plan.name} on {planned.plan.target.name}, plan {planned.plan.digest[:12]}", markup=False)
+    where = f"{planned.plan.target.name}{whose_testbed(planned)}"
+    console.print(f"{planned.plan.name} on {where}, plan {planned.plan.digest[:12]}", markup=False)
     variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
     try:
         with StageDisplay(console) as display:
@@ -146,6 +148,17 @@ def _deploy(
     print_pairs(console, summary_lines(plan, record))
     if not outcome.changed:
         console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
+
+
+def whose_testbed(planned: Planned) -> str:
+    """Whose testbed a plan goes to, in words, where that is another project's; empty elsewhere."""
+    from modak_ansible.connection import TESTBED
+    from modak_ansible.testbeds import owner_of
+
+    is_others = planned.testbed.exists() and owner_of(planned.testbed) != planned.state.resolve().parent
+    return (
+        f" (the testbed of {owner_of(planned.testbed)})" if planned.plan.target.address == TESTBED and is_others else ""
+    )
 
 
 def _check_that_it_runs(plan: Plan) -> None:

@@ -15,6 +15,11 @@ from modak_ansible.commands.options import Json
 
 _LONG_SECONDS = 4
 
+Of = Annotated[
+    Path | None,
+    typer.Option("--of", metavar="FOLDER", help="The project whose testbed is meant; without it this one's."),
+]
+
 app = typer.Typer(
     name="testbed", help="A real Slurm cluster in a box on this machine.", no_args_is_help=True, rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,14 +34,20 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
+    from modak_ansible.testbeds import note
+
     _require_root()
-    _run("up", testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory)
+    _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory)
+    note(_own())
     _show(as_json)
 
 
 @app.command(epilog="Example: modak testbed status --json")
 def status(as_json: Json = False) -> None:
-    """Tell whether the testbed is up, and how it is entered."""
+    """Tell whether the testbed is up, which project it belongs to, and how it is entered.
+
+    A project that has none of its own uses the only one of yours that runs.
+    """
     _show(as_json)
 
 
@@ -44,40 +55,69 @@ def status(as_json: Json = False) -> None:
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog="Example: modak testbed ssh sinfo",
 )
-def ssh(command: Annotated[list[str] | None, typer.Argument(help="A command to run there.")] = None) -> None:
+def ssh(
+    command: Annotated[list[str] | None, typer.Argument(help="A command to run there.")] = None, of: Of = None
+) -> None:
     """Enter the testbed's front end, or run a command there."""
+    from modak_ansible.connection import configuration_for_testbed
     from modak_ansible.errors import ModakError
+    from modak_ansible.project import control_folder
+    from modak_ansible.target.files import write_whole
+    from modak_ansible.testbeds import chosen, name_of, state_of
 
-    config = _folder() / "ssh_config"
-    if not _is_up():
+    folder = chosen(_own(), of)
+    if not state_of(folder):
         raise ModakError("the testbed is not up", hint="start it with: modak testbed up")
+    config = control_folder() / name_of(folder)
+    write_whole(config, configuration_for_testbed(folder))  # a project's files come from anybody
     os.execvp("ssh", ["ssh", "-F", str(config), "testbed", *(command or [])])  # noqa: S606
+
+
+@app.command(epilog="Example: modak testbed use ~/src/modak-ansible")
+def use(project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project whose testbed it is.")]) -> None:
+    """Have this project's deployments to the testbed go to that of another project."""
+    from modak_ansible.errors import UsageError
+    from modak_ansible.testbeds import chosen, owner_of
+
+    own, folder = _own(), chosen(_own(), project).resolve()
+    if own.exists() and not own.is_symlink() and own.resolve() != folder:
+        raise UsageError(f"{owner_of(own)} has a testbed of its own", hint="modak testbed down --purge removes it")
+    if own.resolve() != folder:
+        own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own.unlink(missing_ok=True)
+        own.symlink_to(folder)
+    _show(as_json=False)
 
 
 @app.command(epilog="Example: modak testbed down --purge")
 def down(
     purge: Annotated[bool, typer.Option("--purge", help="Remove its homes, images and accounting too.")] = False,
+    of: Of = None,
 ) -> None:
-    """Stop the testbed; its homes, images and accounting stay for the next start."""
-    if not _folder().exists() and not purge:
+    """Stop the testbed; its homes, images and accounting stay for the next start.
+
+    That of another project is stopped where --of names it.
+    """
+    from modak_ansible.errors import ModakError
+    from modak_ansible.testbeds import chosen, owner_of, running
+
+    folder = chosen(_own(), of) if of else _own()
+    if not folder.exists() and not purge:
+        if others := running():
+            hint = " or ".join(f"modak testbed down --of {owner_of(each)}" for each in others)
+            raise ModakError("the testbed that runs is another project's", hint=hint)
         typer.echo("the testbed is not up")
         return
     _require_root()
-    _run("purged" if purge else "down")
+    _run("purged" if purge else "down", folder)
     typer.echo("the testbed is gone" if purge else "the testbed is down")
 
 
-def _folder() -> Path:
+def _own() -> Path:
+    """The folder of this project's testbed, where it has one."""
     from modak_ansible.project import state_folder
 
     return state_folder(Path.cwd()) / "testbed"
-
-
-def _name(folder: Path) -> str:
-    """A name of its own for every checkout."""
-    import hashlib
-
-    return "testbed-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
 def _require_root() -> None:
@@ -96,39 +136,49 @@ def _require_root() -> None:
         )
 
 
-def _run(state: str, **variables: Any) -> None:
+def _run(state: str, folder: Path, **variables: Any) -> None:
     from rich.console import Console
 
     from modak_ansible.deployment import run_playbook
+    from modak_ansible.testbeds import name_of
 
-    folder = _folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    names = {"testbed_state": state, "testbed_name": _name(folder), "testbed_directory": str(folder.resolve())}
+    names = {"testbed_state": state, "testbed_name": name_of(folder), "testbed_directory": str(folder.resolve())}
     console = Console(stderr=True, highlight=False)
     with _TaskDisplay(console) as display:
         run_playbook("testbed", {**names, **variables}, display)
 
 
-def _is_up() -> bool:
-    from modak_ansible.target.files import read_json
-
-    state = read_json(_folder() / "state.json")
-    return bool(state) and Path(f"/proc/{(state or {}).get('pid')}").exists()
-
-
 def _show(as_json: bool) -> None:
-    from modak_ansible.target.files import read_json
+    from modak_ansible.testbeds import name_of, note, owner_of, running, state_of, usual
 
-    state = read_json(_folder() / "state.json") or {}
-    is_up = _is_up()
+    own = _own()
+    used = usual(own)
+    state = state_of(used)
+    if state.get("name") == name_of(used):
+        note(used)  # one that was started before notes were taken, or whose note is gone
+    others = [each for each in running() if each.resolve() != used.resolve()]
     if as_json:
-        typer.echo(json.dumps({"up": is_up, **(state if is_up else {})}, indent=2))
-    elif is_up:
-        nodes = ", ".join(state["nodes"])
-        typer.echo(f"the testbed is up: {state['user']}@{state['address']} port {state['port']}, nodes {nodes}")
+        facts = {"owner": str(owner_of(used)), **state} if state else {}
+        known = {"others": [{"owner": str(owner_of(each)), **state_of(each)} for each in others]} if others else {}
+        typer.echo(json.dumps({"up": bool(state), **facts, **known}, indent=2))
+        return
+    if state:
+        whose = "the testbed" if owner_of(used) == own.parent.parent else f"the testbed of {owner_of(used)}"
+        typer.echo(f"{whose} is up: {_way(state)}")
         typer.echo("enter it with: modak testbed ssh")
     else:
         typer.echo("the testbed is down; start it with: modak testbed up")
+    for each in others:
+        typer.echo(f"that of {owner_of(each)} is up, too: {_way(state_of(each))}")
+    if others:
+        typer.echo(
+            "another one is used from here by: modak testbed use FOLDER; entered by: modak testbed ssh --of FOLDER"
+        )
+
+
+def _way(state: dict[str, Any]) -> str:
+    return f"{state['user']}@{state['address']} port {state['port']}, nodes {', '.join(state['nodes'])}"
 
 
 class _TaskDisplay:

@@ -19,6 +19,7 @@ import os, sys, time
 words = sys.argv[1:]
 print("ran with", *words, flush=True)
 if "--unless" in words and os.path.exists(words[words.index("--unless") + 1]):
+    print("Obstacle: there it is", file=sys.stderr)
     sys.exit(3)
 before = {name: text.split(":") for name, text in os.environ.items() if name.startswith("MODAK_AFTER_")}
 for name, folders in sorted(before.items()):
@@ -89,6 +90,11 @@ def test_preprocess_train_evaluate(campaign, kind):
     done, _ = deploy(campaign)
     assert done.returncode == 5, done.stderr
     assert "3 of 4 trainings did not complete:" in done.stderr
+    assert "    | Obstacle: there it is" in done.stderr
+    shown = modak("logs", campaign.path, cwd=campaign.path)
+    assert (shown.stdout, "not run: training failed" in shown.stderr) == (f"ran with --unless {obstacle}\n", True)
+    shown = modak("logs", campaign.path, "--training", "other", cwd=campaign.path)
+    assert (shown.stdout, shown.stderr) == ("ran with --value 1\n", "")
     first = records(campaign)
     assert (first["training"]["state"], first["training"]["exit_code"]) == ("FAILED", 3)
     assert first["other"]["state"] == "COMPLETED"

@@ -152,6 +152,7 @@ def test_nothing_was_deployed(tmp_path):
 
 
 def test_the_testbed_is_down(tmp_path):
+    """And none runs elsewhere: unit tests have a state of their own."""
     assert "the testbed is down" in modak("testbed", "status", cwd=tmp_path).stdout
     assert json.loads(modak("testbed", "status", "--json", cwd=tmp_path).stdout) == {"up": False}
     assert "modak testbed up" in modak("testbed", "ssh", cwd=tmp_path).stderr
