@@ -192,9 +192,8 @@ def _with_defaults(path: Path, inputs: Inputs) -> bytes:
     """
     mistakes = Mistakes()
     blueprint = read_blueprint(path, inputs, mistakes)
-    tree = read_yaml(path, mistakes)
     mistakes.raise_if_any()
-    data = tree.plain() if tree else {}
+    data = blueprint.template.plain() if blueprint and blueprint.template else {}
     is_named = bool((data.get("metadata") or {}).get("template_name"))
     if is_named and inputs.file is None and not inputs.values:
         return path.read_bytes()

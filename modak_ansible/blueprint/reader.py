@@ -13,6 +13,7 @@ from modak_ansible.blueprint.order import read_order
 from modak_ansible.blueprint.script_folder import ScriptFolders
 from modak_ansible.blueprint.secret_rules import note_secrets
 from modak_ansible.blueprint.target_reader import TARGET, read_target
+from modak_ansible.blueprint.target_words import NOTHING_WANTED, Wanted, is_target_file, template_of, with_targets
 from modak_ansible.blueprint.topology import Node, Topology, read_topology
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_yaml
@@ -20,6 +21,7 @@ from modak_ansible.errors import Location
 from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
+from modak_ansible.project import shipped
 
 __all__ = ["Blueprint", "Inputs", "read_blueprint"]
 
@@ -37,6 +39,7 @@ class Blueprint:
         related: for every node, the names of the trainings that it belongs to.
         places: for every training and point, where the values of its request stand.
         inputs: the values that were given for its inputs.
+        template: the service template, with what was given of its targets.
         warnings: what is read, and would be better written otherwise.
     """
 
@@ -46,6 +49,7 @@ class Blueprint:
     related: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, dict[str, Location]] = field(default_factory=dict)
     inputs: dict[str, Any] = field(default_factory=dict)
+    template: Item | None = None
     warnings: Mistakes = field(default_factory=Mistakes)
 
     @property
@@ -79,23 +83,56 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     if root is None or not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
+    if inputs.targets:
+        given = _with_target_file(inputs.targets, given, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)
+    root, given = with_targets(root, given, definitions, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
     blueprint = _Reader(path, topology, mistakes).read()
-    blueprint.inputs = given.plain() if given else {}
+    blueprint.inputs, blueprint.template = given.plain(), root
     return blueprint
 
 
-def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes) -> dict[str, Target]:
-    """The targets of a service template by the names of their nodes; it need not have a training."""
+def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted = NOTHING_WANTED) -> dict[str, Target]:
+    """The targets of a service template by the names of their nodes, or those of a target file.
+
+    Args:
+        path: the service template, which need not have a training, or the target file.
+        inputs: values for the inputs of the one, or more words of the other.
+        mistakes: collects every mistake, with its place.
+        wanted: what is known otherwise of the target of a file that describes one without a name.
+    """
     root = read_yaml(path, mistakes)
     given = _read_inputs(inputs, mistakes)
-    if root is None or not _is_service_template(root, mistakes):
+    if root is None:
+        return {}
+    folder = path.parent
+    if is_target_file(root):
+        note_secrets(root, mistakes)
+        words = Item(root.location, {**root.entries, **given.entries}, keys={**root.keys, **given.keys})
+        shipped_ones = shipped("tosca") / "targets.yaml"
+        folder, given = shipped_ones.parent, Item(given.location, {})
+        root = template_of(words, read_yaml(shipped_ones, mistakes) or root, wanted, mistakes)
+    if not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)
-    topology = read_topology(root, load_definitions(root, path.parent, mistakes), given, mistakes)
+    topology = read_topology(root, load_definitions(root, folder, mistakes), given, mistakes)
     found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
     return {name: target for name, target in found.items() if target}
+
+
+def _with_target_file(path: Path, given: Item, mistakes: Mistakes) -> Item:
+    """Values with those of a target file behind them."""
+    tree = read_yaml(path, mistakes)
+    if tree is None:
+        return given
+    if not is_target_file(tree):
+        hint = "give a file as modak discover writes it: frontend: ..., scheduler: ..."
+        mistakes.add(
+            tree.location, "inputs-form", "a blueprint has a target of its own, which this file is no words for", hint
+        )
+    note_secrets(tree, mistakes)
+    return Item(given.location, {**tree.entries, **given.entries}, keys={**tree.keys, **given.keys})
 
 
 def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
@@ -105,7 +142,7 @@ def _is_service_template(root: Item, mistakes: Mistakes) -> bool:
     return check_version(root, mistakes)
 
 
-def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item | None:
+def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item:
     """The given values as one mapping; every value keeps the place where it was given."""
     entries: dict[str, Item] = {}
     keys: dict[str, Location] = {}

@@ -28,7 +28,7 @@ def command(
             "--output",
             "-o",
             metavar="FILE|FOLDER",
-            help="A .yaml file for the inputs of a blueprint, or a folder for those and a node of TOSCA.",
+            help="A .yaml file for the target file, or a folder for that and a node of TOSCA.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,

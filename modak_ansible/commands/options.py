@@ -21,7 +21,9 @@ Blueprint = Annotated[
         help="A blueprint's folder, its service.yaml, a package, the name of a shipped one, or a request.",
     ),
 ]
-InputsFile = Annotated[Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs.")]
+InputsFile = Annotated[
+    Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
+]
 InputValues = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="A value for one input; repeatable.")
 ]
@@ -30,7 +32,11 @@ Training = Annotated[
 ]
 Targets = Annotated[
     Path | None,
-    typer.Option("--target", metavar="FILE", help="A service template with the target that a request names."),
+    typer.Option(
+        "--target",
+        metavar="FILE",
+        help="A target file, or for a request a service template with the target that it names.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

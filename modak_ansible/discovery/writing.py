@@ -1,4 +1,4 @@
-"""A description in YAML, with a comment on where each value comes from: inputs of a blueprint, or a node of TOSCA."""
+"""A description in YAML, with a comment on where each value comes from: a target file, or a node of TOSCA."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from modak_ansible.blueprint.target_words import SCHEDULER, TYPES
 from modak_ansible.discovery.description import Description
 from modak_ansible.model.quantities import format_walltime
 from modak_ansible.model.target import Partition
@@ -15,33 +16,41 @@ _NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
 _WIDTH = 44
 _COMMENT = 150
 _LONGEST = 9999 * 86400
-_TYPES = {"slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host"}
 BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", "torque": "mnist-pytorch-torque"}
 
 
 def inputs_text(found: Description, date: str) -> str:
-    """An inputs file for the shipped blueprints.
+    """A target file, for any blueprint or request; of a cluster its values are inputs of the shipped blueprints, too,
+    but for those that few have: accelerators, measured peaks, and no containers.
 
     Args:
-        found: of a cluster; a host without a scheduler has no such blueprint.
+        found: the target.
         date: when it was looked at.
     """
-    blueprint = BLUEPRINTS[found.scheduler]
-    lines = [*_head(found, date), f"# modak deploy {blueprint} -i THIS FILE"]
-    lines.append(_entry("frontend", found.address, "as it was given"))
+    lines = [*_head(found, date), f"# modak deploy {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i THIS FILE"]
+    lines.append(_entry(SCHEDULER, _kind(found), "what starts jobs there"))
+    if not found.local:
+        lines.append(_entry("frontend", found.address, "as it was given"))
     if found.username:
         lines.append(_entry("username", found.username, "as it was given"))
+    if found.scheduler not in BLUEPRINTS:
+        return "\n".join([*lines, *_properties(found), *_capabilities(found, ""), *_unknown(found)]) + "\n"
     lines.append(_known(found, "account"))
     lines += _partitions(found, "")
     lines.append(_known(found, "scratch", none='""'))
-    lines.append(_known(found, "image_base"))
-    lines += [_known(found, name) for name in ("architecture", "processor") if name in found.values]
+    lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
+    known = ("architecture", "processor", "peak_gflops", "memory_bandwidth")
+    lines += [_known(found, name) for name in known if name in found.values]
+    lines += _capabilities(found, "", ("accelerator",))
     return "\n".join([*lines, *_unknown(found)]) + "\n"
+
+
+def _kind(found: Description) -> str:
+    return "local" if found.local else found.scheduler
 
 
 def template_text(found: Description, date: str) -> str:
     """A service template with the target alone, for a request's --target or to be copied into a blueprint."""
-    kind = "modak.nodes.Local" if found.local else _TYPES[found.scheduler]
     lines = [
         *_head(found, date),
         "tosca_definitions_version: tosca_simple_yaml_1_3",
@@ -52,14 +61,14 @@ def template_text(found: Description, date: str) -> str:
         "topology_template:",
         "  node_templates:",
         "    cluster:",
-        f"      type: {kind}",
+        f"      type: {TYPES[_kind(found)]}",
     ]
     if not found.local:
         lines += ["      attributes:", f"        {_entry('public_address', found.address, 'as it was given')}"]
     properties = [_entry("username", found.username, "as it was given")] if found.username else []
     properties += _properties(found)
     lines += ["      properties:", *(f"        {line}" for line in properties)] if properties else []
-    capabilities = _capabilities(found)
+    capabilities = _capabilities(found, "  properties:")
     lines += ["      capabilities:", *(f"        {line}" for line in capabilities)] if capabilities else []
     return "\n".join([*lines, *_unknown(found)]) + "\n"
 
@@ -69,7 +78,14 @@ def _properties(found: Description) -> list[str]:
     return lines + _partitions(found, "") if found.partitions else lines
 
 
-def _capabilities(found: Description) -> list[str]:
+def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) -> list[str]:
+    """The lines of all capabilities, or of those that are wanted.
+
+    Args:
+        found: the target.
+        below: what stands between a capability and its properties: their own heading in TOSCA.
+        wanted: names of capabilities; none for all.
+    """
     groups = {
         "processor": [
             ("architecture", "architecture"), ("processor", "model"), ("features", "features"), ("cores", "cores"),
@@ -83,9 +99,12 @@ def _capabilities(found: Description) -> list[str]:
     }  # fmt: skip
     lines: list[str] = []
     for capability, names in groups.items():
+        if wanted and capability not in wanted:
+            continue
         inner = [_known(found, name, title) for name, title in names if name in found.values]
         if any(not line.startswith("#") for line in inner):
-            lines += [f"{capability}:", "  properties:", *(f"    {line}" for line in inner)]
+            heading, indent = ([below], "    ") if below else ([], "  ")
+            lines += [f"{capability}:", *heading, *(f"{indent}{line}" for line in inner)]
         else:
             lines += [_known(found, name, capability) for name, _ in names if name in found.values]
     return lines

@@ -46,7 +46,7 @@ class Files:
         if self.output is None:
             return
         if self.is_folder and self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"{self.path} is no folder", hint="a file for inputs ends in .yaml")
+            raise UsageError(f"{self.path} is no folder", hint="a target file ends in .yaml")
         if not self.is_folder and not self.path.parent.is_dir():
             raise UsageError(f"there is no folder {self.path.parent}", hint="make it first")
         paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
@@ -55,9 +55,8 @@ class Files:
             raise UsageError(f"{', '.join(there)} is there already", hint="--force writes over it")
 
     def text(self, found: Description) -> str:
-        """The form that a single file has: inputs for a cluster, a node of TOSCA for a host without a scheduler."""
-        date = time.strftime("%Y-%m-%d %H:%M")
-        return inputs_text(found, date) if found.scheduler in BLUEPRINTS else template_text(found, date)
+        """The form that a single file has: a target file."""
+        return inputs_text(found, time.strftime("%Y-%m-%d %H:%M"))
 
     def write(self, found: Description) -> list[Path]:
         """Writes what is asked for; the paths of what was written."""
@@ -67,9 +66,7 @@ class Files:
             write_whole(self.path, self.text(found))
             return [self.path]
         self.path.mkdir(parents=True, exist_ok=True)
-        texts = {TEMPLATE: template_text(found, time.strftime("%Y-%m-%d %H:%M"))}
-        if found.scheduler in BLUEPRINTS:
-            texts[INPUTS] = self.text(found)
+        texts = {TEMPLATE: template_text(found, time.strftime("%Y-%m-%d %H:%M")), INPUTS: self.text(found)}
         for name, text in texts.items():
             write_whole(self.path / name, text)
         link_types(self.path)
@@ -77,14 +74,9 @@ class Files:
 
     def next_steps(self, found: Description) -> list[str]:
         """What may be done with what was written."""
-        if self.is_folder:
-            lines = [f"a request takes it: modak plan REQUEST --target {self.path / TEMPLATE}"]
-            inputs = self.path / INPUTS
-        else:
-            lines, inputs = [], self.path
-        if found.scheduler in BLUEPRINTS:
-            return [f"next: modak check {BLUEPRINTS[found.scheduler]} -i {inputs}", *lines]
-        return [*lines, "a blueprint takes the node that is described there"]
+        path = self.path / INPUTS if self.is_folder else self.path
+        step = f"check {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i {path}"
+        return [f"next: modak {step}", f"any blueprint or request takes it: modak plan mine -i {path}"]
 
 
 def link_types(folder: Path) -> None:

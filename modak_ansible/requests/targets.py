@@ -8,6 +8,8 @@ from pathlib import Path
 from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs, read_targets
+from modak_ansible.blueprint.target_words import SCHEDULER, Wanted, is_target_file
+from modak_ansible.blueprint.yaml_tree import read_yaml
 from modak_ansible.errors import nearest
 from modak_ansible.model.target import Target
 from modak_ansible.project import shipped
@@ -42,16 +44,20 @@ def find_target(form: TargetForm, folder: Path, inputs: Inputs, mistakes: Mistak
     Args:
         form: the request's own words; without any it is this machine.
         folder: the request's; ``targets.yaml`` there describes targets.
-        inputs: a service template that describes them instead, and values for the inputs of the description.
+        inputs: a service template or a target file that describes them instead, and values for its inputs; a file of
+            values that is a target file describes them, too.
         mistakes: gets those of the description.
 
     Raises:
         TargetProblem: there is no such target, or it has another scheduler.
     """
-    file = inputs.targets
-    described = file or (folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None)
+    beside = folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None
+    file = inputs.targets or (_target_file(inputs.file, beside) if form.name not in (_TESTBED, *_LOCAL) else None)
+    described = file or beside
     before = len(mistakes)
-    own = read_targets(described, inputs, mistakes) if described else {}
+    values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
+    wanted = Wanted(form.name or "", form.job_scheduler_type or "")
+    own = read_targets(described, values, mistakes, wanted) if described else {}
     if len(mistakes) > before:
         return None
     if form.name in own or (form.name is None and file and len(own) == 1):
@@ -61,6 +67,13 @@ def find_target(form: TargetForm, folder: Path, inputs: Inputs, mistakes: Mistak
     if file and form.name is None and own:
         raise TargetProblem("name", "missing-field", f"{file} describes several targets", f"name: {next(iter(own))}")
     return _shipped(form, own, Inputs() if described else inputs, mistakes)
+
+
+def _target_file(path: Path | None, beside: Path | None) -> Path | None:
+    """A file of values that describes a target by itself: none for the inputs of the description beside a request."""
+    tree = read_yaml(path, Mistakes()) if path else None
+    is_whole = tree is not None and is_target_file(tree) and (beside is None or SCHEDULER in tree.entries)
+    return path if is_whole else None
 
 
 def _shipped(form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes) -> Named | None:

@@ -42,6 +42,9 @@ def test_what_is_written_validates_and_plans(project, scheduler, blueprint):
     plan = json.loads(planned.stdout)
     assert plan["job"]["partition"] == "debug"
     assert plan["target"]["processor"]["architecture"] == found["architecture"]
+    mine = modak("plan", project.write(), "-i", "site.yaml", "--json", cwd=project.path)  # it has no inputs
+    assert mine.returncode == 0, mine.stderr
+    assert json.loads(mine.stdout)["target"]["scheduler"] == scheduler
     checked = modak("check", blueprint, "-i", "site.yaml", cwd=project.path)
     assert checked.returncode == 0, checked.stdout
 

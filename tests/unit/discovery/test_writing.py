@@ -14,7 +14,7 @@ from surveyed import BATCH, CLUSTER, NODE, bare, surveyed
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.blueprint.reader import read_targets
+from modak_ansible.blueprint.reader import read_blueprint, read_targets
 from modak_ansible.discovery.description import Value, describe
 from modak_ansible.discovery.limits import partition_from
 from modak_ansible.discovery.writing import inputs_text, template_text
@@ -65,6 +65,23 @@ def test_a_node_of_tosca(tmp_path):
     assert (target.processor.peak_gflops, target.processor.memory_bandwidth) == (812.5, 95.1)
     assert (target.accelerator.vendor, target.accelerator.model, target.accelerator.count) == ("nvidia", "a100", 4)
     assert (target.scratch.path, target.scratch.sharing) == ("$TMPDIR", "node-local")
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, dataclasses.replace(CLUSTER, scheduler="torque"), None])
+@pytest.mark.parametrize("text", ["local", "host.example"])
+def test_what_is_written_describes_the_target_of_any_blueprint(blueprint, tmp_path, cluster, text):
+    found = described(cluster, bare(text), peaks=PEAKS, scheduler=cluster.scheduler if cluster else "none")
+    path = tmp_path / "site.yaml"
+    path.write_text(inputs_text(found, DATE))
+    mistakes = Mistakes()
+    target = read_blueprint(blueprint.service, Inputs(path), mistakes).targets["cluster"]
+    assert [str(each) for each in mistakes] == []
+    meant = read_back(tmp_path, template_text(found, DATE))
+    for name in ("scheduler", "local", "address", "container_runtime", "image_base", "accelerator"):
+        assert getattr(target, name) == getattr(meant, name), name
+    assert target.partitions == meant.partitions
+    assert target.processor.architecture == meant.processor.architecture
+    assert (target.processor.peak_gflops, target.processor.memory_bandwidth) == (812.5, 95.1)
 
 
 @pytest.mark.parametrize("text", ["local", "host.example"])

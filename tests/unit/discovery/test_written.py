@@ -31,9 +31,10 @@ def test_a_folder(tmp_path, name):
     Files(f"{tmp_path}/{name}", force=True).write(FOUND)
 
 
-def test_a_host_has_no_inputs(tmp_path):
-    assert [path.name for path in Files(f"{tmp_path}/out").write(HOST)] == ["target.yaml"]
-    assert "modak.nodes.Host" in Files(None).text(HOST)
+def test_a_host_has_a_target_file_too(tmp_path):
+    site, template = Files(f"{tmp_path}/out").write(HOST)
+    assert yaml.safe_load(site.read_text())["scheduler"] == "none"
+    assert "modak.nodes.Host" in template.read_text()
 
 
 def test_nothing_is_written_without_a_name():
