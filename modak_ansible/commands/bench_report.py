@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak bench report benchmarks/records/*.jsonl --output report.html --figures figures"
 
@@ -17,12 +20,21 @@ def command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG.")] = None,
     open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make one page of records: the paper's figures beside the paper's numbers, and which findings hold."""
     from modak_ansible.measuring.report.making import make_report, shipped_records
 
     made = make_report(files or shipped_records(), output, figures)
-    drawn = f", and {len(made.figures)} figures in {figures}" if made.figures else ""
-    typer.echo(f"{output}: {made.records} {'record' if made.records == 1 else 'records'}{drawn}")
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {"page": str(output), "records": made.records, "figures": [str(each) for each in made.figures]},
+                indent=2,
+            )
+        )
+    else:
+        drawn = f", and {len(made.figures)} figures in {figures}" if made.figures else ""
+        typer.echo(f"{output}: {made.records} {'record' if made.records == 1 else 'records'}{drawn}")
     if open_it:
         typer.launch(str(output.resolve()))

@@ -11,7 +11,7 @@ from modak_ansible.commands import completing
 from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
 
 app = typer.Typer(
-    name="catalogue", help="The builds of frameworks that the planner knows.", rich_markup_mode=None,
+    name="catalogue", rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 
@@ -23,9 +23,17 @@ EntryName = Annotated[
 
 
 @app.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
+def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
+    """The builds of frameworks that the planner knows; without a command, the list of them."""
+    from modak_ansible.errors import UsageError
+
     if context.invoked_subcommand is None:
-        list_entries()
+        list_entries(framework, as_json)
+    elif framework or as_json:
+        raise UsageError(
+            f"options go behind {context.invoked_subcommand}",
+            hint=f"modak catalogue {context.invoked_subcommand} --help",
+        )
 
 
 @app.command("list", epilog="Example: modak catalogue list --framework pytorch")

@@ -1,0 +1,104 @@
+"""Whatever a command lists or shows, it prints as JSON, too."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands import main
+from modak_ansible.planning import plan_blueprint
+from modak_ansible.stages.base import Record
+from modak_ansible.target.files import write_json
+
+# Commands that have nothing to list, and why.
+SHOW_NOTHING = {
+    "schema": "what it prints is JSON",
+    "testbed ssh": "it runs a command of the user's",
+    "testbed down": "it says that it is done",
+}
+# Commands that ask a target, or change something; their own tests look at what they print.
+ACT = {
+    "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
+    "catalogue build", "testbed up",
+}  # fmt: skip
+# What the others are given to look at: {blueprint} was deployed, and {image} is a file that is none.
+LOOK = {
+    "validate": "{blueprint}",
+    "plan": "{blueprint}",
+    "diff": "{blueprint}",
+    "tune": "{blueprint} --dry-run",
+    "status": "--offline",
+    "logs": "{blueprint} stage",
+    "results": "{blueprint}",
+    "image": "{image}",
+    "catalogue": "",
+    "catalogue list": "--framework pytorch",
+    "catalogue show": "pytorch-2.13-cpu",
+    "bench run": "smoke --dry-run",
+    "bench compare": "{records}",
+    "bench report": "{records}",
+    "model fit": "--records {records}",
+    "model show": "",
+    "model explain": "{blueprint}",
+    "model validate": "--records {records}",
+    "testbed status": "",
+}
+IN_ERROR = {"image"}
+DIFFERS = {"diff"}  # ends with 1 where what is deployed is not what is planned
+
+
+def commands(command=None, name=""):
+    """Every command by its words: groups that do something alone among them."""
+    command = command or typer.main.get_command(main.application())
+    inner = getattr(command, "commands", {})
+    if name and (not inner or command.invoke_without_command):
+        yield name, {option for each in command.params for option in each.opts}
+    for word, each in inner.items():
+        yield from commands(each, f"{name} {word}".strip())
+
+
+COMMANDS = dict(commands())
+
+
+def test_what_is_known_here_of_commands_is_all_of_them():
+    assert set(COMMANDS) == {*SHOW_NOTHING, *ACT, *LOOK}
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(SHOW_NOTHING)))
+def test_every_command_that_shows_something_prints_json(name):
+    assert "--json" in COMMANDS[name]
+
+
+@pytest.fixture
+def words(blueprint, monkeypatch):
+    """A project in whose folder the test is, with a deployment that was undone; gives the words to put in."""
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    folder = plan_blueprint(blueprint.service, Inputs()).save()
+    Record(folder).update(job={"state": "COMPLETED", "job_id": "7"}, undeployed="2026-01-01T00:00:00Z")
+    (folder / "results").mkdir()
+    write_json(folder / "results" / "manifest.json", {"files": []})
+    image = blueprint.path / "none.sif"
+    image.write_text("no image")
+    records = Path(__file__).resolve().parents[3] / "benchmarks" / "records" / "today-cpu-amd-epyc.jsonl"
+    few = blueprint.path / "few.jsonl"
+    few.write_text("".join(f"{line}\n" for line in records.read_text().splitlines()[:120]))
+    return {"blueprint": blueprint.service, "image": image, "records": few}
+
+
+@pytest.mark.parametrize("name", sorted(LOOK))
+def test_what_is_printed_parses_and_is_nothing_else(words, monkeypatch, capsys, name):
+    arguments = [each.format(**words) for each in LOOK[name].split()]
+    monkeypatch.setattr(sys, "argv", ["modak", *name.split(), *arguments, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    printed = capsys.readouterr().out
+    found = json.loads(printed)
+    assert isinstance(found, dict | list)
+    assert bool(ended.value.code) == (name in IN_ERROR | DIFFERS)
+    assert ("error" in found) == (name in IN_ERROR)
