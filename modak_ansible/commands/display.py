@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +24,13 @@ STAGES = {
     "modak_job": "job",
     "modak_results": "results",
 }
+# What Ansible says while it compares a role's arguments with their types.
+_CHECKS = "Validating arguments against arg spec"
+_NOTHING = "none"  # what a stage says that has nothing to do
+_SOON = 0.4  # seconds
+_TITLE, _NARROWEST = 12, 30
+# A space at which no line is broken, and the time at the end of a line, which is kept together.
+_KEPT, _TIME = "\u00a0", re.compile(r"\[[^\]]*\]")
 # From the first quantity on, a line tells how far something is.
 _NUMBERS = re.compile(r"(?:[\d.]+ of )?[\d.]+ ?(?:(?:s|min|h|[kMGT]?B)\b|%).*")
 
@@ -36,6 +45,7 @@ class StageDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status | None = console.status("starting") if console.is_terminal else None
+        self._soon: Timer | None = None
         self._said = ""
 
     def __enter__(self) -> StageDisplay:
@@ -46,20 +56,30 @@ class StageDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._forget_task()
         if self._status:
             self._status.stop()
 
     def task(self, name: str) -> None:
-        if self._status and name:
-            self._status.update(Text(name))
+        """Shows a task, unless it is over at once, as those are that do not apply."""
+        self._forget_task()
+        if self._status and name and not name.startswith(_CHECKS):
+            self._soon = Timer(_SOON, self._status.update, [_fitted(name, self._console)])
+            self._soon.daemon = True
+            self._soon.start()
+
+    def _forget_task(self) -> None:
+        if self._soon:
+            self._soon.cancel()
 
     def progress(self, stage: str, text: str) -> None:
+        self._forget_task()
         if self._status is None and stage != "job" and self._is_known(stage, text):
             return
         if self._status is None or stage == "job":
             self._console.print(Text(f"  {stage:<8} {text}", style="dim" if self._status else ""), soft_wrap=True)
         else:
-            self._status.update(Text(f"{stage}: {text}"))
+            self._status.update(_fitted(f"{stage}: {text}", self._console))
 
     def _is_known(self, stage: str, text: str) -> bool:
         """Whether nothing but the numbers has changed since this was said."""
@@ -67,23 +87,45 @@ class StageDisplay:
         return said == self._said
 
     def finished(self, action: str, result: dict[str, Any]) -> None:
-        stage = STAGES.get(action)
-        if stage:
+        stage, message, changed = STAGES.get(action), str(result.get("msg", "")), bool(result.get("changed"))
+        if not stage or (message == _NOTHING and not changed):
+            return
+        took = format_seconds(result.get("seconds", 0))
+        lines = _wrapped(f"{message}  {took.replace(' ', _KEPT)}", self._console)
+        for number, each in enumerate(lines):
             line = Text()
-            line.append("* " if result.get("changed") else "= ", style="green" if result.get("changed") else "dim")
-            line.append(f"{stage:<8} ", style="bold")
-            line.append(str(result.get("msg", "")))
-            line.append(f"  {format_seconds(result.get('seconds', 0))}", style="dim")
+            line.append("  " if number else "* " if changed else "= ", style="green" if changed else "dim")
+            line.append(f"{'' if number else stage:<8} ", style="bold")
+            line.append(each.replace(_KEPT, " "))
+            if number == len(lines) - 1:
+                line.stylize("dim", len(line) - len(took))
             self._console.print(line, soft_wrap=True)
 
 
+def _fitted(words: str, console: Console) -> Text:
+    """Words on one line behind the sign that moves."""
+    line = Text(words)
+    line.truncate(max(1, console.width - 2), overflow="ellipsis")
+    return line
+
+
+def _wrapped(text: str, console: Console) -> list[str]:
+    """A text in lines that fit behind a title on a terminal, and elsewhere in one."""
+    room = max(_NARROWEST, console.width - _TITLE) if console.is_terminal else max(1, len(text))
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
-    """Titles in bold and their texts; a title that repeats itself is left out."""
+    """Titles in bold and their texts; a title that repeats itself is left out.
+
+    On a terminal a text goes on below its beginning; elsewhere each is one line.
+    """
     previous = ""
     for title, text in pairs:
-        line = Text(f"  {title if title != previous else '':<10}", style="bold")
-        line.append(text, style="not bold")
-        console.print(line, soft_wrap=True)
+        for number, each in enumerate(_wrapped(_TIME.sub(lambda found: found[0].replace(" ", _KEPT), text), console)):
+            line = Text(f"  {title if title != previous and not number else '':<10}", style="bold")
+            line.append(each.replace(_KEPT, " "), style="not bold")
+            console.print(line, soft_wrap=True)
         previous = title
 
 

@@ -37,8 +37,8 @@ def print_explanation(found: Any) -> None:
     """Why a prediction is what it is."""
     console = Console(soft_wrap=True, highlight=False)
     prediction = found.prediction
-    console.print(f"predicted: {seconds(prediction.seconds)}{'' if prediction.known else ', not to be relied on'}")
-    for name, part in prediction.parts.items():
+    console.print(f"predicted: {seconds(prediction.seconds) if prediction.known else 'not known'}")
+    for name, part in prediction.parts.items() if prediction.known else ():
         console.print(f"  {name:<11} {seconds(part)}")
     if found.step and found.ideal:
         console.print(

@@ -44,7 +44,7 @@ def command(
     ] = None,
     as_json: Json = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell every option of every matter, its reason and where that comes from.")
+        bool, typer.Option("--explain", help="Show every option, its reason, and where each number comes from.")
     ] = False,
     plot: Annotated[
         Path | None,
@@ -91,7 +91,7 @@ def command(
     from modak_ansible.commands.plan_table import plan_table
 
     width = _width()
-    typer.echo(_bold(plan_table(plan, width)))
+    typer.echo(_bold(plan_table(plan, width, with_rest=not explain)))
     if explain:
         from modak_ansible.commands.plan_story import plan_story
         from modak_ansible.planning import basis_of

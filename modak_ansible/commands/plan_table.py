@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from modak_ansible.commands.plan_facts import (
     NUMERICS,
@@ -26,8 +26,14 @@ _SHOWN = 8
 _LONGEST = 160
 
 
-def plan_table(plan: Plan, width: int) -> str:
-    """The table, in lines of at most so many characters where no single word is longer."""
+def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
+    """The table, in lines of at most so many characters where no single word is longer.
+
+    Args:
+        plan: what is shown.
+        width: of a line.
+        with_rest: whether it says what was not taken.
+    """
     width = max(width, _NARROWEST)
     head, digest = f"{plan.name}: {plan.training} on {target_of(plan)}", f"plan {plan.digest[:12]}"
     space = width - len(head) - len(digest)
@@ -37,7 +43,7 @@ def plan_table(plan: Plan, width: int) -> str:
         lines += _row(title, text, width)
     lines += _candidates(plan.candidates, width)
     lines += _taken([each for each in plan.choices if is_taken(each)], width)
-    lines += _not_taken(plan.choices, width)
+    lines += _not_taken(plan.choices, width) if with_rest else []
     return "\n".join(lines)
 
 
@@ -55,13 +61,18 @@ def trainings_table(plans: list[Plan], width: int) -> str:
             text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
-    total = sum(
-        each.prediction.core_hours or 0.0
-        for plan in plans
-        for each in plan.candidates
-        if each.chosen and each.prediction
-    )
-    return "\n".join([*lines, "", f"  {total:.2g} core-hours are predicted of all; --training NAME tells more of one"])
+    return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME tells more of one"])
+
+
+def _together(plans: list[Plan]) -> str:
+    """What all trainings take together, as far as it is known."""
+    chosen = [each for plan in plans for each in plan.candidates if each.chosen and each.prediction]
+    hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
+    known = [each for each in hours if each is not None]
+    if not known:
+        return "how long they take is not known of any"
+    some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
+    return f"{sum(known):.2g} core-hours are predicted{some}"
 
 
 def _times(candidate: Candidate | None) -> str:
@@ -88,8 +99,8 @@ def _row(title: str, text: str, width: int) -> list[str]:
 
 def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
     told = [each for each in candidates if each.prediction is not None]
-    if not told:
-        return []
+    if not any(each.prediction and each.prediction.known for each in told):
+        return []  # a table of times without a time
     chosen = next((each for each in told if each.chosen), told[0])
     lines = ["", f"  {'time':>8}  {'interval':<18}  {'core-h':>6}  {'numerics':<13}  candidates"]
     return lines + [line for each in told for line in _candidate(each, chosen, width)]
@@ -130,17 +141,35 @@ def _taken(choices: list[Choice], width: int) -> list[str]:
     return lines
 
 
-def _not_taken(choices: Iterable[Choice], width: int) -> list[str]:
-    rows = [(choice, _grouped(choice)) for choice in choices]
+def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
+    """What was not taken, and why; a reason that options of several kinds share is told once."""
+    shared = _shared(choices)
+    rows = [(choice, _grouped(choice, shared)) for choice in choices]
     told = [(choice, text) for choice, text in rows if text and not _is_told(choice)]
     told.sort(key=lambda each: -_promise(each[0]))  # stable
-    lines = ["", "  not taken"] if told else []
+    lines = ["", "  not taken"] if told or shared else []
     for choice, text in told[:_SHOWN]:
         lines += _row(_title(choice.name), text, width)
+    for reason, options in shared.items():
+        lines += _row("several", f"{', '.join(options)}: {reason}", width)
     rest = [choice.name.replace("_", " ") for choice, _ in told[_SHOWN:]]
     if rest:
         lines += _row("", f"and of {', '.join(rest)}; --explain tells all", width)
     return lines
+
+
+def _shared(choices: Iterable[Choice]) -> dict[str, list[str]]:
+    """Options of several kinds, by the reason that keeps all of them out."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for choice in choices:
+        for each in choice.rejected if not _is_told(choice) and choice.name != "image" else ():
+            if not each.speed and not (is_taken(choice) and each.value == choice.stock):
+                found.setdefault(each.reason, {}).setdefault(choice.name, []).append(each.value)
+    return {
+        reason: [f"{name.replace('_', ' ')} {' or '.join(values)}" for name, values in kinds.items()]
+        for reason, kinds in found.items()
+        if len(kinds) > 1
+    }
 
 
 def _is_told(choice: Choice) -> bool:
@@ -155,11 +184,11 @@ def _promise(choice: Choice) -> float:
     return max((each.speed.middle for each in choice.rejected if each.speed), default=0.0)
 
 
-def _grouped(choice: Choice) -> str:
+def _grouped(choice: Choice, shared: Container[str]) -> str:
     """The alternatives, those with a predicted speed each by itself, the others by their reasons."""
     rejected = [each for each in choice.rejected if not (is_taken(choice) and each.value == choice.stock)]
     measured = [f"{each.value} {_speed(each)}: {each.reason}" for each in rejected if each.speed]
-    others = by_reason(each for each in rejected if not each.speed)
+    others = by_reason(each for each in rejected if not each.speed and each.reason not in shared)
     texts = [*measured, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]
     shown = texts[:1]
     for text in texts[1:]:

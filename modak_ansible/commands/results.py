@@ -59,7 +59,7 @@ def _print_all(folders: list[Path], to: Path | None, *, as_json: bool) -> None:
         training = (read_json(folder / "plan.json") or {}).get("training", "")
         answers.append({"training": training, **_facts(folder, record, place, files)})
         missing = ", ".join(record.get("missing_outputs") or [])
-        words = f"{len(files)} files" + (f"; nothing fits {missing}" if missing else "")
+        words = f"{len(files)} files" + (f"; no file fits {missing}" if missing else "")
         lines.append((training, _state(record), words, str(place)))
     if as_json:
         typer.echo(json.dumps(answers, indent=2))
@@ -119,7 +119,7 @@ def _print(files: list[dict[str, Any]], record: dict[str, Any], place: Path, *, 
         typer.echo(f"{format_size(each['size']):>{width}}  {each['path']}")
     typer.echo(f"\n{len(files)} files in {place}")
     if record.get("missing_outputs"):
-        typer.echo(f"nothing fits {', '.join(record['missing_outputs'])}")
+        typer.echo(f"no file fits {', '.join(record['missing_outputs'])}")
     if record.get("unnamed_outputs"):
         names = ", ".join(record["unnamed_outputs"])
         typer.echo(f"left on the target, as their names are not UTF-8: {names}")

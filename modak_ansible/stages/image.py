@@ -93,7 +93,8 @@ def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
         if status["state"] != "running":
             return answer
         line = status.get("line", "")
-        stage.say(f"{status['step']}, {format_seconds(status['seconds'])}: {line[:100]}")
+        doing = f": {line[:100]}" if line else ""
+        stage.say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
 
 
 def _refused(stage: Stage, refusal: dict[str, Any]) -> ModakError:

@@ -83,10 +83,11 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
             files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
             write_json(folder / MANIFEST, {"files": files})
     _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
+    missing = listed["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
     size = sum(file["size"] for file in listed["files"])
     message = f"{len(listed['files'])} files, {format_size(size)}, in {folder}"
-    if listed["missing"]:
-        message += f"; nothing fits {', '.join(listed['missing'])}"
+    if missing:
+        message += f"; no file fits {', '.join(missing)}"
     if unnamed := listed.get("unnamed", []):
         message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
     metrics = read_json(folder / "metrics.json")
@@ -97,7 +98,7 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
     stage.record.update(
         results=str(folder),
         metrics=_summary(metrics),
-        missing_outputs=listed["missing"],
+        missing_outputs=missing,
         unnamed_outputs=unnamed,
         applied=outcomes,
         tuning=summary_of_tuning(tuning, stage.plan),
@@ -222,8 +223,16 @@ def failure_lines(situation: dict[str, Any], state: dict[str, Any]) -> list[str]
     ]
     lines += [f"  | {line}" for line in situation["error_tail"]]
     if state.get("missing_outputs"):
-        lines.append(f"  nothing fits the declared outputs {', '.join(state['missing_outputs'])}")
+        lines.append(f"  no file fits the outputs {', '.join(state['missing_outputs'])}")
     return lines
+
+
+def _chosen(choices: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The image and what differs from stock, each with its reason; the rest by its names."""
+    told = [each for each in choices if each["name"] == "image" or each["value"] != each["stock"]]
+    rest = [each["name"].replace("_", " ") for each in choices if each not in told]
+    lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in told]
+    return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
 
 
 def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
@@ -232,10 +241,10 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
     lines = [
         ("plan", f"{plan['digest'][:12]}  {plan['name']} on {plan['target']['name']} ({plan['job']['scheduler']})")
     ]
-    lines += [("chosen", f"{choice['name']} {choice['value']}: {choice['reason']}") for choice in plan["choices"]]
+    lines += _chosen(plan["choices"])
     for name in STAGES[:-1]:
         stage = state.get("stages", {}).get(name)
-        if not stage:
+        if not stage or stage.get("message") == "none":
             continue
         worked = stage.get("worked")
         earlier = (

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import ModakError
+from .doing import doing
 from .files import Lock, lack_of_room, make_private, mend_of, read_json, tail, write_json
 
+_TAIL = 100  # lines of the log among which one says what is being done
 _FULL = OSError(errno.ENOSPC, "")
 Work = Callable[["Activity"], None]
 
@@ -54,7 +56,10 @@ class Activity:
         self._write(state="running", step=step)
 
     def status(self) -> dict[str, Any]:
-        """``state`` (none, running, done, failed or killed), ``step``, ``message``, ``hint``, ``seconds``, ``line``."""
+        """``state`` (none, running, done, failed or killed), ``step``, ``message``, ``hint``, ``seconds``, ``line``.
+
+        The line is what the log says is being done.
+        """
         status = read_json(self._status)
         if status is None:
             return {"state": "running" if self.is_alive() else "none"}
@@ -63,7 +68,7 @@ class Activity:
             status = again if again["state"] != "running" else {**again, **self._cut_short()}
         if status["state"] == "running":
             status["seconds"] = round(time.time() - status["started"], 1)
-        status["line"] = next(iter(tail(self.log, 1)), "")
+        status["line"] = doing(tail(self.log, _TAIL))
         return status
 
     def _cut_short(self) -> dict[str, Any]:

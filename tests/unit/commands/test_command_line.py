@@ -124,7 +124,7 @@ def test_a_plan_for_people(blueprint):
         "one for each core that the process is given",
         "Definition of debian-bookworm",
         "#SBATCH --time",
-        "train/train.py ->",
+        "train, 1 file ->",
     ):
         assert words in shown
     assert len(modak("plan", blueprint.path).stdout) < len(shown) / 2

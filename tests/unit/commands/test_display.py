@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from modak_ansible.commands.display import StageDisplay
+from modak_ansible.commands.display import StageDisplay, print_pairs
 
 
 def shown(*lines, terminal=False):
@@ -46,3 +49,49 @@ def test_another_stage_with_the_same_words_is_another_step():
 
 def test_a_terminal_shows_what_is_going_on():
     assert "\x1b[" in shown(*BUILD, terminal=True)
+
+
+def on_terminal(width):
+    return Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
+
+
+def test_a_summary_goes_on_below_its_beginning():
+    console = on_terminal(40)
+    print_pairs(console, [("target", "alice@frontend: slurm 24.11, apptainer 1.4  [0.4 s]"), ("target", "again")])
+    assert console.file.getvalue().splitlines() == [
+        "  target    alice@frontend: slurm 24.11,",
+        "            apptainer 1.4  [0.4 s]",
+        "            again",
+    ]  # fmt: skip
+
+
+@given(text=st.text(st.sampled_from("ab [].,0s "), max_size=120), width=st.integers(45, 120))
+def test_words_are_not_broken_on_a_terminal(text, width):
+    console = on_terminal(width)
+    print_pairs(console, [("title", text)])
+    lines = console.file.getvalue().splitlines()
+    assert "".join(lines).split() == ["title", *text.split()] or any(len(each) > width - 12 for each in text.split("]"))
+    piped = Console(file=io.StringIO(), width=width)
+    print_pairs(piped, [("title", text)])
+    assert len(piped.file.getvalue().splitlines()) == 1
+
+
+def test_a_stage_without_anything_to_do_is_not_shown():
+    console = on_terminal(80)
+    display = StageDisplay(console)
+    display.finished("modak_dataset", {"msg": "none", "changed": False, "seconds": 0.0})
+    display.finished("modak_job", {"msg": "job 7 is queued", "changed": True, "seconds": 2.5})
+    assert console.file.getvalue() == "* job      job 7 is queued  2.5 s\n"
+
+
+def test_what_ansible_checks_of_itself_is_no_step(monkeypatch):
+    monkeypatch.setattr("modak_ansible.commands.display._SOON", 0.0)
+    console = on_terminal(80)
+    with StageDisplay(console) as display:
+        display.task("Validating arguments against arg spec 'main' - Makes sure that a plan's image is there")
+        time.sleep(0.3)
+        assert "starting" in console.file.getvalue()
+        display.task("Have the image on the target")
+        time.sleep(0.3)
+    assert "Validating" not in console.file.getvalue()
+    assert "Have the image" in console.file.getvalue()

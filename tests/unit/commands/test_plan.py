@@ -14,7 +14,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands import main
 from modak_ansible.commands.plan_facts import clock, factor
 from modak_ansible.commands.plan_story import plan_story, plan_texts
-from modak_ansible.commands.plan_table import plan_table
+from modak_ansible.commands.plan_table import plan_table, trainings_table
 from modak_ansible.model.plan import Choice, Rejected
 from modak_ansible.model.prediction import Interval
 from modak_ansible.planner import make_plan
@@ -101,3 +101,64 @@ def test_all_plans_of_a_sweep_are_one_list(blueprint, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["modak", "plan", str(blueprint.path), "--json", "--training", "training:epochs=2"])
     assert main._run() == 0
     assert json.loads(capsys.readouterr().out) == plans[1]
+
+
+def unknown(plan):
+    """A plan of which no time is known, though the model has numbers."""
+    found = [
+        each.model_copy(update={"prediction": each.prediction.model_copy(update={"known": False})})
+        for each in plan.candidates
+    ]
+    return plan.model_copy(update={"candidates": tuple(found)})
+
+
+def test_a_time_that_is_not_known_is_no_number(made):
+    plan = unknown(made)
+    for text in (plan_table(plan, 80), plan_story(plan, 80, "a model")):
+        assert "relied" not in text
+        for each in plan.candidates:
+            assert clock(each.prediction.seconds.middle) not in text
+    assert "candidates" not in plan_table(plan, 80)
+
+
+def test_core_hours_of_all_are_those_that_are_known(made):
+    text = trainings_table([unknown(made), unknown(made)], 80)
+    assert "how long they take is not known of any; --training NAME" in text
+    assert "core-hours" not in text
+    hours = next(each.prediction.core_hours for each in made.candidates if each.chosen)
+    assert f"{hours:.2g} core-hours are predicted, as far as they are known: of 1 of 2;" in trainings_table(
+        [made, unknown(made)], 80
+    )
+    assert f"{2 * hours:.2g} core-hours are predicted;" in trainings_table([made, made], 80)
+
+
+def test_a_doubt_that_all_candidates_share_is_told_once(made):
+    def doubtful(candidate, *more):
+        prediction = candidate.prediction.model_copy(update={"doubts": ("the moon is full", *more)})
+        return candidate.model_copy(update={"prediction": prediction})
+
+    first, *others = made.candidates
+    plan = made.model_copy(update={"candidates": (doubtful(first, "it is late"), *map(doubtful, others))})
+    lines = plan_story(plan, 120, "a model").splitlines()
+    assert [each.count("the moon is full") for each in lines if "moon" in each] == [1]
+    [own] = [each for each in lines if "it is late" in each]
+    assert first.entry in own or own.startswith("    ")
+    rows = lines[lines.index("") :]
+    assert sum(each.startswith(f"  {first.entry}, ") for each in rows) == len(plan.candidates)
+
+
+def test_a_reason_that_options_of_several_kinds_share_is_told_once(made):
+    choices = [
+        Choice(name=name, value="a", stock="a", reason="", rejected=(Rejected(value="b", reason="no line calls it"),))
+        for name in ("compiler", "memory_format")
+    ]
+    text = plan_table(made.model_copy(update={"choices": tuple(choices)}), 120)
+    assert "several     compiler b, memory format b: no line calls it" in text
+    assert text.count("no line calls it") == 1
+
+
+def test_files_of_a_script_are_one_line(made):
+    text = plan_story(made, 120, "a model")
+    assert [each for each in text.splitlines() if each.startswith("  code ")] == [
+        "  code     train, 1 file -> modak/deployments/*/code"
+    ]

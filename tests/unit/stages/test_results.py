@@ -50,6 +50,32 @@ def test_what_is_here_is_not_fetched_again(make_stage, remote):
     assert (results / "output.log").read_text() == "trained\n"
 
 
+@pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN", None, "COMPLETED", "FAILED"])
+def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
+    stage, _ = make_stage(lambda name, **arguments: {**listing(remote), "missing": ["model.pt"]})
+    stage.record.update(job={"state": state, "job_id": "7"} if state else None)
+    message = fetch_results(stage).message
+    has_ended = state in ("COMPLETED", "FAILED")
+    assert ("no file fits model.pt" in message) == has_ended
+    assert stage.record.read()["missing_outputs"] == (["model.pt"] if has_ended else [])
+
+
+def test_a_summary_says_what_differs_from_stock_and_names_the_rest():
+    choices = [
+        {"name": "image", "value": "pytorch-2.13-cpu", "stock": "pytorch-2.13-cpu", "reason": "it fits"},
+        {"name": "threads", "value": "4", "stock": "the framework's default", "reason": "one for each core"},
+        {"name": "memory_format", "value": "contiguous", "stock": "contiguous", "reason": "as PyTorch has it"},
+        {"name": "batch_size", "value": "keep", "stock": "keep", "reason": "asked for"},
+    ]
+    plan = {"digest": "0" * 64, "name": "x", "target": {"name": "y"}, "job": {"scheduler": "slurm"}, "choices": choices}
+    stages = {"dataset": {"message": "none", "seconds": 0.0}}
+    assert summary_lines(plan, {"stages": stages})[1:] == [
+        ("chosen", "image pytorch-2.13-cpu: it fits"),
+        ("chosen", "threads 4: one for each core"),
+        ("chosen", "as they come: memory format, batch size"),
+    ]
+
+
 def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, remote):
     listed = listing(remote)
     stage, _ = make_stage(lambda name, **arguments: listed)
