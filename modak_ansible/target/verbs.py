@@ -169,8 +169,8 @@ class OperatedDeployment(Member):
             try:
                 found = self._scheduler.find(self._run, self._job_name, str(self.path.resolve()))
             except SchedulerSilent as error:
-                hint = "resume when the scheduler answers"
-                raise SchedulerAway(f"which jobs there were is not known: {error}", hint=hint) from error
+                message = f"which jobs there were is not known, for the scheduler does not answer: {error}"
+                raise SchedulerAway(message, hint="resume when the scheduler answers") from error
             return set_aside(self.path, {ended, *found, *filter(None, [self._claimed()])})
 
     def _do(self, done: str, deed: Callable[..., None], situation: Situation) -> None:
