@@ -78,7 +78,8 @@ class _Walk:
     def __init__(self, folder: Path, patterns: list[str] | None, top: Path, *, is_blueprint: bool) -> None:
         self._folder = folder
         self._patterns = patterns
-        self._roots = (project_root(top), shipped("tosca").resolve().parent)
+        # a package is unpacked below a hidden folder, and what it holds is not hidden in it
+        self._roots = (project_root(top), _real(top), shipped("tosca").resolve().parent)
         self._own_files = _BLUEPRINT_FILES if is_blueprint else ()
         self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
 

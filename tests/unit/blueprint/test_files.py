@@ -117,3 +117,15 @@ def test_a_link_that_cannot_travel_is_told_with_its_script(blueprint):
         InvalidBlueprint, match=r"service\.yaml:\d+:\d+: script-files: .*data is a link to /nowhere, which is not"
     ):
         plan_blueprint(blueprint.service, Inputs())
+
+
+def test_a_package_may_be_unpacked_in_a_hidden_folder_of_a_project(blueprint, tmp_path):
+    """As opera does, in .opera of the folder that it was started in."""
+    folder = tmp_path / "project" / ".opera" / "csars" / "csar"
+    (tmp_path / "project" / ".modak").mkdir(parents=True)
+    content, _, _ = package(blueprint.service, Inputs(), "test")
+    zipfile.ZipFile(io.BytesIO(content)).extractall(folder)
+    assert code_files(folder / "train", None, top=folder, is_blueprint=False)
+    (folder / "train" / "other").symlink_to("../../..")
+    with pytest.raises(ValueError, match=r"in the hidden \.opera"):
+        code_files(folder / "train", None, top=folder, is_blueprint=False)
