@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ansible import constants
+from ansible.plugins.loader import module_loader, module_utils_loader
 from ansible.release import __version__ as ansible_version
 
 from modak_ansible.cache import cache_folder
@@ -34,7 +35,7 @@ def packed(name: str) -> Iterator[None]:
     ours, kept = Path(constants.DEFAULT_LOCAL_TMP) / "ansiballz_cache", None
     with suppress(OSError):
         if not _found(ours, name):
-            kept = _folder()
+            kept = _folder(name)
             ours.mkdir(mode=0o700, exist_ok=True)
             _lay_out(kept, ours, name)
     yield
@@ -68,14 +69,14 @@ def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _folder() -> Path:
+def _folder(name: str) -> Path:
     """Where they are kept: Ansible takes them for its own, so nobody else may write there.
 
     Raises:
         OSError: it cannot be made, or others may write there.
     """
     place = cache_folder() / "modules"
-    folder = place / _digest()
+    folder = place / _digest(name)
     if not folder.is_dir():
         make_private(folder)
         for left in place.iterdir():
@@ -89,11 +90,18 @@ def _folder() -> Path:
     return folder
 
 
-def _digest() -> str:
-    """What the modules are packed from: their files, what they import of ours, and Ansible's own."""
+def _digest(name: str) -> str:
+    """What a module is packed from: the files of its roles, what they import of ours, and Ansible's own.
+
+    Those are where Ansible finds them: opera brings a package's, which may be of another version.
+    """
     digest = hashlib.sha256(f"{ansible_version} {sys.version}".encode())
-    package = Path(__file__).parents[1]
+    module = module_loader.find_plugin(name)
+    roles = Path(module).parents[2] if module else shipped("playbooks") / "roles"
+    found = (Path(each) / "modak" for each in module_utils_loader._get_paths(subdirs=False))
+    package = next((each for each in found if each.is_dir()), Path(__file__).parents[1])
     imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/*.py")]
-    for path in sorted([*imported, *(shipped("playbooks") / "roles").glob("*/library/*.py")]):
-        digest.update(f"\0{path}\0".encode() + path.read_bytes())
+    for root, paths in ((package, imported), (roles, roles.glob("*/library/*.py"))):
+        for path in sorted(paths):
+            digest.update(f"\0{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:32]

@@ -15,6 +15,7 @@ from modak_ansible.stages import packing
 def runs(tmp_path, monkeypatch):
     """A run of Ansible whose folder is new: what it found packed, after it packed what it did not find."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: None)  # no playbook runs
 
     def run(name, content=b"packed"):
         ours = tmp_path / f"run-{time.monotonic_ns()}"
@@ -60,6 +61,21 @@ def test_other_sources_are_packed_anew(runs, monkeypatch):
     monkeypatch.setattr(packing, "ansible_version", "99")
     assert runs("modak_job", b"new") is None
     assert runs("modak_job") == b"new"
+
+
+def test_a_module_that_was_brought_from_elsewhere_is_another(runs, tmp_path, monkeypatch):
+    """opera brings those of a package, which may be of another version than what is installed."""
+    runs("modak_job", b"installed")
+    brought = tmp_path / "opera" / "job" / "library" / "modak_job.py"
+    brought.parent.mkdir(parents=True)
+    brought.write_text("version = 1\n")
+    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: str(brought))
+    assert runs("modak_job", b"brought") is None
+    assert runs("modak_job") == b"brought"
+    brought.write_text("version = 2\n")
+    assert runs("modak_job", b"newer") is None
+    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: None)
+    assert runs("modak_job") == b"installed"
 
 
 def test_what_nobody_used_for_long_goes(runs, tmp_path, monkeypatch):
