@@ -11,6 +11,8 @@ from .background import Activity
 from .files import lack_in, lack_of_room, tail
 from .site import Site
 
+# More than pip says of packages of which it has tried every release.
+_CONFLICT_LINES = 1000
 # How pip tells which packages do not go together.
 _REASON = re.compile(r"The user requested |\S+ \S+ (depends on|requires) ")
 # What a definition has in the place of a Debian mirror.
@@ -36,7 +38,7 @@ def build_error(activity: Activity, code: int) -> ModakError:
     text = "\n".join(lines)
     if lack := lack_in(text) or lack_of_room(activity.log.parent):
         return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
-    if conflict := conflict_error(lines):
+    if conflict := conflict_error(tail(activity.log, _CONFLICT_LINES)):
         return conflict
     telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
     said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
@@ -51,7 +53,9 @@ def conflict_error(lines: List[str]) -> Optional[ModakError]:
     if not starts:
         return None
     reasons = itertools.takewhile(_REASON.match, (line.strip() for line in lines[starts[-1] + 1 :] if line.strip()))
-    said = [each.replace("The user requested (constraint)", "the build allows") for each in reasons]
+    # pip names every release of a package that it has tried
+    said = list({each if "requested" in each else each.split()[0]: each for each in reversed(list(reasons))}.values())
+    said = [each.replace("The user requested (constraint)", "the build allows") for each in reversed(said)]
     said = [each.replace("The user requested", "asked for is") for each in said]
     kept = [each[len("the build allows ") :] for each in said if each.startswith("the build allows ")]
     names = [re.split(r"[^A-Za-z0-9_.-]", each)[0] for each in kept]

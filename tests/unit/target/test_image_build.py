@@ -37,8 +37,11 @@ def said_of(*reasons):
             "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
         ),
         (
-            ["timm 1.0.1 depends on torchvision", "The user requested (constraint) torchvision==0.28.0+cpu"],
-            "pip finds no build of torchvision that was made for the framework's: timm 1.0.1 depends on torchvision; "
+            [
+                *(f"timm 1.0.{n} depends on torchvision" for n in range(99, 0, -1)),
+                "The user requested (constraint) torchvision==0.28.0+cpu",
+            ],
+            "pip finds no build of torchvision that was made for the framework's: timm 1.0.99 depends on torchvision; "
             "the build allows torchvision==0.28.0+cpu",
             "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out",
         ),
