@@ -11,7 +11,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.job_options import settled
 from modak_ansible.jobs import CHOICES, planned_job
 from modak_ansible.layers import image_of
-from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.model.plan import (
     Plan,
     PlannedDataset,
@@ -183,15 +183,27 @@ def _with_published(request: Request, catalogue: Catalogue) -> object:
 
 
 def _with_samples(request: Request, catalogue: Catalogue) -> Request:
-    """The request, with the samples of an epoch where the dataset tells what nobody says."""
+    """The request, with the samples of an epoch as they are there; who wants fewer gets fewer."""
     dataset, application = request.dataset, request.application
-    if dataset is None or application.work.samples is not None:
+    there = _samples_there(dataset, catalogue) if dataset else None
+    if there is None:
         return request
-    known = catalogue.datasets.get(dataset.name)
-    drawn = dataset.sources[0].kind == "digits"
-    samples = _DIGITS_SAMPLES if drawn else known.samples if known else None
-    work = application.work.model_copy(update={"samples": samples})
+    work = application.work.model_copy(update={"samples": min(there, application.work.samples or there)})
     return request.model_copy(update={"application": application.model_copy(update={"work": work})})
+
+
+def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
+    """Those that the first source has; None where its files are neither here nor the published ones."""
+    first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
+    if first.kind == "digits":
+        return _DIGITS_SAMPLES
+    if first.kind == "folder":
+        return dataset.samples
+    return known.samples if known and any(_alike(first, each) for each in known.sources) else None
+
+
+def _alike(one: DataSource, other: DataSource) -> bool:
+    return {each.sha256 for each in one.files} == {each.sha256 for each in other.files}
 
 
 def _check_published(name: str, source: DataSource, published: DataSource) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
-from collections.abc import Iterator
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -20,6 +23,7 @@ _BLUEPRINT_FOLDERS = ("types", "playbooks", "roles")
 
 MAX_BYTES = 200 * 10**6
 MAX_FILES = 50_000
+_UNSIGNED_BYTES = 0x08  # what an IDX file of bytes begins with, before the number of its dimensions
 
 
 def sha256_of(path: Path) -> str:
@@ -67,6 +71,31 @@ def data_files(folder: Path) -> list[DataFile]:
     """
     paths = sorted(path for path in folder.iterdir() if path.is_file() and fnmatch(path.name, "*-idx*-ubyte*"))
     return [DataFile(name=path.name, size=path.stat().st_size, sha256=sha256_of(path)) for path in paths]
+
+
+def samples_in(folder: Path, names: Iterable[str]) -> int | None:
+    """How many samples IDX files give to train with: those of ``train``, or of the only split that is there.
+
+    Args:
+        folder: that they lie in.
+        names: of the files, plain or gzip.
+
+    Returns:
+        None where there are several other splits, or no header says it.
+    """
+    labels = {name.partition("-")[0]: folder / name for name in sorted(names) if "-labels-idx1-ubyte" in name}
+    path = labels.get("train", next(iter(labels.values())) if len(labels) == 1 else None)
+    return _length_of(path) if path else None
+
+
+def _length_of(path: Path) -> int | None:
+    """The first length in the header of an IDX file; the rest of the file is not read."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            magic, length = struct.unpack(">II", file.read(8))
+    except (OSError, EOFError, zlib.error, struct.error):
+        return None
+    return length if magic >> 8 == _UNSIGNED_BYTES and length else None
 
 
 class _Walk:

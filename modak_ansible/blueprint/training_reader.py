@@ -257,12 +257,15 @@ class TrainingReader:
             self._mistakes.add(section.location, "dataset-source", "no source is given", "[ published, digits ]")
         sources = [self._source(each, str(name.value), checksums) for each in elements]
         size = node.properties.get("size")
+        first = sources[0] if sources else None
+        names = [each.name for each in first.files] if first and first.kind == "folder" else []
         return Dataset(
             name=str(name.value),
             format=str(node.properties["format"].value),
             sources=tuple(each for each in sources if each),
             checksums=tuple(sorted(checksums.items())),
             size=parse_size(size.text) if size else None,
+            samples=files.samples_in(self._folder / expanded(first.location), names) if first and names else None,
         )
 
     def _checksums(self, node: Node) -> dict[str, str]:

@@ -36,3 +36,4 @@ class Dataset(Model):
         default=(), description="file name and SHA-256, as the user gave them"
     )
     size: int | None = Field(default=None, description="bytes of all files")
+    samples: int | None = Field(default=None, description="of an epoch, as the headers in the controller's folder say")

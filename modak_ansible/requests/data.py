@@ -55,7 +55,8 @@ def training_data(form: DataForm, folder: Path) -> Data:
         hint = "it must hold files such as train-images-idx3-ubyte.gz, or be an absolute path that the target has"
         raise FieldProblem("dataset", f"the folder {form.location} holds no IDX files", hint)
     source = DataSource(kind="folder", label=f"{name} from {form.location}", location=form.location, files=tuple(found))
-    return Data(Dataset(name=name, sources=(source,)))
+    samples = files.samples_in(path, [each.name for each in found])
+    return Data(Dataset(name=name, sources=(source,), samples=samples))
 
 
 def program_data(form: HpcDataForm, folder: Path) -> Data:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import struct
 
 import pytest
 from measured import Measured
 
+from modak_ansible.blueprint.files import samples_in
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan_facts import facts_of
 from modak_ansible.errors import InvalidBlueprint
@@ -225,6 +228,53 @@ def test_local_data_is_known_by_its_content(blueprint):
     made = plan(blueprint.replace("name: mnist", "name: mine"))
     assert [source.kind for source in made.dataset.sources] == ["folder"]
     assert made.dataset.size == len(b"not the published one")
+
+
+def idx(count, dimensions=1):
+    return struct.pack(f">I{dimensions}I", 0x0800 | dimensions, count, *([28] * (dimensions - 1)))
+
+
+@pytest.mark.parametrize(
+    ("there", "samples"),
+    [
+        ({"t10k": 10_000}, 10_000),
+        ({"train": 123, "t10k": 10_000}, 123),
+        ({"one": 5, "other": 6}, None),
+        ({"train": 0}, None),
+    ],
+)
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_the_samples_of_a_folder_are_counted(blueprint, there, samples, end):
+    """As many as the headers say, whatever the published data of that name have; their values are not read."""
+    folder = blueprint.path / "data"
+    folder.mkdir()
+    for split, count in there.items():
+        for name, header in (("labels-idx1", idx(count)), ("images-idx3", idx(count, 3))):
+            content = header + b"some of its values"
+            (folder / f"{split}-{name}-ubyte{end}").write_bytes(gzip.compress(content, mtime=0) if end else content)
+    blueprint.replace("source: [ digits ]", "source: [ data, digits ]").replace("name: mnist", "name: mine")
+    made = plan(blueprint)
+    assert made.application.work.samples == samples
+    assert plan(blueprint).digest == made.digest
+    wanted = blueprint.replace('walltime: "00:30:00"', 'walltime: "00:30:00"\n        work: { samples: 100 }')
+    assert plan(wanted).application.work.samples == 100
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", b"\x1f\x8b", b"\0\0\x0d\x01\0\0\0\x05"])
+def test_a_file_that_says_nothing_leaves_the_number_open(tmp_path, content):
+    for name in ("train-labels-idx1-ubyte", "train-labels-idx1-ubyte.gz"):
+        (tmp_path / name).write_bytes(content)
+        assert samples_in(tmp_path, [name]) is None
+    assert samples_in(tmp_path, ["train-labels-idx1-ubyte.missing"]) is None
+
+
+def test_the_number_of_published_samples_is_that_of_published_files(blueprint):
+    """Another file under an address of one's own is not MNIST for its name."""
+    published = blueprint.replace("source: [ digits ]", "source: [ published, digits ]")
+    assert plan(published).application.work.samples == 60_000
+    checksum = f"checksum: {{ train-labels-idx1-ubyte.gz: {'ab' * 32} }}"
+    published.replace("source: [ published, digits ]", f"source: [ 'https://example.org/' ]\n        {checksum}")
+    assert plan(published).application.work.samples is None
 
 
 def test_published_data_has_addresses_and_checksums(blueprint):
