@@ -147,7 +147,9 @@ def validate(
     if as_json:
         errors = {kind: found.error(kind) for kind in LEFT_OUT}
         coverage = {kind: found.coverage(kind) for kind in LEFT_OUT}
-        about = {"mean_error": errors, "coverage": coverage, "figures": [str(each) for each in drawn]}
+        short = {"workload_left_out": found.regret("workload"), "in_sample": found.regret("")}
+        regret = {name: asdict(each) if each else None for name, each in short.items()}
+        about = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(each) for each in drawn]}
         typer.echo(_json({**about, **asdict(found)}))
         return
     print_validation(found, LEFT_OUT)

@@ -61,6 +61,10 @@ _HEADS = {
 }
 
 
+# What a regret is told as, by what was left out of the fit.
+REGRETS = {"workload": "with the table's workload left out", "": "in-sample, with the table's own runs in the fit"}
+
+
 def print_validation(found: Any, kinds: Iterable[str]) -> None:
     """Errors and regrets."""
     console = _wide()
@@ -81,6 +85,14 @@ def print_validation(found: Any, kinds: Iterable[str]) -> None:
         console.print(f"without rounds in the fit the first would be {100 * found.error_without_rounds:.1f} %")
     for text in found.skipped:
         console.print(text)
+    for left_out, title in REGRETS.items():
+        short = found.regret(left_out)
+        if short is not None:
+            slower = f", {short.slower} slower than stock" if short.slower else ", none slower than stock"
+            console.print(
+                f"regret {title}: {100 * short.mean:.1f} % on average, {100 * short.median:.1f} % in the middle, "
+                f"{100 * short.most:.1f} % at most; {short.over} of {short.tables} over 3 %{slower}"
+            )
     _print_regrets(console, found.regrets)
 
 
@@ -93,7 +105,7 @@ def _print_regrets(console: Console, regrets: Any) -> None:
         table.add_row(
             each.table,
             each.numerics,
-            each.left_out,
+            each.left_out or "none: in-sample",
             str(each.variants),
             each.taken,
             each.best,

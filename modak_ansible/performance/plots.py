@@ -73,7 +73,7 @@ def _regrets(rows: Sequence[Regret], folder: Path) -> list[Path]:
     """A line for each table: a bar for the choice without its workload, a dot for the one with all records."""
     tables = list(dict.fromkeys((each.table, each.numerics) for each in rows))
     axes = _plane("Regret: time of the model's choice over that of the best, less 1", 1.5 + 0.17 * len(tables))
-    for left_out, label in ((True, "its workload left out of the fit"), (False, "with all records")):
+    for left_out, label in ((True, "its workload left out of the fit"), (False, "in-sample, with all records")):
         some = [each for each in rows if bool(each.left_out) is left_out]
         places = [tables.index((each.table, each.numerics)) for each in some]
         values = [100 * each.regret for each in some]

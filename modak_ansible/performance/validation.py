@@ -23,6 +23,7 @@ from modak_ansible.performance.stored import Stored
 
 LEFT_OUT = ("configurations", "workloads", "machines")
 CLASSES = ("up to reassociation", "any numerics")
+_NOTICED = 0.03  # a regret
 _LEAST_TABLE = 3  # variants: with two there is hardly a choice
 
 Progress = Callable[[str], None]
@@ -83,6 +84,23 @@ class Regret:
 
 
 @dataclass(frozen=True)
+class Regrets:
+    """The regret of many tables in short.
+
+    Attributes:
+        over: how many are over 3 %.
+        slower: how many of what is taken are slower than stock.
+    """
+
+    tables: int
+    median: float
+    mean: float
+    most: float
+    over: int
+    slower: int
+
+
+@dataclass(frozen=True)
 class Validation:
     """All that was found out."""
 
@@ -95,6 +113,15 @@ class Validation:
         """Mean relative error of what the model says it knows; None where there is nothing."""
         errors = [each.error for each in self.predicted if each.left_out == left_out and each.known == known]
         return fmean(errors) if errors else None
+
+    def regret(self, left_out: str) -> Regrets | None:
+        """Of the tables whose workload was left out (``workload``), or that were in the fit (empty); None for none."""
+        tables = [each for each in self.regrets if each.left_out == left_out]
+        if not tables:
+            return None
+        values = [each.regret for each in tables]
+        over, slower = sum(each > _NOTICED for each in values), sum(each.over_stock > 0 for each in tables)
+        return Regrets(len(values), median(values), fmean(values), max(values), over, slower)
 
     def coverage(self, left_out: str) -> float | None:
         """How many of those lie in their 90 % interval."""
@@ -128,11 +155,13 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
             continue
         say(f"{kind} are left out, one after the other")
         predicted += make.left_out(kind, key, None, models=models)
+    told = PerformanceModel(whole)
     regrets = [
         each
+        for left_out in ("workload", "")  # what was told nothing of it comes first: the other knows the answer
         for table in _tables(found)
         for numerics in CLASSES
-        for left_out, model in (("", PerformanceModel(whole)), ("workload", models.get(_workload(table[0]))))
+        for model in (models.get(_workload(table[0])) if left_out else told,)
         if model is not None and (each := _regret(table, numerics, left_out, model)) is not None
     ]
     return Validation(tuple(predicted), tuple(regrets), fmean(without) if without else None, tuple(skipped))

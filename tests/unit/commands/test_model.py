@@ -97,10 +97,15 @@ def test_what_was_left_out_is_predicted(modak, few, tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "configurations left out: mean error" in shown.stdout
     assert "today-cpu pytorch (mnist_cnn)" in shown.stdout
+    first, second = (line for line in shown.stdout.splitlines() if line.startswith("regret "))
+    assert first.startswith("regret with the table's workload left out: ")
+    assert second.startswith("regret in-sample")
+    assert " over 3 %" in first
     assert len(list((tmp_path / "figures").iterdir())) == 6
     told = json.loads(modak("model", "validate", "--records", few, "--json").stdout)
     assert set(told["mean_error"]) == {"configurations", "workloads", "machines"}
     assert told["regrets"]
+    assert set(told["regret"]) == {"workload_left_out", "in_sample"}
 
 
 @pytest.mark.parametrize(

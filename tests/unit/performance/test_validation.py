@@ -62,6 +62,14 @@ def test_regret_is_that_of_the_best_of_the_table(found):
         assert each.regret >= 0
         assert (each.regret == 0) == (each.taken == each.best)
         assert each.taken != each.stock or each.over_stock == 0
+    order = [bool(each.left_out) for each in found.regrets]
+    assert order == sorted(order, reverse=True)
+    for left_out in ("workload", ""):
+        values = [each.regret for each in found.regrets if each.left_out == left_out]
+        short = found.regret(left_out)
+        assert (short.tables, short.over) == (len(values), sum(each > 0.03 for each in values))
+        assert (short.mean, short.most) == (pytest.approx(sum(values) / len(values)), max(values))
+    assert found.regret("machine") is None
     told = [each for each in found.regrets if not each.left_out]
     assert max(each.over_stock for each in told) <= 0.05
     assert sum(each.regret for each in told) / len(told) < 0.05
