@@ -137,7 +137,22 @@ class _Chooser:
         first = self._with(now, matter, stock.value) or now
         tried = [each for each in (self._with(now, matter, value) for value in open_to) if each]
         together = [each for one in tried for each in self._with_what_it_opens(matter, now, one)]
-        return self._weighing.best(first, [*tried, *together])
+        instead = [each for one in tried for each in self._in_place_of_others(matter, first, one)]
+        return self._weighing.best(first, [*tried, *together, *instead])
+
+    def _in_place_of_others(
+        self, matter: Optimisation, first: Configuration, one: Configuration
+    ) -> list[Configuration]:
+        """Where nobody measured a value beside the others: configurations with it and one other at stock."""
+        if not self._weighing.gain(first, one).apart:
+            return []
+        others = [
+            each
+            for each in self._made.matters
+            if each.name in one.values and each is not matter and not self._made.is_fixed(each, one)
+        ]
+        found = [self._with(one, each, one.options[each.name][0].value) for each in others]
+        return [each for each in found if each and each.key != one.key]
 
     def _with_what_it_opens(self, matter: Optimisation, now: Configuration, one: Configuration) -> list[Configuration]:
         """Configurations with a value that can be had only beside the one that is tried: the two may pay together."""

@@ -104,6 +104,8 @@ class Teller:
             return own or (gain.why if gain and gain.why else UNKNOWN.why)
         if gain.ratio.high < 1:
             return "slower here"
+        if gain.apart and not gain.is_faster():
+            return gain.apart
         return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
 
     def _with(self, matter: Optimisation, value: str) -> Configuration:

@@ -6,6 +6,7 @@ from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
 from modak_ansible.model.prediction import Interval
 from modak_ansible.model.quantities import format_seconds, format_size, format_walltime
+from modak_ansible.performance.doubts import STRANGER
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
 
@@ -49,7 +50,7 @@ def predicted(plan: Plan) -> str:
     stock = next((each for each in plan.candidates if each.note == "stock" and each.prediction), None)
     if stock is not None and stock.prediction is not None and stock.prediction.known:
         text += f"; stock {format_seconds(stock.prediction.seconds.middle)}"
-    return text
+    return text + "".join(f"; {each}" for each in found.doubts if each.endswith(STRANGER))
 
 
 def clock(seconds: float) -> str:

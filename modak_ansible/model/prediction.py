@@ -58,6 +58,10 @@ class Gain(Model):
     records: int = Field(description="measured runs of the very matters in which the two differ")
     known: bool = Field(description="false where nothing like it was measured: the ratio is then not to be relied on")
     why: str = Field(default="", description="what is not known, or where the number comes from")
+    apart: str = Field(
+        default="",
+        description="which of the new one's switches gain nothing here, as no record has them beside the rest",
+    )
 
     def is_faster(self) -> bool:
         """Whether it is more than noise: worth a hundredth, and over 1 with a probability of 80 %.

@@ -38,6 +38,11 @@ class Case:
     block: Block
     record: Record
 
+    @property
+    def waits(self) -> bool:
+        """Whether a step's time was rounded up to the tick of a clock."""
+        return self.record.quantised_s is not None
+
 
 def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterable[Machine]) -> list[Case]:
     """Every training that was measured, on a machine whose peak is known, of a workload whose work is known.

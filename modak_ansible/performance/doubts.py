@@ -11,6 +11,11 @@ from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
 from modak_ansible.performance.stored import Machine
 
+# What a doubt of a machine without records ends with: why its interval is wide, and what makes it narrower.
+STRANGER = (
+    "the interval is that of any machine; `modak discover --measure` and a run there with `modak model fit` narrow it"
+)
+
 
 class Seen(NamedTuple):
     """How much of a question is on record.
@@ -33,7 +38,7 @@ class Known:
         step = regressions.get("step")
         self._counts = step.counts if step else {}
         self._threads = {threads for each in machines for threads in each.peaks}
-        self._machines = {each.name for each in machines}
+        self._machines = sorted(each.name for each in machines if f"machine {each.name}" in self._counts)
         self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
 
     def run(self, run: Run, question: Question) -> Seen:
@@ -108,7 +113,8 @@ class Known:
         notes = []
         if run.facts.machine not in self._machines:
             asked = run.facts.machine or "the machine, whose processor is not known"
-            notes.append(f"measured on {', '.join(sorted(self._machines))}, not on {asked}")
+            measured = f"measured on {' and '.join(self._machines)}, not on {asked}"
+            notes.append(f"{measured}: {STRANGER}")
         if f"workload {run.facts.workload}" not in self._counts:
             notes.append(f"no record of {run.facts.workload or 'this work'}, only of others")
         return notes
@@ -133,7 +139,7 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
     if run.peak is None:
         found.append("the peak of the target is not known")
     elif run.peak_of:
-        found.append(f"the peak is that of {run.peak_of}, which has the same architecture")
+        found.append(f"the peak is that of {run.peak_of}, which may be another machine")
     if question.settings.get("staging") == "node-local" and not question.dataset_bytes:
         found.append("the copying of the dataset is left out: its size is not known")
     return tuple(found)

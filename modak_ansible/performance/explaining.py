@@ -64,7 +64,7 @@ def explain(model: PerformanceModel, question: Question) -> Explanation:
     for part in ("step", "first_step", "start"):
         regression = model.regressions.get(part)
         if regression is not None:
-            features = FEATURES_OF[part](run.facts)
+            features = model.step_features(run.facts) if part == "step" else FEATURES_OF[part](run.facts)
             found += _contributions("training" if part == "step" else part, regression, features, run)
     return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found))
 
@@ -140,6 +140,8 @@ def _matter(feature: Feature, run: Run) -> str:
         return f"the machine, {run.facts.machine or 'whose processor is not known'}"
     if group == "container":
         return "without a container"
+    if group == "wait":
+        return "what its steps wait for a clock"
     for switch, value in run.facts.switches.items():
         if name.startswith(f"{run.facts.framework} {switch}={value}"):
             return f"{switch} {value}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 6  # of this list; a model that was fitted with another one is not read
+FEATURES = 7  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 
@@ -124,6 +124,12 @@ def step_features(facts: Facts) -> list[Feature]:
             # little work for each byte, as of depthwise convolutions: what speeds arithmetic up gains nothing there
             found.append(("switch and bytes", f"{switch} log(bytes / step work)", thin))
     return found + _pairs(facts)
+
+
+def waiting(facts: Facts) -> Feature:
+    """That a configuration's steps wait for a clock: its time says little of what it computes, and so of others."""
+    switches = " ".join(f"{name}={value}" for name, value in facts.switches.items())
+    return "wait", f"{facts.entry} {switches} waits in {facts.workload} on {facts.machine}", 1.0
 
 
 def start_features(facts: Facts) -> list[Feature]:

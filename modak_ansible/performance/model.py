@@ -9,12 +9,13 @@ from typing import NamedTuple
 from modak_ansible.model.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
 from modak_ansible.performance.doubts import Known, doubts_of
-from modak_ansible.performance.features import FEATURES_OF
+from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Run, Runs
 from modak_ansible.performance.scaling import Run as ScalingRun
 from modak_ansible.performance.series import runs_for
 from modak_ansible.performance.stored import Stored, read_stored
+from modak_ansible.performance.together import Together
 
 SHIPPED = Path(__file__).parent / "model.json"
 _LEAST_SHARE = 0.01  # of the whole time: a part below it adds nothing to the interval
@@ -38,8 +39,10 @@ class PerformanceModel:
         self.stored = stored
         self.regressions = {name: Regression(part) for name, part in stored.parts.items()}
         self.runs = Runs(stored.workloads, stored.machines)
+        self._left: dict[object, tuple[str, ...]] = {}
         self._kept: dict[object, tuple[Question, Run, list[Part]]] = {}
         self.known = Known(self.regressions, stored.machines)
+        self._together = Together(stored.together)
 
     def predict(self, question: Question) -> Prediction:
         """How long a whole run takes, its parts, and what of it is not known.
@@ -56,7 +59,8 @@ class PerformanceModel:
             variance += own * part.seconds**2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
         seen = self.known.run(run, question)
-        doubts = (*seen.unknown, *seen.notes, *doubts_of(run, question))
+        apart = self.apart(run.facts)
+        doubts = (*seen.unknown, *seen.notes, *((apart,) if apart else ()), *doubts_of(run, question))
         cores = (run.facts.threads or 0) * question.nodes * question.processes_per_node
         whole = any(part.name == "training" for part in parts)
         return Prediction(
@@ -81,7 +85,8 @@ class PerformanceModel:
         notes = list(seen.unknown or seen.notes)
         if not is_whole and not seen.unknown:
             notes.append("of steady steps alone: it is not known how long the run is")
-        return Gain(ratio=ratio, records=seen.records, known=not seen.unknown, why="; ".join(notes))
+        apart = self.apart(other.facts)
+        return Gain(ratio=ratio, records=seen.records, known=not seen.unknown, why="; ".join(notes), apart=apart)
 
     def scaling_runs(self, request: Request) -> tuple[ScalingRun, ...]:
         """Measured runs of a request's program with several numbers of processes; none where there are none."""
@@ -92,14 +97,60 @@ class PerformanceModel:
         regression = self.regressions.get("step")
         if regression is None or run.peak is None or run.facts.step_gflop is None:
             return None
-        return exp(regression.mean(regression.vector(FEATURES_OF["step"](run.facts)))) * run.facts.step_gflop / run.peak
+        return exp(regression.mean(self._of_step(regression, run.facts))) * run.facts.step_gflop / run.peak
 
     def step_variance(self, run: Run) -> float:
         """Of the logarithm of a steady step's seconds in a new run."""
         regression = self.regressions["step"]
-        return regression.variance(regression.vector(FEATURES_OF["step"](run.facts))) + regression.noise(
-            run.facts.framework
-        )
+        return regression.variance(self._of_step(regression, run.facts)) + regression.noise(run.facts.framework)
+
+    def apart(self, facts: Facts) -> str:
+        """Which switches are not counted since nobody measured them beside the others, in words; empty for none."""
+        left = self._uncounted(facts)
+        if not left:
+            return ""
+        named = [f"{name} {value}" for name, value in facts.switches.items() if name in left]
+        return f"no record of {' and '.join(named)} beside the rest: predicted as without, until they run together"
+
+    def counted(self, facts: Facts) -> Facts:
+        """The facts with those switches alone whose effect together is known."""
+        left = self._uncounted(facts)
+        if not left:
+            return facts
+        return facts._replace(switches={name: value for name, value in facts.switches.items() if name not in left})
+
+    def _uncounted(self, facts: Facts) -> tuple[str, ...]:
+        regression = self.regressions.get("step")
+        if regression is None or not facts.switches:
+            return ()
+        key = (*facts[:3], tuple(facts.switches.items()), *facts[4:])
+        if key not in self._left:
+            if len(self._left) >= _KEPT:
+                self._left.clear()
+            self._left[key] = self._together.uncounted(facts, lambda each: self._mean(regression, each))
+        return self._left[key]
+
+    @staticmethod
+    def _mean(regression: Regression, facts: Facts) -> float:
+        return regression.mean(regression.vector(FEATURES_OF["step"](facts)))
+
+    def step_features(self, facts: Facts) -> list[Feature]:
+        """What is counted of a step, and that it waits for a clock where it was seen to."""
+        counted = self.counted(facts)
+        features, wait = FEATURES_OF["step"](counted), waiting(counted)
+        return [*features, wait] if wait[1] in self.regressions["step"].counts else features
+
+    def _of_step(self, regression: Regression, facts: Facts) -> Vector:
+        """The places of a step's features.
+
+        What does not count may yet gain all that the product of its factors says, or nothing: that is in the interval.
+        """
+        counted, vector = self.counted(facts), regression.vector(self.step_features(facts))
+        if counted is facts:
+            return vector
+        forgone = self._mean(regression, counted) - self._mean(regression, facts)
+        name = " ".join(f"{name}={value}" for name, value in facts.switches.items() if name not in counted.switches)
+        return vector._replace(unseen={**vector.unseen, f"{facts.framework} {name}": forgone})
 
     def parts(self, run: Run, question: Question) -> list[Part]:
         """What a run consists of, the training last; parts of which nothing is known are left out."""
@@ -107,8 +158,7 @@ class PerformanceModel:
         for name in ("start", "first_step"):
             regression = self.regressions.get(name)
             if regression is not None:
-                vector = regression.vector(FEATURES_OF[name](run.facts))
-                found.append(Part(name, exp(regression.mean(vector)), regression, vector))
+                found.append(self._besides_steps(name, regression, run.facts))
         launch = run.machine.launch.get("container" if run.facts.container else "native") if run.machine else None
         if launch:
             found.append(Part("launch", launch))
@@ -117,9 +167,15 @@ class PerformanceModel:
             found.append(Part("staging", staging))
         step, regression = self.step_seconds(run), self.regressions.get("step")
         if step is not None and run.steps is not None and regression is not None:
-            vector = regression.vector(FEATURES_OF["step"](run.facts))
-            found.append(Part("training", run.steps * step, regression, vector))
+            found.append(Part("training", run.steps * step, regression, self._of_step(regression, run.facts)))
         return found
+
+    def _besides_steps(self, name: str, regression: Regression, facts: Facts) -> Part:
+        """The start, or the first step: what no record has beside the rest may lengthen it, and does not shorten it."""
+        every = [facts] if (counted := self.counted(facts)) is facts else [facts, counted]
+        vectors = [regression.vector(FEATURES_OF[name](each)) for each in every]
+        vector = max(vectors, key=regression.mean)
+        return Part(name, exp(regression.mean(vector)), regression, vector)
 
     def _asked(self, question: Question) -> tuple[Run, list[Part]]:
         """The run of a question and its parts; planning asks of the same one again and again."""
@@ -170,7 +226,7 @@ class PerformanceModel:
         regression = self.regressions.get("step")
         if regression is None:
             return Interval(middle=1.0, low=0.0, high=float("inf"))
-        before, after = (regression.vector(FEATURES_OF["step"](each.facts)) for each in (one, other))
+        before, after = (self._of_step(regression, each.facts) for each in (one, other))
         difference = regression.mean(before) - regression.mean(after)
         if one.peak and other.peak:
             difference += log(other.peak / one.peak)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from archspec.cpu import TARGETS
+
 from modak_ansible.model.prediction import Question
 from modak_ansible.model.work import Work
 from modak_ansible.performance.features import Facts, short_version
 from modak_ansible.performance.machines import balance_of, peak_for
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
+
+# Between peaks of a core as they are measured at different hours and with others beside them.
+_ALIKE_PEAKS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class Runs:
             entry=question.entry,
             workload=work.workload,
             switches=switched(question.framework, settings),
-            machine=machine.name if machine and not peak_of else question.accelerator or question.processor,
+            machine=machine.name if machine and not peak_of else self._stranger(question),
             container=question.container and settings.get("container") != "native",
             step_gflop=gflop * batch if gflop and batch else None,
             parameters=work.parameters,
@@ -84,15 +89,45 @@ class Runs:
         return work.model_copy(update=changes) if changes else work
 
     def _machine(self, question: Question) -> tuple[Machine | None, str]:
-        """The machine of the records that is meant, and its name where only its architecture is the same."""
+        """The machine of the records that is meant, and its name where nobody can tell whether it is the same."""
         if question.accelerator:  # a target may know its vendor alone
             word = question.accelerator.lower()
             called = [each for name, each in self._machines.items() if word in name.lower()]
             return (called[0], "") if len(called) == 1 else (None, "")
+        known = self._machines.get(question.processor)
+        if known is not None:
+            same = is_same(known, question)
+            return (None, "") if same is False else (known, "" if same else known.name)
         if question.processor:
-            return self._machines.get(question.processor), ""
+            return None, ""
         like = [each for each in self._machines.values() if each.architecture == question.architecture]
         return (like[0], like[0].name) if len(like) == 1 else (None, "")
+
+    def _stranger(self, question: Question) -> str:
+        """What a machine without records is called; not as one that has some."""
+        name = question.accelerator or question.processor
+        return f"{name} ({question.architecture})" if name in self._machines else name
+
+
+def is_same(machine: Machine, question: Question) -> bool | None:
+    """Whether a target is the machine of that name: by its vector extensions and its peak. None: nobody can tell.
+
+    A name alone says little: virtual machines are called AMD EPYC whatever they have.
+    """
+    one, other = (TARGETS.get(each) for each in (machine.architecture, question.architecture))
+    exact = machine.architecture == question.architecture
+    wide, narrow = (one, other) if one and other and one in other.ancestors else (other, one)
+    if (
+        not exact
+        and question.architecture
+        and not (wide and narrow and wide.vendor == "generic" and wide in narrow.ancestors)
+    ):
+        return False
+    if question.peak_gflops and question.node_cores and machine.peaks:
+        cores = min(machine.peaks)
+        ratio = question.peak_gflops / question.node_cores / (machine.peaks[cores] / cores)
+        return 1 / _ALIKE_PEAKS < ratio < _ALIKE_PEAKS
+    return True if exact or any(map(str.isdigit, machine.name)) else None
 
 
 def _peak(question: Question, machine: Machine | None, threads: int | None) -> float | None:

@@ -84,6 +84,10 @@ class Stored(Model):
     workloads: dict[str, Work] = Field(description="what the workloads of the records compute")
     machines: tuple[Machine, ...]
     parts: dict[str, Part]
+    together: dict[str, tuple[tuple[str, ...], ...]] = Field(
+        default={},
+        description="builds and switches that ran together, by framework with version; no part of another such set",
+    )
     scaling: tuple[Series, ...] = Field(
         default=(), description="of programs that ran with several numbers of processes"
     )

@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from invented_machine import PLACE, SWITCHES, WORKS, Truth
-from synthetic_records import measured, record
+from invented_machine import ENTRY, PLACE, SWITCHES, WORKS, Truth
+from synthetic_records import measured, record, training
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.prediction import Question
@@ -88,6 +88,25 @@ def test_only_runs_that_were_measured_count():
     records = truth.records()
     wild = truth.run("small", {}, 1, 5.0).model_copy(update={"outcome": "disturbed", "reason": "busy"})
     assert fit([*records, wild], WORKS) == fit(records, WORKS)
+
+
+def test_a_time_that_a_clock_gave_says_nothing_of_what_others_compute():
+    """Every run of one work took the same, whatever its switches: with the mark, they keep their effect elsewhere."""
+    truth = Truth(9)
+    records = truth.records()
+    ticking = training(1280 / 5.0, training_images=1280, parameters=10_000)
+    times = [each.model_copy(update={"training": record(ENTRY, training=ticking).training}) for each in records]
+    plain = [new if old.workload == "small" else old for old, new in zip(records, times, strict=True)]
+    marked = [each.model_copy(update={"quantised_s": 0.5}) if each.workload == "small" else each for each in plain]
+    right = -truth.effect("middle", {"precision"})
+    off = [
+        abs(math.log(gain_of(step_model(each), "middle", "precision").ratio.middle) - right) for each in (marked, plain)
+    ]
+    assert off[0] < off[1]
+    here = step_model(marked)
+    asked = question("small", settings=with_input({}))
+    step = here.step_seconds(here.runs.of(asked))
+    assert step == pytest.approx(0.5, rel=0.1)  # and who waits for the clock is told so
 
 
 def test_jobs_of_users_count_too():

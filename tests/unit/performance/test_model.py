@@ -10,7 +10,9 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.prediction import Question
 from modak_ansible.model.work import Work
 from modak_ansible.performance import load_model
+from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.performance.model import SHIPPED
+from modak_ansible.performance.run import is_same
 
 PLACE = {"processor": "AMD EPYC", "architecture": "x86_64_v4", "threads": 1, "cores": 1, "node_cores": 2}
 PYTORCH = {"framework": "pytorch", "version": "2.13.0", "entry": "pytorch-2.13-cpu", **PLACE}
@@ -98,6 +100,35 @@ def test_another_machine_is_less_sure(model):
     gain = model.gain(question(**there), question(**there, settings={"precision": "bf16"}))
     assert "measured on AMD EPYC, not on Other Processor" in gain.why
     assert gain.ratio.high / gain.ratio.low > here.high / here.low
+
+
+@pytest.mark.parametrize(
+    ("there", "same"),
+    [
+        ({}, True),
+        ({"architecture": "zen3"}, False),  # it has no AVX-512, whatever it is called
+        ({"architecture": "icelake"}, None),
+        ({"architecture": "x86_64"}, None),
+        ({"architecture": "icelake", "peak_gflops": 2 * 102.0}, True),
+        ({"peak_gflops": 2 * 30.0}, False),
+        ({"architecture": "zen3", "peak_gflops": 2 * 102.0}, False),
+        ({"architecture": "aarch64"}, False),
+        ({"architecture": "nobody knows"}, False),
+    ],
+)
+def test_a_machine_is_known_by_what_it_has_and_not_by_its_name(model, there, same):
+    there = {**PLACE, **there}
+    (machine,) = model.stored.machines
+    asked = question(**there)
+    assert is_same(machine, asked) is same
+    if same:
+        return
+    strange = model.predict(question(**there if same is None else {"peak_gflops": 204.0, **there}))
+    here = model.predict(question()).seconds
+    assert here.high / here.low < 1.5  # at least a factor of 1.5 either way: what one machine says of another
+    assert strange.seconds.high / strange.seconds.low > 1.5**2
+    (told,) = [each for each in strange.doubts if each.endswith(STRANGER)]
+    assert f"AMD EPYC ({there['architecture']})" in told
 
 
 @pytest.mark.parametrize(
