@@ -74,7 +74,10 @@ def ssh(
 
 
 @app.command(epilog="Example: modak testbed use ~/src/modak-ansible")
-def use(project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project whose testbed it is.")]) -> None:
+def use(
+    project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project whose testbed it is.")],
+    as_json: Json = False,
+) -> None:
     """Have this project's deployments to the testbed go to that of another project."""
     from modak_ansible.errors import UsageError
     from modak_ansible.testbeds import chosen, owner_of
@@ -86,7 +89,7 @@ def use(project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The proj
         own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         own.unlink(missing_ok=True)
         own.symlink_to(folder)
-    _show(as_json=False)
+    _show(as_json=as_json)
 
 
 @app.command(epilog="Example: modak testbed down --purge")
