@@ -177,7 +177,7 @@ def test_a_point_that_is_cancelled_before_its_task_was_noted_is_found(campaign, 
     queue.submit_array = dying
     with pytest.raises(KeyboardInterrupt):
         campaign.submit([point(each) for each in POINTS])
-    assert campaign.remove(["p1"]) == {"cancelled": ["p1"], "removed": ["p1"]}
+    assert campaign.remove(["p1"]) == {"cancelled": ["p1"], "removed": ["p1"], "left": {}}
     assert queue.jobs["1_1"] is JobState.CANCELLED
     assert queue.jobs["1_2"] is JobState.QUEUED
 
