@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BAR, _BASELINE, _PAPER, _SOFT = "#2f6fb7", "#8793a0", "#c2570c", "#57606a"
 _WIDTH, _DPI = 8.0, 150  # inches, dots an inch
-_LABEL = 40  # letters in a line
+_LABEL, _CAPTION = 40, 130  # letters in a line
 
 
 def write_figures(
@@ -72,6 +72,9 @@ def drawn_chart(chart: Chart) -> Figure:
     told = f"{_text(chart.unit)}, {better} is better. Whiskers: {chart.interval}"
     if any(bar.paper is not None for bar in chart.bars):
         told += "\ndiamond: where the paper's ratio would put the bar; hollow: of newer software"
+    told += (
+        "\n" + _text(fill(chart.caption, _CAPTION)) if chart.caption else ""
+    )  # which machine, and how much of a training
     figure.supxlabel(told, fontsize=8, x=0.01, ha="left")
     return figure
 
@@ -99,7 +102,7 @@ def drawn_roof(roof: Roofline) -> Figure:
 
 def drawn_seeds(seeds: Seeds) -> Figure:
     """Losses by epoch on the left, each seed's last accuracy on the right."""
-    figure, losses = _plane(f"{seeds.title}. {seeds.caption}", 4.5)
+    figure, losses = _plane(f"{seeds.title}\n{seeds.caption}", 4.7)
     losses.remove()
     losses, accuracies = figure.subplots(1, 2, width_ratios=(3, 2))
     for index, curve in enumerate(seeds.curves):
@@ -127,7 +130,7 @@ def drawn_seeds(seeds: Seeds) -> Figure:
     for axes in (losses, accuracies):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(which="both", colors=_SOFT, labelsize=8)
-    figure.legend(fontsize=8, loc="outside lower left", ncols=2, frameon=False)
+    figure.legend(fontsize=8, loc="outside lower left", ncols=2, frameon=False, handlelength=4)
     return figure
 
 

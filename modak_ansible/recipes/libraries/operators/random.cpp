@@ -30,8 +30,8 @@ Tensor& filled(Tensor& self, double p, const std::optional<at::Generator>& gener
   return self;
 }
 
-// On Intel's processors PyTorch takes MKL's numbers, and another version may draw in another way: ours are taken where
-// they are the same to the last one, and leave the generator as PyTorch leaves it.
+// Another build of PyTorch may draw in another way, as by MKL: ours are taken where they are the same to the last one,
+// and leave the generator as PyTorch leaves it.
 bool is_alike() {
   const auto drawn = [](auto draw) {
     at::Generator generator = at::detail::createCPUGenerator(20261122);
