@@ -156,11 +156,13 @@ def requirements(folder):
         assert sections == [line for line in usual.splitlines() if line.startswith("%")]
         assert len(definition.splitlines()) == len(usual.splitlines())
         commands = post_of(definition).replace(PYTHON, "python").replace("rm -rf", "true").replace("rm -f", "true")
+        commands = commands.replace("/opt/modak", str(folder / "kept"))
         done = recorded.run("bash", "-euc", commands)
         recorded.check_nothing_was_executed()
         assert done.returncode == 0, done.stderr
         assert recorded.calls()[0] == ["python", "-m", "pip", "install", "--no-cache-dir", *good]
         script = environment_script(entry, good, "3.12").replace('"$1/bin/python"', "python")
+        (folder / "made").mkdir(exist_ok=True)  # as venv does, which is only recorded here
         done = recorded.run("sh", "-c", script, "script", folder / "made")
         recorded.check_nothing_was_executed()
         assert done.returncode == 0, done.stderr
