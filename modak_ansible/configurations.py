@@ -164,10 +164,10 @@ class Configurations:
         option = next((each for each in options if each.value == wish), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"there is no such {matter.name.replace('_', ' ')} here"
-            return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint)
+            return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint, wish=True)
         if not self.permits(option):
             message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
-            return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it")
+            return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it", wish=True)
         return wish, None
 
 

@@ -76,11 +76,17 @@ class InvalidBlueprint(ModakError):
 
 
 class CannotPlan(ModakError):
-    """A request that no plan fits; ``about`` names the part of the request, such as ``resources.nodes``."""
+    """A request that no plan fits.
 
-    def __init__(self, about: str, message: str, hint: str = "") -> None:
+    Attributes:
+        about: the part of the request, such as ``resources.nodes``.
+        wish: whether a plan without that part would serve: it is then left out, unless strictness is asked for.
+    """
+
+    def __init__(self, about: str, message: str, hint: str = "", *, wish: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.about = about
+        self.wish = wish
 
 
 class TargetUnreachable(ModakError):
@@ -112,6 +118,12 @@ def harmless(text: str) -> str:
     return "".join(
         each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
     )
+
+
+def close_to(name: str, valid: Iterable[str]) -> str:
+    """The name that one was mistyped from, as it seems; empty where none is near."""
+    close = difflib.get_close_matches(name, sorted(set(valid)), n=1, cutoff=0.8)
+    return close[0] if close else ""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Optimisation, Resources
-from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.job_options import JobOptions, cores_by_count
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
@@ -17,6 +17,7 @@ _STOCK = Resources()
 _WITHOUT_SCHEDULER = {
     "account": "nobody is charged",
     "queue": "there are no queues",
+    "qos": "there is one quality of service",
     "partition": "there are no partitions",
     "minimum_memory_per_processor": "nobody keeps to it",
     "memory_limit": "nobody keeps to it",
@@ -79,7 +80,9 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
         return
     for name, reason in _WITHOUT_SCHEDULER.items():
         if getattr(options, name):
-            raise CannotPlan(f"job_options.{name}", f"{target} has no scheduler: {reason}", "leave it out")
+            message = f"{target} has no scheduler: {reason}"
+            is_wish = name != "job_dependency"  # what it waits for may make what it reads
+            raise CannotPlan(f"job_options.{name}", message, "leave it out", wish=is_wish)
 
 
 def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
@@ -135,9 +138,14 @@ def _with_cores(request: Request, resources: Resources) -> Resources:
     if not count:
         return resources
     has_nodes, has_each = _fixed(request.job_options, request.resources)
-    if has_nodes and has_each and resources.nodes * resources.processes_per_node != count:
-        there = f"{resources.nodes} nodes with {resources.processes_per_node} processes each"
-        raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
+    if has_nodes and has_each and resources.nodes * resources.processes_per_node == count:
+        return resources
+    if has_nodes and has_each:
+        cores = cores_by_count(count, resources.nodes, resources.processes_per_node)
+        if cores is None or resources.cores_per_process not in (None, cores):
+            there = f"{resources.nodes} nodes with {resources.processes_per_node} processes each"
+            raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
+        return resources.model_copy(update={"cores_per_process": cores})
     if has_each and not has_nodes:
         nodes, rest = divmod(count, resources.processes_per_node)
     else:
@@ -163,6 +171,7 @@ def _agreed(options: JobOptions, resources: Resources) -> dict[str, Any]:
     values = {
         "node_count": resources.nodes,
         "process_count_per_node": resources.processes_per_node,
+        "core_count": resources.nodes * resources.processes_per_node,
         "core_count_per_process": resources.cores_per_process,
         "request_gpus": resources.accelerators,
         "wall_time_limit": resources.walltime,

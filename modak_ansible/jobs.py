@@ -14,6 +14,8 @@ from modak_ansible.rules import effects_of
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
+# Options of which a job can do without what the scheduler has no words for.
+_WISHES = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
 CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 
 
@@ -29,7 +31,7 @@ def planned_job(
     try:
         script = render_script(job, script_parts(draft, image, dataset, tuning))
     except CannotExpress as error:
-        raise CannotPlan(error.about, error.message, error.hint) from error
+        raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _WISHES) from error
     return job.model_copy(update={"script": script})
 
 

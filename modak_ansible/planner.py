@@ -13,6 +13,7 @@ from modak_ansible.jobs import CHOICES, planned_job
 from modak_ansible.layers import image_of
 from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.model.plan import (
+    UNSIGNED,
     Plan,
     PlannedDataset,
     PlannedImage,
@@ -94,7 +95,7 @@ def make_plan(
         "after": request.after,
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
-    digest = digest_of(unsigned.model_dump(mode="json", exclude={"digest"}))
+    digest = digest_of(unsigned.model_dump(mode="json", exclude=set(UNSIGNED)))
     return unsigned.model_copy(update={"digest": digest})
 
 

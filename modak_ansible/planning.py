@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.script_options import check_arguments
 from modak_ansible.blueprint.tosca_check import check_with_tosca_parser
@@ -17,7 +17,7 @@ from modak_ansible.choosing import Shared
 from modak_ansible.connection import queue_of
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.here import as_known_here
-from modak_ansible.model.plan import Plan, digest_of
+from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.order import after_planned, in_order, is_meant
@@ -28,6 +28,7 @@ from modak_ansible.refusals import known_refusals
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.resources import resource_problems
 from modak_ansible.target.files import make_private, read_json, write_json, write_whole
+from modak_ansible.wishes import without
 
 _SHOWN = 8  # names in a message
 _MOST_BEFORE = 500  # trainings before one: their folders are in one variable of its environment
@@ -226,7 +227,7 @@ def _check(
         request = _known_here(after_planned(asked, found), testbed)
         if change and asked.training in wanted:
             request = change(request)
-        plan = _plan_or_note(blueprint, request, known, mistakes)
+        plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
         if plan:
             found.append((request, plan))
     return [(request, plan) for request, plan in found if request.training in wanted]
@@ -321,26 +322,43 @@ def planned_from_file(path: Path) -> Planned:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     # of what was written: a later version's plans may have fields that this one lacks
-    if digest_of({name: value for name, value in written.items() if name != "digest"}) != plan.digest:
+    if digest_of({name: value for name, value in written.items() if name not in UNSIGNED}) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
     node, parallel = more.get("node", ""), more.get("parallel")
     return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel)
 
 
-def _plan_or_note(blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes) -> Plan | None:
+def _plan_or_note(
+    blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes, warnings: Mistakes, *, is_strict: bool
+) -> Plan | None:
+    """The plan, without the wishes that cannot be kept; None, and mistakes, where even that cannot be."""
     training = request.training
     count = sum(len(each.deployments) for each in request.after)
     if count > _MOST_BEFORE:
         message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
         mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
         return None
+    strict = is_strict or request.optimisation.strict
+    notes = list(blueprint.notes.get(training, ()))
+    while True:
+        found = _plan_of(request, known)
+        if isinstance(found, Plan):
+            return found.model_copy(update={"notes": tuple(notes)})
+        weaker = next(((less, each) for each in found if not strict and (less := without(request, each))), None)
+        if weaker is None:
+            for each in found:
+                mistakes.add(blueprint.place(training, each.about), "cannot-plan", each.message, each.hint)
+            return None
+        request, problem = weaker
+        path, place = blueprint.shown(training, problem.about), blueprint.place(training, problem.about)
+        notes.append(Note(path=path, reason=problem.message, hint=problem.hint))
+        warnings.add(place, NOT_KEPT, f"{path}: {problem.message}", problem.hint)
+
+
+def _plan_of(request: Request, known: Known) -> Plan | list[CannotPlan]:
+    """The plan of a request, or what stands against it."""
     problems = list(resource_problems(request))
-    for problem in problems:
-        mistakes.add(blueprint.place(training, problem.about), "cannot-plan", problem.message, problem.hint)
     try:
-        return (
-            None if problems else make_plan(request, refusals=known.refusals, model=known.model, shared=known.choices)
-        )
+        return problems or make_plan(request, refusals=known.refusals, model=known.model, shared=known.choices)
     except CannotPlan as error:
-        mistakes.add(blueprint.place(training, error.about), "cannot-plan", error.message, error.hint)
-    return None
+        return [error]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
 from modak_ansible.blueprint.forms import (
+    CANNOT_BE_DONE,
+    NOT_PLANNED,
+    PICK_ONE,
     FieldProblem,
     Form,
     Path,
     choices_of,
     fields_of,
     form_of,
+    is_choices,
     key_place,
     place_of,
     plain_types,
@@ -25,6 +29,7 @@ from modak_ansible.blueprint.yaml_tree import Item
 from modak_ansible.errors import Location, nearest
 
 AnyForm = TypeVar("AnyForm", bound=Form)
+REFUSED = "is refused: "
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,16 @@ class FormReader:
             older: the spellings that are known.
             root: what messages put before every path.
             hidden: how many names at the start of a path the file has not got.
+
+        Attributes:
+            unkept: gets tree, path, reason and hint of a field that cannot be acted on; without it that is a mistake.
         """
         self._hidden = hidden
         self._mistakes = mistakes
         self._warnings = warnings
         self._older = tuple(older)
         self._root = root
+        self.unkept: Callable[[Item, Path, str, str], None] | None = None
 
     def read(self, item: Item, form: type[AnyForm]) -> tuple[AnyForm | None, Item]:
         """The form filled in, and the tree in today's spelling, with the places of the file.
@@ -174,7 +183,11 @@ class FormReader:
     def _note(self, error: Any, tree: Item, form: type[Form]) -> None:
         kind, path = error["type"], _field_path(error["loc"], form)
         name = self.shown(path)
-        if kind == "extra_forbidden":
+        choices = (*choices_of(self._annotation(form, path)), *self._older_words(path))
+        if kind == "literal_error" and is_choices(error.get("input"), choices):
+            hint = f"valid: {', '.join(choices_of(self._annotation(form, path)))}"
+            self._mistakes.add(place_of(tree, path), "list-of-choices", f"{name} is {PICK_ONE}", hint)
+        elif kind == "extra_forbidden":
             members = fields_of(_form_at(form, path[:-1]) or form)
             owner = self.shown(path[:-1])
             message = f"{owner} has no field {path[-1]}" if path[:-1] else f"there is no field {path[-1]} here"
@@ -183,7 +196,23 @@ class FormReader:
             self._mistakes.add(place_of(tree, path), "missing-field", f"{name} is needed")
         else:
             rule, message, hint = _told(error)
-            self._mistakes.add(place_of(tree, path), rule, f"{name} {message}" if message else name, hint)
+            if rule == CANNOT_BE_DONE and self.unkept is not None:
+                self.unkept(tree, path, message.removeprefix(REFUSED), hint)
+                return
+            words = f"{name} {message}" if message else name
+            self._mistakes.add(
+                place_of(tree, path), rule, words.replace(f"{REFUSED}{PICK_ONE}", f"is {PICK_ONE}"), hint
+            )
+
+    def _annotation(self, form: type[Form], path: Path) -> Any:
+        owner = _form_at(form, path[:-1]) if path else None
+        return fields_of(owner).get(path[-1]) if owner else None
+
+    def _older_words(self, path: Path) -> Iterator[str]:
+        """What was written earlier in place of a field's words."""
+        for each in self._older:
+            if each.field and _same_path(each.path, path[:-1]) and path[-1:] == (each.field,):
+                yield each.old
 
 
 def _as_text(item: Item) -> Item:
@@ -212,7 +241,7 @@ def _expected(error: Any) -> str:
 
 def _is_surplus(error: Any) -> bool:
     problem = (error.get("ctx") or {}).get("error")
-    is_refused = isinstance(problem, FieldProblem) and problem.rule == "cannot-be-done"
+    is_refused = isinstance(problem, FieldProblem) and problem.rule in (CANNOT_BE_DONE, NOT_PLANNED)
     return bool(error["type"] == "extra_forbidden" or is_refused)
 
 
@@ -228,7 +257,7 @@ def _told(error: Any) -> tuple[str, str, str]:
     kind, context, value = error["type"], error.get("ctx") or {}, error.get("input")
     problem = context.get("error")
     if isinstance(problem, FieldProblem):
-        return problem.rule, f"is refused: {problem.reason}", problem.hint
+        return problem.rule, f"{REFUSED}{problem.reason}", problem.hint
     if isinstance(problem, ValueError):
         return "out-of-range", f"is refused: {problem}", ""
     if kind == "literal_error":

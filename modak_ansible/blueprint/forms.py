@@ -56,13 +56,37 @@ def split(separators: str = ",") -> BeforeValidator:
     return BeforeValidator(take, json_schema_input_type=str | list[str])
 
 
-def refused(reason: str, hint: str = "leave it out") -> Any:
-    """The type of a field that is known and cannot be acted on, whatever it holds."""
+# The rules of problems with a field that is left out so that the rest can be read.
+CANNOT_BE_DONE, NOT_PLANNED = "cannot-be-done", "not-planned"
 
-    def refuse(_: Any) -> Any:
-        raise FieldProblem("cannot-be-done", reason, hint)
+
+def refused(reason: str, hint: str = "leave it out", words: tuple[str, ...] = ()) -> Any:
+    """The type of a field that is known and cannot be acted on, whatever it holds.
+
+    Args:
+        reason: why not.
+        hint: what to do about it.
+        words: what users write there; several of them with slashes between are a template, and nothing that is meant.
+    """
+
+    def refuse(value: Any) -> Any:
+        if is_choices(value, words):
+            raise FieldProblem("list-of-choices", PICK_ONE, f"such as {value.split('/')[0]}, or leave it out")
+        raise FieldProblem(CANNOT_BE_DONE, reason, hint)
 
     return Annotated[Any, BeforeValidator(refuse), WithJsonSchema({"enum": ["", None]})]
+
+
+# How templates of requests name all values of a field: ai_training/hpc/ai_inference.
+PICK_ONE = "a list of choices: pick one"
+
+
+def is_choices(value: Any, words: Iterable[str]) -> bool:
+    """Whether a text is a list of choices with slashes between, of which at least one is a word of a field's."""
+    if not isinstance(value, str) or "/" not in value:
+        return False
+    known = {word.lower() for word in words}
+    return any(part.strip().lower() in known for part in value.split("/"))
 
 
 # --- trees and forms

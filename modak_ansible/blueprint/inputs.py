@@ -14,8 +14,10 @@ class Inputs:
         file: a YAML file with values.
         values: single values by name.
         targets: a service template with the target that a request names; blueprints have their own.
+        strict: whether a wish that cannot be kept is an error, whatever the file itself says.
     """
 
     file: Path | None = None
     values: tuple[tuple[str, str], ...] = ()
     targets: Path | None = None
+    strict: bool = False

@@ -26,6 +26,12 @@ _KINDS: tuple[Literal["after", "afterany", "afterok", "afternotok", "singleton"]
     "singleton",
 )
 _EVENTS: dict[str, Literal["abort", "begin", "end"]] = {"a": "abort", "b": "begin", "e": "end"}
+# Other words for the same, first of all Slurm's; Torque's f, of a job that fails, is a part of Slurm's FAIL.
+_EVENT_WORDS = {
+    "ABORT": "a", "BEGIN": "b", "END": "e", "FAIL": "a", "F": "a", "ALL": "abe", "NONE": "n", "P": "n",
+    "TIME_LIMIT": "a", "INVALID_DEPEND": "a",
+}  # fmt: skip
+_UNTOLD_EVENTS = ("REQUEUE", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS")
 
 
 def seconds_of(value: Any) -> Any:
@@ -79,11 +85,13 @@ def _variable(value: str) -> str:
 
 
 def _events(value: Any) -> Any:
-    words = value if isinstance(value, tuple | list) else [value]
-    found: set[str] = set()
-    for word in words:
-        letters = {"abort": "a", "begin": "b", "end": "e"}.get(word, word) if isinstance(word, str) else "?"
-        found |= set(letters.replace(",", "").replace(" ", ""))
+    given = value if isinstance(value, tuple | list) else [value]
+    words = [part for each in given for part in (each.replace(",", " ").split() if isinstance(each, str) else ["?"])]
+    untold = [word for word in words if word.upper() in _UNTOLD_EVENTS]
+    if untold:
+        hint = "ALL, or of a (abort), b (begin) and e (end)"
+        raise FieldProblem("cannot-be-done", f"mail is not asked for of {', '.join(untold)}", hint)
+    found = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
     if not found <= {*_EVENTS, "n"} or ("n" in found and len(found) > 1):
         shown = rules.shown(str(value))
         raise FieldProblem(
@@ -154,10 +162,13 @@ class JobOptionsForm(Form):
     account: Name | None = Field(None, description="The account that the job is charged to.")
     queue: Name | None = Field(None, description="The queue; under Slurm the partition.")
     partition: Name | None = Field(None, description="The partition; under Torque that of an outer scheduler.")
+    qos: Name | None = Field(None, description="The quality of service; under Torque that of Maui or Moab.")
     wall_time_limit: WallTime | None = Field(None, description="The longest it may run, HH:MM:SS or D-HH:MM:SS.")
     node_count: Count | None = Field(None, description="Nodes.")
     process_count_per_node: Count | None = Field(None, description="Processes of each node.")
-    core_count: Count | None = Field(None, description="Processes of the job: node_count x process_count_per_node.")
+    core_count: Count | None = Field(
+        None, description="Processes of the job; with both numbers above, the cores that these share, of job or node."
+    )
     core_count_per_process: Count | None = Field(None, description="Cores of each process.")
     memory_limit: Size | None = Field(
         None, description="Memory of each node (Slurm) or of the job (Torque), with a unit."
@@ -190,7 +201,7 @@ class JobOptionsForm(Form):
             BeforeValidator(_events, json_schema_input_type=str | list[str]),
         ]
         | None
-    ) = Field(None, description="When mail is sent: a (abort), b (begin), e (end).")
+    ) = Field(None, description="When mail is sent: a (abort), b (begin), e (end); or Slurm's ALL, FAIL, BEGIN, END.")
     email_address: Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], split(",;")] | None = Field(
         None, description="Who gets the mail."
     )

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from modak_ansible.errors import InvalidBlueprint, Location, Mistake
 
+# The rule of a warning about a wish that a plan does not keep.
+NOT_KEPT = "not-kept"
+
 
 class Mistakes:
     """What was found so far."""

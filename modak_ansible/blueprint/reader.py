@@ -19,6 +19,7 @@ from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, Tr
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_yaml
 from modak_ansible.errors import Location
 from modak_ansible.model.campaign import Predecessor
+from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 from modak_ansible.project import shipped
@@ -41,6 +42,8 @@ class Blueprint:
         inputs: the values that were given for its inputs.
         template: the service template, with what was given of its targets.
         warnings: what is read, and would be better written otherwise.
+        paths: for every training, how its file names the fields that a planner's refusal may be about.
+        notes: for every training, the wishes that are not kept.
     """
 
     path: Path
@@ -51,6 +54,8 @@ class Blueprint:
     inputs: dict[str, Any] = field(default_factory=dict)
     template: Item | None = None
     warnings: Mistakes = field(default_factory=Mistakes)
+    paths: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -60,6 +65,10 @@ class Blueprint:
         """Where the value stands that an error is about; the training itself when it stands nowhere."""
         places = self.places.get(training, {})
         return places.get(about) or places.get("") or Location(str(self.path))
+
+    def shown(self, training: str, about: str) -> str:
+        """What the file calls the value that an error is about."""
+        return self.paths.get(training, {}).get(about, about)
 
 
 def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:

@@ -72,6 +72,11 @@ class Entry(Model):
         default={}, description="why its probe failed, by archspec name of the processor; plans take another there"
     )
     untried: str = Field(default="", description="why nobody has built it yet, where that is so")
+    tools: tuple[str, ...] = Field(
+        default=(),
+        description="what compiles programs in it, such as mpicc; programs that are built get an entry that has some",
+        exclude_if=lambda value: not value,  # entries without keep the digest that they had before there were any
+    )
     provenance: str
     licence: str
 

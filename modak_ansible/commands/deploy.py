@@ -14,6 +14,7 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    Strict,
     Targets,
     Training,
     as_data,
@@ -46,6 +47,7 @@ def command(
     value: InputValues = None,
     training: Training = None,
     target: Targets = None,
+    strict: Strict = False,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
     time_limit: Annotated[
@@ -80,7 +82,7 @@ def command(
         with ending:
             _deploy(
                 blueprint, inputs, value, training, target, ending, deadline, at_time_limit,
-                as_json=as_json, detach=detach,
+                strict=strict, as_json=as_json, detach=detach,
             )  # fmt: skip
     finally:
         if ending.problem:
@@ -97,6 +99,7 @@ def _deploy(
     deadline: float | None,
     at_time_limit: AtTimeLimit,
     *,
+    strict: bool,
     as_json: bool,
     detach: bool,
 ) -> None:
@@ -110,11 +113,11 @@ def _deploy(
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.target.files import read_json
 
-    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target, strict=strict), training)
     show_warnings(found[0].warnings)
     for each in found:
         _check_that_it_runs(each.plan)
-    again = f"modak deploy {restated(blueprint, inputs, value, training, target)}"
+    again = f"modak deploy {restated(blueprint, inputs, value, training, target, strict=strict)}"
     if len(found) > 1:
         from modak_ansible.commands.campaign import deploy_all
 

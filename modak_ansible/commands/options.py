@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.blueprint.mistakes import NOT_KEPT
 from modak_ansible.commands import completing
 from modak_ansible.errors import Mistake, UsageError
 
@@ -38,6 +39,10 @@ Targets = Annotated[
         help="A target file, or for a request a service template with the target that it names.",
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Take a wish that cannot be kept for an error, and not leave it out with a note."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -48,7 +53,9 @@ def without_collecting() -> None:
     gc.disable()
 
 
-def given_inputs(file: Path | None, values: list[str] | None, targets: Path | None = None) -> Inputs:
+def given_inputs(
+    file: Path | None, values: list[str] | None, targets: Path | None = None, *, strict: bool = False
+) -> Inputs:
     """The inputs of a command line.
 
     Raises:
@@ -60,11 +67,17 @@ def given_inputs(file: Path | None, values: list[str] | None, targets: Path | No
         if not separator or not name:
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
-    return Inputs(file, tuple(pairs), targets)
+    return Inputs(file, tuple(pairs), targets, strict)
 
 
 def restated(
-    blueprint: str, file: Path | None, values: list[str] | None, training: str | None, targets: Path | None
+    blueprint: str,
+    file: Path | None,
+    values: list[str] | None,
+    training: str | None,
+    targets: Path | None,
+    *,
+    strict: bool = False,
 ) -> str:
     """What names the same plan again on a command line: the blueprint, and the options that were given."""
     words = [blueprint]
@@ -73,13 +86,14 @@ def restated(
         words += ["--input", value]
     words += ["--training", training] if training else []
     words += ["--target", str(targets)] if targets else []
+    words += ["--strict"] if strict else []
     return shlex.join(words)
 
 
 def show_warnings(warnings: Iterable[Mistake]) -> None:
-    """Tells people what was read and would be better written otherwise; what is piped on stays clean."""
+    """Tells people what was read otherwise, and which wishes are not kept; what is piped on stays clean."""
     for each in warnings:
-        typer.echo(f"warning: {each}", err=True)
+        typer.echo(f"{'note' if each.rule == NOT_KEPT else 'warning'}: {each}", err=True)
 
 
 def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modak_ansible.blueprint.mistakes import NOT_KEPT
 from modak_ansible.commands.options import (
     Blueprint,
     InputsFile,
     InputValues,
     Json,
+    Strict,
     Targets,
     Training,
     as_data,
@@ -38,6 +40,7 @@ def command(
     value: InputValues = None,
     training: Training = None,
     target: Targets = None,
+    strict: Strict = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="A new folder for the job script, the definitions and the plan."),
@@ -60,21 +63,23 @@ def command(
 
     without_collecting()
     path = find_blueprint(blueprint)
-    found = plan_trainings(path, given_inputs(inputs, value, target), training)
+    found = plan_trainings(path, given_inputs(inputs, value, target, strict=strict), training)
     found = those_named(path, found, training)
+    # the plan itself has the wishes that it does not keep
+    warnings = [each for each in found[0].warnings if each.rule != NOT_KEPT]
     if len(found) > 1 and as_json and not (explain or texts or output or plot):
-        show_warnings(found[0].warnings)
+        show_warnings(warnings)
         typer.echo(json.dumps([each.plan.model_dump(mode="json") for each in found], indent=2))
         return
     if len(found) > 1 and not (as_json or explain or texts or output or plot):
         from modak_ansible.commands.plan_table import trainings_table
 
-        show_warnings(found[0].warnings)
+        show_warnings(warnings)
         typer.echo(trainings_table([each.plan for each in found], _width()))
         return
     planned = the_one(path, found, training)
     plan = planned.plan
-    show_warnings(planned.warnings)
+    show_warnings(warnings)
     if output is not None:
         from modak_ansible.commands.plan_output import write_output
 
@@ -86,7 +91,7 @@ def command(
         for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
             typer.echo(line, err=as_json)
     if as_json:
-        typer.echo(plan_json(plan, planned.warnings))
+        typer.echo(plan_json(plan, warnings))
         return
     from modak_ansible.commands.plan_table import plan_table
 

@@ -15,7 +15,8 @@ def facts_of(plan: Plan) -> list[tuple[str, str]]:
     """Titles and texts."""
     dataset = plan.dataset
     made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
-    facts = [("image", made if plan.image.layers else "none: what is installed on the nodes")]
+    facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
+    facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]
     if dataset:
         size = f", {format_size(dataset.size)}" if dataset.size else ""
         tried = ", else ".join(source.location or source.label for source in dataset.sources)

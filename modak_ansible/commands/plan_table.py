@@ -17,7 +17,7 @@ from modak_ansible.commands.plan_facts import (
     settings_of,
     target_of,
 )
-from modak_ansible.model.plan import Candidate, Choice, Plan, Rejected, by_reason
+from modak_ansible.model.plan import Candidate, Choice, Note, Plan, Rejected, by_reason
 
 _TITLE = 12
 _NARROWEST = 60
@@ -41,6 +41,7 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
     lines.append("")
     for title, text in (*facts_of(plan), ("predicted", predicted(plan))):
         lines += _row(title, text, width)
+    lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)
     lines += _taken([each for each in plan.choices if is_taken(each)], width)
     lines += _not_taken(plan.choices, width) if with_rest else []
@@ -61,6 +62,8 @@ def trainings_table(plans: list[Plan], width: int) -> str:
             text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
+    for plan in plans:
+        lines += [f"    {plan.training}"] * bool(plan.notes) + _not_kept(plan.notes, width)[2:]
     return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME tells more of one"])
 
 
@@ -92,6 +95,18 @@ def _row(title: str, text: str, width: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
+    """The wishes that the plan does not keep, each by its path."""
+    lines = []
+    for note in notes:
+        hint = f" ({note.hint})" if note.hint else ""
+        lines += textwrap.wrap(
+            f"{note.path}: {note.reason}{hint}", width, initial_indent="    ", subsequent_indent="      ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return ["", "  not kept", *lines] if lines else []
 
 
 # --- candidates

@@ -11,6 +11,7 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    Strict,
     Targets,
     as_data,
     given_inputs,
@@ -26,6 +27,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     target: Targets = None,
+    strict: Strict = False,
     as_json: Json = False,
 ) -> None:
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
@@ -37,7 +39,7 @@ def command(
     without_collecting()
     path = find_blueprint(blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, given_inputs(inputs, value, target), mistakes, warnings)
+    plans = check_blueprint(path, given_inputs(inputs, value, target, strict=strict), mistakes, warnings)
     show_warnings(warnings)
     if as_json:
         found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}

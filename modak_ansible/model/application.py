@@ -95,7 +95,7 @@ class Checkpoint(Model):
 
 
 class Optimisation(Model):
-    """What the optimiser may do: any leaves a matter to it, every other value is a wish that is kept or refused."""
+    """What the optimiser may do: any leaves a matter to it, every other value is a wish."""
 
     objective: str = "time"
     numerics: str = Field(default="same", description="same, reassociation or any: how far results may move")
@@ -122,3 +122,4 @@ class Optimisation(Model):
     minimal_efficiency: float | None = Field(
         default=None, description="parallel efficiency, 0 to 1, for which the planner may choose nodes and processes"
     )
+    strict: bool = Field(default=False, description="whether a wish that cannot be kept is an error, and not a note")

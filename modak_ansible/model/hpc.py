@@ -8,14 +8,17 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 
+# The MPI library of programs that ask for none.
+STOCK_MPI: Literal["openmpi"] = "openmpi"
+
 
 class Build(Model):
     """How a program comes about from its sources, before it runs."""
 
     source: str = Field(
-        default="", description="address of a git repository or of an archive; empty: the user's own files"
+        default="", description="address of a git repository, an archive or a single file; empty: the user's own files"
     )
-    kind: Literal["", "git", "archive"] = Field(default="", description="of the source")
+    kind: Literal["", "git", "archive", "file"] = Field(default="", description="of the source")
     command: str = Field(description="shell lines, run in the source's folder; the parallelism is filled in already")
     parallelism: int = Field(default=1, ge=1, description="jobs of make, which the command was given")
 

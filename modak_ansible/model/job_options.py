@@ -23,6 +23,11 @@ class JobOptions(Model):
     partition: str | None = Field(
         default=None, description="Slurm's; under Torque that of an outer scheduler (-l partition)"
     )
+    qos: str | None = Field(
+        default=None,
+        description="quality of service; under Torque that of Maui or Moab",
+        exclude_if=lambda value: value is None,  # plans without it keep the digest that they had before there was any
+    )
     wall_time_limit: int | None = Field(default=None, ge=1, description="seconds")
     node_count: int | None = Field(default=None, ge=1)
     process_count_per_node: int | None = Field(default=None, ge=1)
@@ -60,3 +65,15 @@ class JobDependency(Model):
 
 
 JobOptions.model_rebuild()
+
+
+def cores_by_count(count: int, nodes: int, each: int) -> int | None:
+    """Cores of a process, where core_count is said besides nodes and processes on each; None where they contradict.
+
+    It is of the whole job where that comes out even. Else it is of a node: jobs that the first MODAK took ask for two
+    nodes with 40 processes each and core_count 40, which is what a node of theirs has.
+    """
+    for shared in (nodes * each, each):
+        if count % shared == 0:
+            return count // shared
+    return None

@@ -135,8 +135,19 @@ class Staged(Model):
     size: int | None = Field(default=None, description="bytes, when known")
 
 
+class Note(Model):
+    """A wish that the plan does not keep."""
+
+    path: str = Field(description="of the field, as the request or the blueprint has it")
+    reason: str
+    hint: str = ""
+
+
 class Plan(Model):
-    """What will happen, why, and what was rejected; the digest is over everything else."""
+    """What will happen, why, and what was rejected; the digest is over all that happens, and why.
+
+    Notes are no part of the digest: with and without a wish that is not kept, the same happens.
+    """
 
     schema_version: str = SCHEMA
     digest: str
@@ -162,11 +173,18 @@ class Plan(Model):
         description="what has to complete before the job begins",
         exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
     )
+    notes: tuple[Note, ...] = Field(
+        default=(), description="wishes that are not kept, and why", exclude_if=lambda value: not value
+    )
 
     @property
     def deployment(self) -> str:
         """The name of this plan's deployment, unique to its digest."""
         return f"{self.name}-{self.digest[:12]}"
+
+
+# What of a plan its digest does not cover.
+UNSIGNED = frozenset({"digest", "notes"})
 
 
 def canonical_json(value: Any) -> str:

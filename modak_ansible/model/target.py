@@ -98,6 +98,11 @@ class Target(Model):
     home: Storage | None = None
     scratch: Storage | None = None
     site: Site = Site()
+    unverified: str = Field(
+        default="",
+        description="where a description comes from that nobody has tried on its machine; empty for a user's own",
+        exclude_if=lambda value: not value,
+    )
 
     def partition(self, name: str | None) -> Partition | None:
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""

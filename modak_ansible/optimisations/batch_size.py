@@ -29,7 +29,7 @@ class BatchSize(CodeOptimisation):
             raise CannotPlan(
                 "optimisation.batch_size",
                 f"another batch changes results, and numerics: {wanted.numerics} is asked for",
-                "numerics: any permits it, or batch_size: keep",
+                "numerics: any permits it, or batch_size: keep", wish=True,
             )  # fmt: skip
         if batch is None:
             return (Option(STOCK, "nobody says how large the script's own is: give work: { batch_size: N }"),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import archspec.cpu
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import ANY, fits, satisfies, script_for
 from modak_ansible.errors import nearest
+from modak_ansible.model.hpc import STOCK_MPI
 from modak_ansible.model.refusal import Refusal
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
@@ -44,7 +46,7 @@ class Image(Optimisation):
             else:
                 fitting.append(entry)
         if not fitting:
-            raise _nothing_fits(draft, refused)
+            raise _nothing_fits_with(draft, refused)
         fitting.sort(key=lambda each: _ORIGINS.index(each.origin))  # stable: newest first
         return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
 
@@ -130,7 +132,7 @@ def _check_wanted(draft: Draft, wanted: str) -> None:
         )  # fmt: skip
     reason = _why_not(entry, draft)
     if reason:
-        raise CannotPlan("optimisation.entry", f"{wanted} cannot be taken: {reason}", "take another entry")
+        raise CannotPlan("optimisation.entry", f"{wanted} cannot be taken: {reason}", "take another entry", wish=True)
 
 
 def _why_not(entry: Entry, draft: Draft) -> str:
@@ -145,6 +147,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         return f"it carries no {wish.compiler}"
     return (
         _why_no_script(entry, draft)
+        or _why_no_library(entry, draft)
         or _why_not_on_processor(entry, request.target.processor.architecture, request.target.processor.features)
         or _why_not_accelerated(entry, draft)
         or _why_not_made(entry, draft)
@@ -166,6 +169,17 @@ def _why_no_script(entry: Entry, draft: Draft) -> str:
         return ""
     right = script_for(application.workload, entry)
     return f"workload.yaml has {right.script if right else 'no script'} for it, not {application.script}"
+
+
+def _why_no_library(entry: Entry, draft: Draft) -> str:
+    """Why a program with MPI cannot be made, or cannot run, with a build."""
+    application, base = draft.request.application, draft.catalogue.bases.get(entry.base)
+    library = application.hpc.library if application.hpc and application.hpc.parallelisation == "mpi" else ""
+    if library and base and base.mpi and library not in base.provides:
+        return f"it has {', '.join(base.provides)}, and {library} is asked for"
+    if application.hpc and application.build and base and base.mpi and not entry.tools:
+        return "it has no compiler, and the program is built"
+    return ""
 
 
 def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:
@@ -216,10 +230,21 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     if entry.untried:
         return f"nobody has tried it yet ({entry.untried}); optimisation.entry takes it"
     base = draft.catalogue.bases.get(entry.base)
+    hpc = draft.request.application.hpc
+    if hpc and not hpc.library and base and base.provides and STOCK_MPI not in base.provides:
+        return f"{STOCK_MPI} is taken where no library is asked for"
+    if entry.tools and not draft.request.application.build and _has_smaller(draft, entry):
+        return "it has compilers, and nothing is built; optimisation.entry takes it"
     is_old = base is not None and base.python.startswith("2.")
     if is_old and not draft.request.application.version and _has_present_build(draft, entry.framework):
         return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, takes it"
     return ""
+
+
+def _has_smaller(draft: Draft, entry: Entry) -> bool:
+    """Whether another build has the same MPI library, and no compilers."""
+    others = (each for each in draft.catalogue.of_framework(entry.framework) if each.base == entry.base)
+    return any(not each.tools for each in others)
 
 
 def _has_present_build(draft: Draft, framework: str) -> bool:
@@ -239,6 +264,19 @@ def _family(architecture: str) -> set[str]:
     """A microarchitecture and those that it descends from."""
     known = archspec.cpu.TARGETS.get(architecture)
     return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
+
+
+def _nothing_fits_with(draft: Draft, refused: list[Option]) -> CannotPlan:
+    """What stands against every build; a wish, where some would fit without it."""
+    problem, wishes = _nothing_fits(draft, refused), draft.request.optimisation
+    asked = [name for name in ("build", "compiler") if getattr(wishes, name) != "any"]
+    for names in (*([name] for name in asked), asked):
+        weaker = wishes.model_copy(update=dict.fromkeys(names, "any"))
+        other = replace(draft, request=draft.request.model_copy(update={"optimisation": weaker}))
+        fits = (each for each in _competing(other) if not (_why_not(each, other) or _why_not_unasked(each, other)))
+        if names and any(fits):
+            return CannotPlan(f"optimisation.{names[0]}", problem.message, problem.hint, wish=True)
+    return problem
 
 
 def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:

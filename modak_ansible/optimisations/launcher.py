@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
 from modak_ansible.ranks import cores_of
@@ -17,7 +17,6 @@ from modak_ansible.schedulers.torque_directives import counts_cores_only
 
 # How each library's processes find each other under srun.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
-_LIBRARY = "openmpi"
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _given(
         for name, number in numbers.items():
             word = word.replace(name, str(number))  # noqa: PLW2901
         filled.append('"$hosts"'.join(shlex.quote(part) if part else "" for part in word.split("{hosts}")))
-    library = (hpc.library if hpc else "") or _LIBRARY
+    library = _library(draft, hpc)
     has_hosts = any("{hosts}" in word for word in words)
     launch = Launch(outside=tuple(filled), hosts=_host_suffix(draft, library) if has_hosts else "")
     return Launching(launch, environment, tuple(filled), reason)
@@ -107,6 +106,12 @@ def _given(
 
 def _processes(draft: Draft) -> int:
     return draft.request.resources.nodes * draft.request.resources.processes_per_node
+
+
+def _library(draft: Draft, hpc: HpcApplication | None) -> str:
+    """The MPI library: the one that is asked for, else the image's."""
+    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+    return (hpc.library if hpc else "") or next(iter(base.provides if base else ()), STOCK_MPI)
 
 
 def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
@@ -118,7 +123,7 @@ def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
             )
             raise CannotPlan("application.library", message, "take another image, or leave the library out")
         return base.mpi
-    return _PMI[hpc.library or _LIBRARY] if hpc and hpc.parallelisation == "mpi" else ""
+    return _PMI[_library(draft, hpc)] if hpc and hpc.parallelisation == "mpi" else ""
 
 
 def _srun(draft: Draft, hpc: HpcApplication | None) -> tuple[str, ...]:
@@ -148,7 +153,7 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     is_torque = draft.request.target.scheduler is Scheduler.TORQUE
     slots = is_torque and counts_cores_only(draft.request.job_options)  # nobody knows yet on how many nodes
     inside = draft.in_container and draft.request.resources.nodes == 1 and not slots
-    library = (hpc.library if hpc else "") or _LIBRARY
+    library = _library(draft, hpc)
     hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')
     words = (_open_mpi if library == "openmpi" else _hydra)(
         draft, hpc, hosts if is_torque and not inside else (), slots=slots

@@ -19,7 +19,7 @@ class Threads(Optimisation):
         if wanted and cores and wanted > cores:
             raise CannotPlan(
                 "optimisation.threads", f"{wanted} threads are more than the {cores} cores of a process",
-                "ask for more cores_per_process, or for fewer threads",
+                "ask for more cores_per_process, or for fewer threads", wish=True,
             )  # fmt: skip
         unknown = "" if cores else "neither the blueprint nor the target says how many cores a process has"
         options = [Option(STOCK, unknown or "as many as the framework sees cores, those of other jobs among them")]

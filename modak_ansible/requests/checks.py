@@ -62,7 +62,7 @@ def _check_sections(job: JobForm, kind: Kind, notes: Notes) -> None:
     if present[other] is not None:
         hint = "leave it out" if present[wanted] else f"app_type: {other.removeprefix('app_type-')}"
         notes.contradicts((*OPTIMISATION, other), f"the application is of type {kind}", hint)
-    elif present[wanted] is None and optimisation.app_type:
+    elif present[wanted] is None and optimisation.app_type and kind == "ai_training":
         notes.contradicts(
             (*OPTIMISATION, "app_type"), f"the section {wanted} is not there", f"add {wanted}: {{ config: ... }}"
         )
@@ -73,15 +73,15 @@ def _check_options(job: JobForm, notes: Notes) -> None:
     if options is None:
         return
     if options.request_event_notification and not options.email_address:
-        notes.contradicts(
+        notes.cannot_keep(
             (*OPTIONS, "request_event_notification"), "nobody is named to whom the mail goes", "add email_address"
         )
     if options.email_address and not options.request_event_notification:
         hint = "request_event_notification: e, or leave it out"
-        notes.contradicts((*OPTIONS, "email_address"), "nothing is named of which it is told", hint)
+        notes.cannot_keep((*OPTIONS, "email_address"), "nothing is named of which it is told", hint)
     if options.combine_stdout_stderr and options.standard_error_file:
         words = f"{options.standard_error_file} is not written, for errors go where the output goes"
-        notes.warn((*OPTIONS, "standard_error_file"), words, "leave it out, or combine_stdout_stderr: false")
+        notes.cannot_keep((*OPTIONS, "standard_error_file"), words, "leave it out, or combine_stdout_stderr: false")
 
 
 def _check_accelerators(job: JobForm, notes: Notes) -> None:
@@ -96,7 +96,7 @@ def _check_accelerators(job: JobForm, notes: Notes) -> None:
         )
     if build.acc_type in ("nvidia", "amd") and not asked:
         where = (*OPTIMISATION, "opt_build", "acc_type")
-        notes.contradicts(
+        notes.cannot_keep(
             where, "the job asks for no accelerator", "add request_gpus to job_options, or acc_type: none"
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from modak_ansible.blueprint import files
+from modak_ansible.blueprint import files, rules
 from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.blueprint.script_folder import ScriptFolders
-from modak_ansible.errors import nearest
+from modak_ansible.errors import close_to
 from modak_ansible.model.application import NOTHING, SourceFile
 from modak_ansible.model.workload import Workload
 from modak_ansible.requests.checks import APPLICATION
@@ -69,6 +70,11 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     if program.command and program.command[0] in _LAUNCHERS:
         hint = "name the program alone; mpi_ranks says how many"
         notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is put before it by the plan", hint))
+    if program.on_target:
+        reason = (
+            f"there is no {rules.shown(program.on_target)} beside the request: ~/{program.on_target} on the target runs"
+        )
+        notes.cannot_keep(executable, reason, "put it beside the request, or write its whole path on the target")
     try:
         travelling = _travelling(program, job, folder, data)
     except (OSError, ValueError) as error:
@@ -104,21 +110,16 @@ def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> P
     builds = runs.build is not None
 
     def is_file(path: str) -> bool:
-        return (folder / path).is_file()
+        return os.path.isfile(folder / path)  # noqa: PTH113 - Path.is_file raises where a name is too long
 
-    try:
-        program = program_of(runs.executable or "", arguments, is_file)
-    except FieldProblem as problem:
-        if problem.rule == "file-not-found":
-            scripts = [each.relative_to(folder).as_posix() for each in sorted(folder.glob("*/*.py"))[:200]]
-            scripts += [each.name for each in folder.glob("*.py")]
-            hint = nearest((runs.executable or "").split()[-1], scripts)
-            raise FieldProblem(problem.rule, problem.reason, hint or problem.hint) from problem
-        raise
-    if program.command and program.command[0].startswith("./") and not builds and not is_file(program.command[0]):
-        raise FieldProblem(
-            "file-not-found", f"there is no {program.command[0]} beside the request, and nothing builds it"
-        )
+    program = program_of(runs.executable or "", arguments, is_file, builds=builds)
+    if program.on_target:
+        scripts = [each.relative_to(folder).as_posix() for each in sorted(folder.glob("*/*.py"))[:200]]
+        scripts += [each.name for each in folder.glob("*") if each.is_file()]
+        near = close_to(program.on_target, scripts)
+        if near:
+            reason = f"there is no {rules.shown(program.on_target)} below the request's folder"
+            raise FieldProblem("file-not-found", reason, f"did you mean {near}? $HOME/... is one on the target")
     return program
 
 
@@ -135,6 +136,7 @@ def _with_path(program: Program, data: Data) -> Program:
         tuple(filled(word) for word in program.command),
         tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
         tuple(filled(word) for word in program.words),
+        program.on_target,
     )
 
 
@@ -152,5 +154,6 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
     if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
         return files.code_files(folder, None, top=folder, is_blueprint=True)
     named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
-    patterns = [word for word in (*named, data.local) if word and ".." not in word and (folder / word).exists()]
+    words = [word for word in (*named, data.local) if word and ".." not in word]
+    patterns = [word for word in words if os.path.exists(folder / word)]  # noqa: PTH110 - as above
     return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

@@ -23,11 +23,13 @@ class Data:
         dataset: what is staged; None where there is nothing to stage.
         path: a path on the target instead, which containers get as a bind.
         local: a file or folder below the request's that travels with the program.
+        missing: what is not beside the request, and is not brought anywhere.
     """
 
     dataset: Dataset | None = None
     path: str = ""
     local: str = ""
+    missing: str = ""
 
 
 def training_data(form: DataForm, folder: Path) -> Data:
@@ -67,7 +69,12 @@ def program_data(form: HpcDataForm, folder: Path) -> Data:
     """
     if form.location is None:
         return Data()
-    path = _local(form.location, folder)
+    try:
+        path = _local(form.location, folder)
+    except FieldProblem as problem:
+        if problem.rule == "file-not-found":
+            return Data(missing=form.location)
+        raise
     if path is None or PurePosixPath(form.location).is_absolute():
         return Data(path=form.location)
     return Data(local=form.location)
@@ -95,8 +102,7 @@ def _published(form: DataForm) -> Data:
         return Data()
     name = _PUBLISHED.get(form.basedata)
     if name is None:
-        hint = "location: a folder with IDX files, or an absolute path that the target has"
-        raise FieldProblem("dataset", f"{form.basedata} is not fetched: no address of it is known", hint)
+        return Data(missing=form.basedata)
     sources = (DataSource(kind="published"), DataSource(kind="digits"))
     return Data(Dataset(name=name, sources=sources))
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.forms import Form, text
 from modak_ansible.blueprint.job_options import Count, JobOptionsForm, Name
-from modak_ansible.requests.optimisation_form import OptimisationForm, lines
+from modak_ansible.requests.optimisation_form import OptBuildForm, OptimisationForm, lines
 
 _Source = Annotated[str, text(rules.source_problem)]
 
@@ -22,7 +22,8 @@ class TargetForm(Form):
     """Where it runs; without it, this machine."""
 
     name: Name | None = Field(
-        None, description="A target of the file --target or of targets.yaml beside the request, or testbed, or local."
+        None,
+        description="A target of --target or of targets.yaml beside the request, one that ships, testbed or local.",
     )
     job_scheduler_type: Literal["slurm", "torque", "none"] | None = Field(
         None, description="Without a name: the shipped target of that scheduler, which -i FILE points at your own."
@@ -49,15 +50,16 @@ class ApplicationForm(Form):
         None, description="mpi and hpc are programs, python and ai_training are trainings in Python."
     )
     executable: Annotated[str, text(rules.value_problem)] | None = Field(
-        None, description="A script below the request's folder (train.py, or python3 train.py), or another program."
+        None, description="A script below the request's folder or on the target, or another program."
     )
     arguments: Annotated[str | tuple[str, ...], BeforeValidator(_tuple)] | None = Field(
         None, description="What follows it, as in a shell; {dataset} stands for the folder of the data."
     )
     container_runtime: Annotated[str, text(rules.value_problem)] | None = Field(
-        None, description="any, apptainer, singularity or none; or the image to take when enable_opt_build is not true."
+        None,
+        description="any, apptainer, singularity or none; or an image, taken unless enable_opt_build finds a build.",
     )
-    mpi_ranks: Count | None = Field(None, description="Processes of the whole job.")
+    mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
     threads: Count | None = Field(None, description="Threads of each process.")
     minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="Parallel efficiency for which the planner may choose nodes and processes."
@@ -92,6 +94,7 @@ class JobForm(Form):
     application: ApplicationForm | None = Field(None, description="What runs.")
     optimisation: OptimisationForm | None = Field(None, description="How it may be made faster.")
     checkpoint: CheckpointForm | None = Field(None, description="How it goes on after it was stopped.")
+    strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
 
     @property
     def options(self) -> JobOptionsForm:
@@ -108,9 +111,31 @@ class RequestForm(Form):
     """An optimisation request."""
 
     job: JobForm = Field(description="The job.")
+    strict: bool | None = Field(None, description="The same as strict of the job.")
 
 
 class OptimisationOnlyForm(Form):
     """A request for the choice of an image alone."""
 
     optimisation: OptimisationForm = Field(description="What the image is for.")
+    strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
+
+
+class ContainerBuildForm(OptBuildForm):
+    """What a container is for."""
+
+    enable_opt_build: bool | None = Field(None, description="Not kept: it is taken as it is.")
+
+
+class ContainerForm(Form):
+    """A container as the first MODAK's catalogue took it: a request for that image alone."""
+
+    name: Name | None = None
+    container_file: Annotated[str, text(rules.value_problem)]
+    image_type: str | None = None
+    image_hub: str | None = None
+    src: str | None = None
+    app_name: str | None = None
+    version: str | None = None
+    build: ContainerBuildForm | None = None
+    optimisation: dict[str, Any] | None = None

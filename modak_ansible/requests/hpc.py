@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.catalogue.reader import satisfies
-from modak_ansible.model.hpc import Build, HpcApplication
+from modak_ansible.model.hpc import STOCK_MPI, Build, HpcApplication
 from modak_ansible.model.request import GivenImage
-from modak_ansible.requests.checks import APPLICATION, HPC
+from modak_ansible.requests.checks import HPC, OPTIMISATION
+from modak_ansible.requests.fitting import MPI, NATIVE
 from modak_ansible.requests.form import BuildForm, JobForm
 from modak_ansible.requests.notes import Notes
-from modak_ansible.requests.optimisation_form import HpcForm, MpiForm
+from modak_ansible.requests.optimisation_form import HpcForm
 
-# What the catalogue calls the builds of programs that use no framework.
-_MPI, _NATIVE = "mpi", "native"
+Library = Literal["", "mpich", "openmpi", "mvapich"]
+# Libraries whose programs another one's can stand in for.
+_KIN: dict[str, Library] = {"mvapich": "mpich"}
+_ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gbx]z2?|tzst|zip)$")
 _PARALLELISM = "{{BUILD_PARALLELISM}}"
 
 
@@ -33,15 +37,9 @@ def program_of_form(job: JobForm, form: HpcForm | None) -> HpcApplication:
 _NAMES = {"number_of_threads": "threads", "number_of_acc": "accelerators"}
 
 
-def program_framework(
-    job: JobForm, form: HpcForm | None, image: GivenImage | None, catalogue: Catalogue, notes: Notes
-) -> str:
-    """The catalogue's name of what the program runs in; empty where the request names an image.
-
-    A container has the MPI library and not its compiler, so a program that is built with MPI needs an image of the
-    user's own, or none at all.
-    """
-    kind = form.config.parallelisation if form else "mpi"
+def program_framework(job: JobForm, form: HpcForm | None, image: GivenImage | None, notes: Notes) -> str:
+    """The catalogue's name of what the program runs in; empty where the request names an image."""
+    kind = form.config.parallelisation if form else MPI
     natively = job.runs.container_runtime == "none"
     if form and form.mpi and form.mpi.version and (image or natively):
         whose = "the image's" if image else "the nodes'"
@@ -54,15 +52,32 @@ def program_framework(
         hint = "container_runtime: an image that has it, or none to take what is installed on the nodes"
         problem = FieldProblem("cannot-be-done", f"no build in the catalogue has {kind}", hint)
         notes.refuse((*HPC, "config", "parallelisation"), problem)
-    if kind != "mpi" or natively:
-        return _NATIVE
-    if form and form.mpi:
-        _check_library(form.mpi, catalogue, notes)
-    if job.runs.build:
-        hint = "container_runtime: an image with the compiler, or none to build with the node's own"
-        reason = "the catalogue's image for MPI has no compiler"
-        notes.refuse((*APPLICATION, "build"), FieldProblem("cannot-be-done", reason, hint))
-    return _MPI
+    return NATIVE if kind != MPI or natively else MPI
+
+
+def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, notes: Notes) -> HpcApplication:
+    """The program with an MPI library that the catalogue has, where its own is another."""
+    if program.parallelisation != MPI or not (program.library or program.version):
+        return program
+    named = job.optimisation.app_name if job.optimisation else None
+    path = (*OPTIMISATION, "app_name") if named else (*HPC, "parallelisation-mpi", "library")
+    entries = catalogue.of_framework(MPI)
+    provided = [catalogue.bases[each.base].provides for each in entries if each.base in catalogue.bases]
+    known = {name: version for each in provided for name, version in each.items()}
+    there = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
+    hint = "container_runtime: an image that has it, or none to take what is installed on the nodes"
+    library = program.library
+    if library and library not in known:
+        library = _KIN[library]
+        reason = f"the catalogue has {there}: {library} is taken, for which the program has to be made"
+        notes.cannot_keep(path, reason, hint)
+    elif program.version and not satisfies(known[library or STOCK_MPI], program.version):
+        path = (*OPTIMISATION, "app_build", "version") if named else (*path[:-1], "version")
+        reason = f"the catalogue has {there}: {library or STOCK_MPI} {known[library or STOCK_MPI]} is taken"
+        notes.cannot_keep(path, reason, hint)
+    else:
+        return program
+    return program.model_copy(update={"library": library, "version": ""})
 
 
 def build_of(form: BuildForm | None) -> Build | None:
@@ -75,25 +90,12 @@ def build_of(form: BuildForm | None) -> Build | None:
     return Build(source=source, kind=_kind(source), command=command, parallelism=parallelism)
 
 
-def _kind(source: str) -> Literal["", "git", "archive"]:
+def _kind(source: str) -> Literal["", "git", "archive", "file"]:
     """What an address is of: archives and single files are fetched over the web, and their names have an ending."""
     if not source:
         return ""
-    last = source.rstrip("/").rsplit("/", 1)[-1]
+    last = source.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
     is_web = source.startswith(("http://", "https://", "file://"))
-    return "archive" if is_web and "." in last and not last.endswith(".git") else "git"
-
-
-def _check_library(form: MpiForm, catalogue: Catalogue, notes: Notes) -> None:
-    path = (*HPC, "parallelisation-mpi")
-    entries = catalogue.of_framework(_MPI)
-    provided = [catalogue.bases[each.base].provides for each in entries if each.base in catalogue.bases]
-    known = {name: version for each in provided for name, version in each.items()}
-    hint = "container_runtime: an image that has it, or none to take what is installed on the nodes"
-    there = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
-    if form.library and form.library not in known:
-        reason = f"the catalogue has {there}, which is not {form.library}"
-        notes.refuse((*path, "library"), FieldProblem("contradiction", reason, hint))
-    elif form.version and not any(satisfies(version, form.version) for version in known.values()):
-        reason = f"the catalogue has {there}, which is not {form.version}"
-        notes.refuse((*path, "version"), FieldProblem("version", reason, hint))
+    if not is_web or "." not in last or last.endswith(".git"):
+        return "git"
+    return "archive" if _ARCHIVE.search(last) else "file"

@@ -8,29 +8,23 @@ from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.forms import FieldProblem
 from modak_ansible.model.request import GivenImage
 from modak_ansible.requests.checks import APPLICATION
-from modak_ansible.requests.form import JobForm
 from modak_ansible.requests.notes import Notes
 
 RUNTIMES = ("any", "apptainer", "singularity", "none")
 _HUB_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)
 
 
-def given_image(job: JobForm, notes: Notes) -> GivenImage | None:
-    """The image that container_runtime names; None where it names none, or where the planner is to choose.
+def given_image(named: str | None, notes: Notes) -> GivenImage | None:
+    """The image that container_runtime names; None where it names none.
 
     In the first MODAK the field held the image that was found for the request.
     """
     path = (*APPLICATION, "container_runtime")
-    named = job.runs.container_runtime
     if named is None or named in RUNTIMES:
         return None
     if named == "docker":
         hint = f"{', '.join(RUNTIMES)}, or an image"
         notes.refuse(path, FieldProblem("not-allowed-value", "Docker is not run on targets", hint))
-        return None
-    if job.optimisation and job.optimisation.enable_opt_build:
-        words = f"{named} is not taken, for enable_opt_build asks for an image that the planner chooses"
-        notes.warn(path, words, "leave it out, or enable_opt_build: false")
         return None
     source = named if "://" in named or named.endswith(".sif") else f"docker://{named}"
     if not _is_image(source):

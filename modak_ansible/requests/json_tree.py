@@ -56,6 +56,8 @@ class _Reader:
             raise self._error("the file is empty")
         item = self._value()
         self._space()
+        if self._text[self._at : self._at + 1] == ":" and isinstance(item.value, str):
+            raise self._error("the braces around the whole are missing: { before it, } behind it")
         if self._at < len(self._text):
             raise self._error("something follows the end of the value")
         return item

@@ -11,15 +11,17 @@ from modak_ansible.blueprint.forms import Path as FieldPath
 from modak_ansible.blueprint.script_folder import work_of
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
+from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.work import Work
-from modak_ansible.requests.checks import HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
+from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.requests.code import Code, code_of
 from modak_ansible.requests.data import Data, program_data, samples_of, training_data
+from modak_ansible.requests.fitting import fitting_build
 from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.hpc import build_of, program_framework, program_of_form
+from modak_ansible.requests.hpc import build_of, program_framework, program_of_form, with_library
 from modak_ansible.requests.images import given_image
 from modak_ansible.requests.notes import Notes
 from modak_ansible.requests.shape import Shape, ShapeProblem, shape_of
@@ -33,12 +35,24 @@ _HOUR = 3600
 class Mapper:
     """Turns one job into the model's request; what cannot be done is noted."""
 
-    def __init__(self, job: JobForm, name: str, file: Path, catalogue: Catalogue, notes: Notes) -> None:
+    def __init__(
+        self, job: JobForm, name: str, file: Path, catalogue: Catalogue, notes: Notes, image: str = ""
+    ) -> None:
+        """
+        Args:
+            job: what is asked for.
+            name: what the deployment is called.
+            file: the request.
+            catalogue: what there is.
+            notes: get what is wrong, and the wishes that are not kept.
+            image: the source of an image that the request asks for, and for nothing else.
+        """
         self._job = job
         self._name = name
         self._file = file
         self._catalogue = catalogue
         self._notes = notes
+        self._image = image
         self._kind: Kind = kind_of(job)
         optimisation = job.optimisation
         self._training = optimisation.ai_training if optimisation and self._kind == "ai_training" else None
@@ -48,13 +62,19 @@ class Mapper:
         """The request on a target, or None where something was noted."""
         before = len(self._notes.mistakes)
         target = with_traits(named, self._job, self._notes)
-        image = given_image(self._job, self._notes)
+        image = given_image(self._image or self._job.runs.container_runtime, self._notes)
+        if image and not self._takes(image, target):
+            image = None
+        if image and target.local and target.container_runtime == "none" and not self._job.runs.container_runtime:
+            target = target.model_copy(update={"container_runtime": "any"})
         framework = self._framework(image)
         data = self._data()
         code = code_of(self._job, self._file, data, self._notes)
         shape = self._shape(target)
         wishes = Wishes(self._job, target, self._catalogue, self._notes)
-        optimisation = wishes.read(self._training, has_data=data.dataset is not None, framework=framework)
+        optimisation = wishes.read(
+            self._training, has_data=data.dataset is not None, framework=framework, has_image=image is not None
+        )
         walltime = self._walltime(target)
         work = self._work(code)
         if len(self._notes.mistakes) > before:
@@ -65,9 +85,9 @@ class Mapper:
         return Request(
             blueprint=self._name,
             training=self._job.runs.app_tag or ("training" if self._kind == "ai_training" else "program"),
-            application=self._application(framework, image, code, data, work),
+            application=self._application(framework, image, code, data, work, shape),
             resources=Resources(walltime=walltime),
-            optimisation=self._with_threads(optimisation),
+            optimisation=self._with_threads(optimisation, shape),
             target=target,
             dataset=data.dataset,
             image=image,
@@ -85,7 +105,7 @@ class Mapper:
 
     def _framework(self, image: GivenImage | None) -> str:
         if self._kind == "hpc":
-            return program_framework(self._job, self._hpc, image, self._catalogue, self._notes)
+            return program_framework(self._job, self._hpc, image, self._notes)
         if self._training:
             return self._training.config.ai_framework
         if image is None:
@@ -96,14 +116,22 @@ class Mapper:
 
     def _data(self) -> Data:
         path: FieldPath = (*(TRAINING if self._training else HPC), "data")
+        found = Data()
         try:
             if self._training and self._training.data:
-                return training_data(self._training.data, self._file.parent)
-            if self._hpc and self._hpc.data:
-                return program_data(self._hpc.data, self._file.parent)
+                found = training_data(self._training.data, self._file.parent)
+            elif self._hpc and self._hpc.data:
+                found = program_data(self._hpc.data, self._file.parent)
         except FieldProblem as problem:
             self._notes.refuse((*path, "location"), problem)
-        return Data()
+        if found.missing and self._training:
+            reason = f"{found.missing} is not fetched: no address of it is known"
+            hint = "location: a folder with IDX files, or an absolute path that the target has"
+            self._notes.cannot_keep((*path, "basedata"), reason, hint)
+        elif found.missing:
+            reason = f"there is no {found.missing} beside the request, and it is brought nowhere"
+            self._notes.cannot_keep((*path, "location"), reason, "a path on the target is absolute")
+        return found
 
     def _work(self, code: Code) -> Work:
         """What is known of the work: as the request says, else as the script's options or its workload.yaml say."""
@@ -114,7 +142,8 @@ class Mapper:
             try:
                 count, each = samples_of(self._training.data)
             except FieldProblem as problem:
-                self._notes.refuse((*TRAINING, "data", "size"), problem)
+                self._notes.cannot_keep((*TRAINING, "data", "size"), problem.reason, problem.hint)
+                count = self._training.data.count
         config = self._training.config
         given = {
             "type": config.type, "parameters": config.parameters, "layers": config.layers, "samples": count,
@@ -122,7 +151,9 @@ class Mapper:
         }  # fmt: skip
         return work_of(given, code.workload, code.arguments)
 
-    def _application(self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work) -> Application:
+    def _application(
+        self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: Shape
+    ) -> Application:
         runs = self._job.runs
         path = "" if data.dataset else data.path
         return Application(
@@ -139,18 +170,47 @@ class Mapper:
             pre_execution=tuple(_with_path(each, path) for each in runs.pre_execution or ()),
             post_execution=tuple(_with_path(each, path) for each in runs.post_execution or ()),
             build=build_of(runs.build),
-            hpc=program_of_form(self._job, self._hpc) if self._hpc or self._kind == "hpc" else None,
+            hpc=self._program(image, shape),
             work=work,
             workload=code.workload,
             distributed_training=self._is_distributed,
             prepares=code.prepares,
         )
 
-    def _with_threads(self, wishes: Optimisation) -> Optimisation:
+    def _program(self, image: GivenImage | None, shape: Shape) -> HpcApplication | None:
+        if self._kind != "hpc":
+            return None
+        found = program_of_form(self._job, self._hpc)
+        if self._from_catalogue(image):
+            found = with_library(found, self._job, self._catalogue, self._notes)
+        ranks = min(found.ranks, shape.nodes * shape.processes_per_node) if found.ranks else None
+        threads = shape.threads if found.threads else None
+        return found.model_copy(update={"ranks": ranks, "threads": threads})
+
+    def _from_catalogue(self, image: GivenImage | None) -> bool:
+        """Whether the catalogue has to have what the program runs in."""
+        return image is None and self._job.runs.container_runtime != "none"
+
+    def _takes(self, image: GivenImage, target: Target) -> bool:
+        """Whether the image is taken that is named: not where a build is asked for, and the catalogue has one."""
+        optimisation = self._job.optimisation
+        if self._image or not (optimisation and optimisation.enable_opt_build):
+            return True
+        path = (*APPLICATION, "container_runtime")
+        found = fitting_build(self._job, self._training, self._hpc, target, self._catalogue)
+        if found:
+            words = f"{image.source} is not taken, for enable_opt_build asks for a build: {found} is one"
+            self._notes.warn(path, words, "leave it out, or enable_opt_build: false")
+            return False
+        reason = f"the catalogue has no build that fits, and {image.source} is taken as it is"
+        self._notes.cannot_keep((*OPTIMISATION, "enable_opt_build"), reason, "enable_opt_build: false")
+        return True
+
+    def _with_threads(self, wishes: Optimisation, shape: Shape) -> Optimisation:
+        """The wishes with strictness, and the threads that each process can have."""
         openmp = self._hpc.openmp if self._hpc else None
-        if openmp and openmp.number_of_threads:
-            return wishes.model_copy(update={"threads": openmp.number_of_threads})
-        return wishes
+        threads = shape.threads if wishes.threads or (openmp and openmp.number_of_threads) else None
+        return wishes.model_copy(update={"threads": threads, "strict": self._notes.strict})
 
     # --- what the scheduler is asked for
 
@@ -169,6 +229,7 @@ class Mapper:
                 subscription=(mpi.core_subscription if mpi else None) or 1,
                 node_cores=(partition.cores if partition else None) or target.processor.cores,
                 warn=self._notes.warn,
+                cannot_keep=self._notes.cannot_keep,
             )
         except ShapeProblem as found:
             self._notes.refuse(found.path, found.problem)
@@ -179,7 +240,7 @@ class Mapper:
             self._notes.contradicts(path, f"{processes} processes are asked for", "write true, or ask for one")
         if distributed and processes == 1 and runs.minimal_efficiency is None and self._job.application:
             hint = "process_count_per_node, node_count or mpi_ranks say how many"
-            self._notes.contradicts(path, "one process alone would train", hint)
+            self._notes.cannot_keep(path, "one process alone trains", hint)
         return shape
 
     def _partition(self, target: Target) -> str | None:

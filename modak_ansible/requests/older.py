@@ -15,6 +15,7 @@ OLDER = (
     Older("job.application", "pre_execution", "pre-execution"),
     Older("job.application", "post_execution", "post-execution"),
     Older("job.optimisation", "enable_opt-build", "enable_opt_build"),
+    Older("job.optimisation", "arch_build", "opt_build"),
     Older(_HPC, "parallelisation-opencc", "parallelisation-openacc"),
     Older(f"{_TRAINING}.ai_framework-pytorch", "torch_compile", "inductor"),
     # values

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.forms import FieldProblem, Form, refused, text
+from modak_ansible.blueprint.forms import CANNOT_BE_DONE, NOT_PLANNED, FieldProblem, Form, refused, text
 from modak_ansible.blueprint.job_options import Count, Size
 
 _Version = Annotated[str, text(rules.version_problem, "version")]
@@ -16,7 +16,7 @@ _Location = Annotated[str, text(rules.value_problem)]
 _SizeOrBytes = Annotated[int, Field(ge=1, le=10**18)] | Size
 _Buffer = bool | Annotated[int, Field(ge=0, le=10**9)]
 _OWN_READING = "a program reads its data by itself, and nothing is chosen by it"
-_REFUSED_READING = "Refused: a program reads its data by itself, and nothing is chosen by it."
+_UNKEPT_READING = "Not kept: a program reads its data by itself, and nothing is chosen by it."
 _NO_MESSAGES = "nothing was measured of messages of several lengths, and nothing is chosen by it"
 _NO_COMPILER = "the compiler is the one that build.build_command calls"
 _NO_TUNER = "no external tuner is run"
@@ -36,10 +36,10 @@ def lines(given: Any) -> Any:
     return tuple(line for line in found if line.strip())
 
 
-def _not_planned(word: str, reason: str) -> BeforeValidator:
+def _word_of(rule: str, word: str, reason: str) -> BeforeValidator:
     def check(value: Any) -> Any:
         if value == word:
-            raise FieldProblem("cannot-be-done", reason)
+            raise FieldProblem(rule, reason)
         return value
 
     return BeforeValidator(check)
@@ -54,7 +54,7 @@ class OptBuildForm(Form):
     acc_type: (
         Annotated[
             Literal["nvidia", "amd", "fpga", "none"],
-            _not_planned("fpga", "the catalogue has no build for FPGAs"),
+            _word_of(CANNOT_BE_DONE, "fpga", "the catalogue has no build for FPGAs"),
         ]
         | None
     ) = Field(None, description="The accelerator; request_gpus says how many. none rules accelerators out.")
@@ -63,8 +63,8 @@ class OptBuildForm(Form):
 class AutotuningForm(Form):
     """An external tuner."""
 
-    tuner: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Refused: no external tuner is run.")  # type: ignore[valid-type]
-    input: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Refused: it is an external tuner's.")  # type: ignore[valid-type]
+    tuner: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not kept: no external tuner is run.")  # type: ignore[valid-type]
+    input: refused(_NO_TUNER, _OWN_TUNER) = Field(None, description="Not kept: it is an external tuner's.")  # type: ignore[valid-type]
 
 
 class EtlForm(Form):
@@ -90,10 +90,10 @@ class HpcDataForm(Form):
     """The data of a program."""
 
     location: _Location | None = Field(None, description="A file below the request's folder, or a path on the target.")
-    basedata: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
-    size: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
-    count: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
-    etl: refused(_OWN_READING) = Field(None, description=_REFUSED_READING)  # type: ignore[valid-type]
+    basedata: refused(_OWN_READING, words=("image", "restart", "checkpoint")) = Field(None, description=_UNKEPT_READING)  # type: ignore[valid-type]
+    size: refused(_OWN_READING) = Field(None, description=_UNKEPT_READING)  # type: ignore[valid-type]
+    count: refused(_OWN_READING) = Field(None, description=_UNKEPT_READING)  # type: ignore[valid-type]
+    etl: refused(_OWN_READING) = Field(None, description=_UNKEPT_READING)  # type: ignore[valid-type]
 
 
 class TrainingConfigForm(Form):
@@ -170,8 +170,8 @@ class MpiForm(Form):
         None, description="Parallel efficiency that was seen with these processes, for the scaler; over 0 up to 1."
     )
     core_subscription: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="Ranks that share a core.")
-    message_size: refused(_NO_MESSAGES) = Field(  # type: ignore[valid-type]
-        None, description="Refused: nothing was measured of messages of several lengths."
+    message_size: refused(_NO_MESSAGES, words=("small", "medium", "large")) = Field(  # type: ignore[valid-type]
+        None, description="Not kept: nothing was measured of messages of several lengths."
     )
 
 
@@ -188,11 +188,11 @@ class OpenmpForm(Form):
 class AcceleratorForm(Form):
     """OpenACC or OpenCL."""
 
-    compiler: refused(_NO_COMPILER) = Field(  # type: ignore[valid-type]
-        None, description="Refused: the compiler is the one that build.build_command calls."
+    compiler: refused(_NO_COMPILER, words=("pgi", "cray", "gnu", "gcc", "nvhpc")) = Field(  # type: ignore[valid-type]
+        None, description="Not kept: the compiler is the one that build.build_command calls."
     )
     version: refused(_NO_COMPILER) = Field(  # type: ignore[valid-type]
-        None, description="Refused: the compiler is the one that build.build_command calls."
+        None, description="Not kept: the compiler is the one that build.build_command calls."
     )
     number_of_acc: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Accelerators of each node; the same as request_gpus."
@@ -210,6 +210,12 @@ class HpcForm(Form):
     opencl: AcceleratorForm | None = Field(None, alias="parallelisation-opencl", description="OpenCL.")
 
 
+class AppBuildForm(Form):
+    """What is known of an application that has no section of its own."""
+
+    version: _Version | None = Field(None, description="A version or a range.")
+
+
 class NothingForm(Form):
     """A section that has no fields."""
 
@@ -222,14 +228,19 @@ class OptimisationForm(Form):
     app_type: (
         Annotated[
             Literal["ai_training", "hpc", "ai_inference", "big_data"],
-            _not_planned("ai_inference", "inference is not planned, only trainings and programs"),
-            _not_planned("big_data", "big data is not planned, only trainings and programs"),
+            _word_of(NOT_PLANNED, "ai_inference", "inference is not planned, only trainings and programs"),
+            _word_of(NOT_PLANNED, "big_data", "big data is not planned, only trainings and programs"),
         ]
         | None
     ) = Field(None, description="Which of the sections below holds; the one that is there without it.")
     opt_build: OptBuildForm | None = Field(None, description="What the image is for.")
-    autotuning: AutotuningForm | None = Field(None, description="Refused: no external tuner is run.")
+    app_name: Annotated[str, text(rules.name_problem)] | None = Field(
+        None, description="In place of a section: its library of MPI, such as openmpi, or its framework."
+    )
+    app_build: AppBuildForm | None = Field(None, description="Of app_name.")
+    autotuning: AutotuningForm | None = Field(None, description="An external tuner.")
     ai_training: TrainingForm | None = Field(None, alias="app_type-ai_training", description="A training.")
     hpc: HpcForm | None = Field(None, alias="app_type-hpc", description="A program.")
     ai_inference: NothingForm | None = Field(None, alias="app_type-ai_inference", description="Holds nothing.")
     big_data: NothingForm | None = Field(None, alias="app_type-big_data", description="Holds nothing.")
+    strict: bool | None = Field(None, description="The same as strict of the job.")

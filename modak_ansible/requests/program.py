@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from modak_ansible.blueprint import rules
@@ -21,12 +21,17 @@ _SHELL_HINT = "put it into a script, or into pre-execution"
 
 @dataclass(frozen=True)
 class Program:
-    """What runs: a Python script below the request's folder with its options, or the words of a command."""
+    """What runs: a Python script below the request's folder with its options, or the words of a command.
+
+    Attributes:
+        on_target: a relative path that is not beside the request, and is taken to be below the user's home there.
+    """
 
     script: str = ""
     command: tuple[str, ...] = ()
     arguments: tuple[tuple[str, str | bool], ...] = ()
     words: tuple[str, ...] = ()
+    on_target: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -34,26 +39,43 @@ class Program:
         return (*self.command, *self.words)
 
 
-def program_of(executable: str, arguments: str | tuple[str, ...] | None, is_file: Callable[[str], bool]) -> Program:
+def program_of(
+    executable: str, arguments: str | tuple[str, ...] | None, is_file: Callable[[str], bool], *, builds: bool = False
+) -> Program:
     """What executable and arguments say together.
 
     Args:
         executable: a script or another program, with options of its own behind it or not.
         arguments: a text as in a shell, or a list of words.
         is_file: whether a path below the request's folder is a file.
+        builds: whether something is built first, which a path may lead to.
 
     Raises:
-        FieldProblem: it cannot be read as a shell would, or is not there.
+        FieldProblem: it cannot be read as a shell would, or leads out of its folder.
     """
     first = words_of(executable)
     if not first:
         raise FieldProblem("missing-field", "nothing is named")
     rest = words_of(arguments) if isinstance(arguments, str) else _plain(arguments or ())
+    python, words = ("python3", first)
     if _PYTHON.fullmatch(first[0]) and len(first) > 1 and first[1].endswith(".py"):
-        first = first[1:]
-    if first[0].endswith(".py") and not _VARIABLE.search(first[0]):
-        return _script(first[0].removeprefix("./"), (*first[1:], *rest), is_file)
-    return _command((*first, *rest))
+        python, words = first[0], first[1:]
+    path, is_script = words[0], words[0].endswith(".py")
+    _check_path(path)
+    below = path.removeprefix("./")
+    if is_script and not _VARIABLE.search(path) and not path.startswith(("/", "~")) and is_file(below):
+        return _script(below, (*words[1:], *rest))
+    is_named = "/" in path or is_script  # any other word is a command on the PATH
+    is_beside = builds or path.startswith(("/", "~", "$")) or (is_file(below) and not is_script)
+    on_target = below if is_named and not is_beside else ""
+    there = f"$HOME/{on_target}" if on_target else f"$HOME{path[1:]}" if path.startswith("~/") else path
+    program = _command((*((python,) if is_script else ()), there, *words[1:], *rest))
+    return replace(program, on_target=on_target)
+
+
+def _check_path(path: str) -> None:
+    if ".." in PurePosixPath(path).parts or path.startswith("-"):
+        raise FieldProblem("script-path", f"{rules.shown(path)} is not below the request's folder")
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -103,12 +125,7 @@ def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
-def _script(script: str, words: tuple[str, ...], is_file: Callable[[str], bool]) -> Program:
-    path = PurePosixPath(script)
-    if path.is_absolute() or ".." in path.parts or script.startswith(("-", "~")):
-        raise FieldProblem("script-path", f"{rules.shown(script)} is not below the request's folder")
-    if not is_file(script):
-        raise FieldProblem("file-not-found", f"there is no script {rules.shown(script)} below the request's folder")
+def _script(script: str, words: tuple[str, ...]) -> Program:
     for word in words:
         found = _VARIABLE.search(word)
         if found:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from modak_ansible.blueprint import rules
 from modak_ansible.blueprint.form_reader import FormReader
+from modak_ansible.blueprint.forms import Path as FieldPath
 from modak_ansible.blueprint.forms import place_of
 from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs
 from modak_ansible.blueprint.secret_rules import note_secrets
 from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.errors import Location
+from modak_ansible.requests.app_name import with_app_name
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
-from modak_ansible.requests.form import JobForm, RequestForm, TargetForm
+from modak_ansible.requests.containers import read_container
+from modak_ansible.requests.form import JobForm, RequestForm
 from modak_ansible.requests.json_tree import parse_json
 from modak_ansible.requests.mapping import Mapper
-from modak_ansible.requests.notes import Notes
+from modak_ansible.requests.notes import notes_of
 from modak_ansible.requests.older import OLDER
+from modak_ansible.requests.read import Read
 from modak_ansible.requests.targets import TargetProblem, find_target
-
-
-@dataclass(frozen=True)
-class Read:
-    """A request that was read: its form, and where its mistakes go."""
-
-    job: JobForm
-    notes: Notes
 
 
 def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
@@ -41,31 +35,40 @@ def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
         mistakes: collects every mistake, with its place.
     """
     blueprint = Blueprint(path, inputs={})
-    read = read_form(path, mistakes, blueprint.warnings)
+    read = read_form(path, mistakes, blueprint.warnings, strict=inputs.strict)
     if read is None:
         return blueprint
     check(read.job, read.notes)
     named = None
     try:
-        form = read.job.target or TargetForm.model_validate({})
-        named = find_target(form, path.parent, inputs, mistakes)
+        named = find_target(read.job, path.parent, inputs, mistakes, read.notes)
     except TargetProblem as found:
         read.notes.refuse(("job", "target", found.field), found.problem)
     name = _name(read.job, path)
     if named is None:
         return blueprint
-    request = Mapper(read.job, name, path, load_catalogue(), read.notes).request(named)
+    request = Mapper(read.job, name, path, load_catalogue(), read.notes, read.image).request(named)
     if request is None or mistakes:
         return blueprint
     blueprint.requests.append(request)
     blueprint.targets[request.target.name] = request.target
     blueprint.related[request.training] = [request.training]
-    blueprint.places[request.training] = _places(read.notes.tree)
+    paths = _paths(read.notes.tree)
+    blueprint.places[request.training] = {about: place_of(read.notes.tree, each) for about, each in paths.items()}
+    blueprint.paths[request.training] = {about: read.notes.reader.shown(each) for about, each in paths.items()}
+    blueprint.notes[request.training] = tuple(read.notes.unkept)
     return blueprint
 
 
-def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes) -> Read | None:
-    """The form of a request, filled in; None, with mistakes, where it is not one."""
+def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: bool = False) -> Read | None:
+    """The form of a request, filled in; None, with mistakes, where it is not one.
+
+    Args:
+        path: the file.
+        mistakes: collects what is wrong, and with strictness the wishes that cannot be kept.
+        warnings: collects what is read otherwise, and the wishes that are not kept.
+        strict: whether the caller wants strictness; the request itself may, too.
+    """
     tree = _tree(path, mistakes)
     if tree is None:
         return None
@@ -73,18 +76,28 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes) -> Read | None
         mistakes.add(tree.location, "wrong-type", "a request is a mapping", "with job, or with optimisation alone")
         return None
     note_secrets(tree, mistakes)
+    if "container_file" in tree.entries and "job" not in tree.entries:
+        return read_container(tree, mistakes, warnings, strict=strict)
     alone = "job" not in tree.entries and bool({"optimisation", "optimization"} & set(tree.entries))
     whole = Item(tree.location, {"job": tree}, keys={"job": tree.location}) if alone else tree
     reader = FormReader(mistakes, warnings, OLDER, hidden=1 if alone else 0)
-    form, modern = reader.read(whole, RequestForm)
+    notes = notes_of(whole, reader, mistakes, warnings, strict=strict or _is_strict(whole))
+    form, notes.tree = reader.read(whole, RequestForm)
     if alone:
         for name in tree.entries:
-            if name not in ("optimisation", "optimization"):
+            if name not in ("optimisation", "optimization", "strict"):
                 hint = f"put both below job: {{ {name}: ..., optimisation: ... }}"
                 mistakes.add(tree.key_location(name), "unknown-field", f"{name} stands beside optimisation", hint)
     if form is None:
         return None
-    return Read(form.job, Notes(modern, reader, mistakes, warnings))
+    return Read(with_app_name(form.job, notes), notes)
+
+
+def _is_strict(tree: Item) -> bool:
+    """Whether the request itself asks for strictness; it is known before the rest is read."""
+    paths = (("strict",), ("job", "strict"), *(("job", name, "strict") for name in ("optimisation", "optimization")))
+    found = [tree.get(*each) for each in paths]
+    return any(each is not None and str(each.value).lower() == "true" for each in found)
 
 
 def _tree(path: Path, mistakes: Mistakes) -> Item | None:
@@ -109,11 +122,11 @@ def _name(job: JobForm, path: Path) -> str:
     return stem if stem and not rules.name_problem(stem) else "request"
 
 
-def _places(tree: Item) -> dict[str, Location]:
-    """Where the fields stand that a planner's refusal may be about."""
+def _paths(tree: Item) -> dict[str, FieldPath]:
+    """The fields that a planner's refusal may be about."""
     framework = tree.get(*TRAINING, "config", "ai_framework")
     section = (*TRAINING, f"ai_framework-{framework.value}") if framework else TRAINING
-    paths = {
+    return {
         "": ("job",),
         "host": ("job", "target"),
         "walltime": (*OPTIONS, "wall_time_limit"),
@@ -141,16 +154,13 @@ def _places(tree: Item) -> dict[str, Location]:
         "arguments": (*APPLICATION, "arguments"),
         "script": (*APPLICATION, "executable"),
         "checkpoint.signal_before_wall": ("job", "checkpoint", "signal_before_wall"),
-    }
-    return {
-        **{about: place_of(tree, path) for about, path in paths.items()},
-        "resources.partition": place_of(tree, (*OPTIONS, _given(tree, "partition", "queue"))),
-        "application.library": place_of(tree, (*HPC, "parallelisation-mpi", "library")),
-        "application.core_subscription": place_of(tree, (*HPC, "parallelisation-mpi", "core_subscription")),
-        "application.number_of_acc": place_of(tree, HPC),
-        "application.mpi_ranks": place_of(tree, (*APPLICATION, "mpi_ranks")),
-        "application.threads": place_of(tree, (*APPLICATION, "threads")),
-        **{f"job_options.{name}": item.location for name, item in _options(tree).items()},
+        "resources.partition": (*OPTIONS, _given(tree, "partition", "queue")),
+        "application.library": (*HPC, "parallelisation-mpi", "library"),
+        "application.core_subscription": (*HPC, "parallelisation-mpi", "core_subscription"),
+        "application.number_of_acc": HPC,
+        "application.mpi_ranks": (*APPLICATION, "mpi_ranks"),
+        "application.threads": (*APPLICATION, "threads"),
+        **{f"job_options.{name}": (*OPTIONS, name) for name in _options(tree)},
     }
 
 

@@ -27,7 +27,7 @@ def with_traits(named: Named, job: JobForm, notes: Notes) -> Target:
     build = job.optimisation.opt_build if job.optimisation else None
     if build and build.cpu_type and build.cpu_type != "none":
         target = _with_processor(named, target, build.cpu_type, notes)
-    if build and build.acc_type in ("nvidia", "amd"):
+    if build and build.acc_type in ("nvidia", "amd") and (job.job_options is None or job.options.request_gpus):
         target = _with_accelerator(target, build.acc_type, notes)
     return target
 
@@ -46,15 +46,14 @@ def _with_processor(named: Named, target: Target, wanted: str, notes: Notes) -> 
         return target.model_copy(update={"processor": target.processor.model_copy(update={"architecture": family})})
     reason = f"the processor of {target.name} is {target.processor.architecture}"
     hint = "leave it out, or describe the target's processor"
-    notes.refuse((*OPTIMISATION, "opt_build", "cpu_type"), FieldProblem("contradiction", reason, hint))
+    notes.cannot_keep((*OPTIMISATION, "opt_build", "cpu_type"), reason, hint)
     return target
 
 
 def _with_accelerator(target: Target, vendor: str, notes: Notes) -> Target:
     known = target.accelerator.vendor
     if known and known != vendor:
-        problem = FieldProblem(
-            "contradiction", f"the accelerators of {target.name} are of {known}", f"acc_type: {known}"
-        )
-        notes.refuse((*OPTIMISATION, "opt_build", "acc_type"), problem)
+        reason = f"the accelerators of {target.name} are of {known}"
+        notes.cannot_keep((*OPTIMISATION, "opt_build", "acc_type"), reason, f"acc_type: {known}")
+        return target
     return target.model_copy(update={"accelerator": target.accelerator.model_copy(update={"vendor": vendor})})

@@ -11,14 +11,21 @@ from modak_ansible.blueprint.reader import Inputs, read_targets
 from modak_ansible.blueprint.target_words import SCHEDULER, Wanted, is_target_file
 from modak_ansible.blueprint.yaml_tree import read_yaml
 from modak_ansible.errors import nearest
-from modak_ansible.model.target import Target
+from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.project import shipped
-from modak_ansible.requests.form import TargetForm
+from modak_ansible.requests.form import JobForm, TargetForm
+from modak_ansible.requests.notes import Notes
 from modak_ansible.target.files import expanded
 
 TARGETS_FILE = "targets.yaml"
+_FOLDER = "targets"
 _TESTBED = "testbed"
 _LOCAL = ("local", "localhost")
+# Options that no machine without a scheduler can do anything about.
+_SCHEDULERS = (
+    "account", "queue", "partition", "qos", "request_gpus", "request_specific_nodes", "architecture_constraint",
+    "job_array", "job_dependency", "request_event_notification", "email_address", "node_exclusive",
+)  # fmt: skip
 
 
 class TargetProblem(Exception):
@@ -38,19 +45,22 @@ class Named:
     is_described: bool
 
 
-def find_target(form: TargetForm, folder: Path, inputs: Inputs, mistakes: Mistakes) -> Named | None:
+def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
     """The target that a request means; None where its description has mistakes.
 
     Args:
-        form: the request's own words; without any it is this machine.
+        job: the request. Without a target it is this machine, or a cluster that nobody describes where it asks for
+            what only a scheduler gives.
         folder: the request's; ``targets.yaml`` there describes targets.
         inputs: a service template or a target file that describes them instead, and values for its inputs; a file of
             values that is a target file describes them, too.
-        mistakes: gets those of the description.
+        mistakes: collects those of the description.
+        notes: are told what is taken for granted.
 
     Raises:
         TargetProblem: there is no such target, or it has another scheduler.
     """
+    form = job.target or TargetForm.model_validate({})
     beside = folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None
     file = inputs.targets or (_target_file(inputs.file, beside) if form.name not in (_TESTBED, *_LOCAL) else None)
     described = file or beside
@@ -66,7 +76,10 @@ def find_target(form: TargetForm, folder: Path, inputs: Inputs, mistakes: Mistak
         return Named(_absolute(target, described), is_described=True)
     if file and form.name is None and own:
         raise TargetProblem("name", "missing-field", f"{file} describes several targets", f"name: {next(iter(own))}")
-    return _shipped(form, own, Inputs() if described else inputs, mistakes)
+    given = Inputs() if described else inputs
+    if form.name in (None, _TESTBED, *_LOCAL):
+        return _shipped(job, form, given, mistakes, notes)
+    return _known(job, form, own, given, mistakes, notes)
 
 
 def _target_file(path: Path | None, beside: Path | None) -> Path | None:
@@ -76,21 +89,74 @@ def _target_file(path: Path | None, beside: Path | None) -> Path | None:
     return path if is_whole else None
 
 
-def _shipped(form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes) -> Named | None:
-    known = (*own, _TESTBED, "local")
-    if form.name not in (None, _TESTBED, *_LOCAL):
-        hint = nearest(form.name or "", known)
-        hint += " or " if hint.endswith("?") else "; or "
-        about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
-        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")
+def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
+    """The testbed, this machine, or the cluster that inputs describe, or nobody."""
     kind = form.job_scheduler_type or ("slurm" if form.name == _TESTBED else "none")
     if (form.name == _TESTBED) == (kind == "none") and form.name:
         reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
         raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+    wants = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
+    if wants:
+        kind = "slurm"
+        words = f"no target is named, and {wants} is nothing for this machine: it is planned for a cluster with Slurm"
+        notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
     node = {"slurm": "slurm", "torque": "torque", "none": "local"}[kind]
     is_given = inputs.file is not None or bool(inputs.values)
     targets = read_targets(shipped("tosca") / TARGETS_FILE, Inputs(inputs.file, inputs.values), mistakes)
-    return Named(targets[node], is_described=is_given) if node in targets else None
+    if node not in targets:
+        return None
+    if is_given or form.name or kind == "none":
+        return Named(targets[node], is_described=is_given)
+    words = f"nobody describes the cluster with {kind.capitalize()}: what it has is not checked"
+    notes.warn(("job", "target"), words, "name one, or describe it with -i site.yaml")
+    unknown = {"partitions": (), "scratch": None, "image_base": "docker"}
+    return Named(_with_asked(targets[node].model_copy(update=unknown), job), is_described=False)
+
+
+def _with_asked(target: Target, job: JobForm) -> Target:
+    """A target of which nobody says what accelerators it has, with those that are asked for."""
+    if target.accelerator.count:
+        return target
+    count = job.options.request_gpus or 0
+    return target.model_copy(update={"accelerator": target.accelerator.model_copy(update={"count": count})})
+
+
+def _for_a_scheduler(job: JobForm) -> str:
+    """The first option of a job that only a scheduler can do something about; empty where there is none."""
+    options = job.options
+    if (options.node_count or 1) > 1:
+        return "node_count"
+    return next((name for name in _SCHEDULERS if getattr(options, name)), "")
+
+
+def _known(
+    job: JobForm, form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes, notes: Notes
+) -> Named | None:
+    """A target whose description ships with the project: nobody has tried it there."""
+    files = {path.stem: path for path in sorted((shipped("tosca") / _FOLDER).glob("*.yaml"))}
+    name = (form.name or "").lower().replace("_", "-")
+    if name not in files:
+        hint = nearest(form.name or "", (*own, *files, _TESTBED, "local"))
+        hint += " or " if hint.endswith("?") else "; or "
+        about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
+        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")
+    found = read_targets(files[name], inputs, mistakes)
+    if name not in found:
+        return None
+    target = found[name].model_copy(update={"unverified": _source(files[name])})
+    wanted = form.job_scheduler_type
+    if wanted and wanted != target.scheduler.value:
+        words = f"{wanted} is taken, though the description that ships has {target.scheduler.value}"
+        notes.warn(("job", "target", "job_scheduler_type"), words, "leave it out, or describe the target yourself")
+        target = target.model_copy(update={"scheduler": Scheduler(wanted)})
+    return Named(_with_asked(target, job), is_described=True)
+
+
+def _source(path: Path) -> str:
+    """Where a description that ships comes from."""
+    root = read_yaml(path, Mistakes())
+    told = root.get("metadata", "unverified") if root else None
+    return str(told.value) if told else "nobody has tried it"
 
 
 def _check_scheduler(form: TargetForm, target: Target) -> None:

@@ -28,7 +28,7 @@ class Wishes:
         self._catalogue = catalogue
         self._notes = notes
 
-    def read(self, training: TrainingForm | None, *, has_data: bool, framework: str) -> Optimisation:
+    def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
         """The wishes."""
         application = self._job.runs
         found: dict[str, Any] = {}
@@ -42,10 +42,12 @@ class Wishes:
         if optimisation and optimisation.enable_autotuning:
             found["autotuning"] = True
         if training:
-            found |= self._of_training(training)
-        if training is None and optimisation and optimisation.enable_opt_build and not application.build:
+            found |= self._of_training(training, has_image=has_image)
+        if has_image:
+            pass  # it is taken as it is
+        elif training is None and optimisation and optimisation.enable_opt_build and not application.build:
             path = (*OPTIMISATION, "enable_opt_build")
-            self._notes.warn(path, "nothing is compiled for the target", "application.build says how")
+            self._notes.cannot_keep(path, "nothing is compiled for the target", "application.build says how")
         elif training and optimisation and optimisation.enable_opt_build is not None:
             found["build"] = self._build(framework, version_of(training), wanted=optimisation.enable_opt_build)
         return Optimisation(**found)
@@ -61,7 +63,8 @@ class Wishes:
         ]
         if fitting:
             return "opt-build"
-        self._notes.warn(path, f"the catalogue has no build of {framework} for targets: its stock build is taken")
+        reason = f"the catalogue has no build of {framework} for targets: its stock build is taken"
+        self._notes.cannot_keep(path, reason)
         return "any"
 
     def _entries(self, framework: str, version: str) -> list[Entry]:
@@ -69,10 +72,15 @@ class Wishes:
 
     # --- a training
 
-    def _of_training(self, training: TrainingForm) -> dict[str, Any]:
+    def _of_training(self, training: TrainingForm, *, has_image: bool) -> dict[str, Any]:
         framework, version = training.config.ai_framework, version_of(training)
         section: Path = (*TRAINING, f"ai_framework-{framework}")
         found: dict[str, Any] = {}
+        if has_image:
+            for name, is_wanted in wanted_compilers(training).items():
+                if is_wanted:
+                    self._notes.cannot_keep((*section, name), "nobody knows whether the image that is named has it")
+            return found | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
         if not self._entries(framework, version):
             known = sorted({each.version for each in self._catalogue.of_framework(framework)})
             reason = f"the catalogue has no {framework} {version}"
@@ -115,7 +123,8 @@ class Wishes:
             there = sorted({name for each in entries for name in each.compilers})
             reason = f"no build of {training.config.ai_framework} {versions} has it"
             hint = f"compilers there: {', '.join(there)}" if there else "it has no graph compiler"
-            self._notes.refuse((*section, wanted), FieldProblem("contradiction", reason, hint))
+            self._notes.cannot_keep((*section, wanted), reason, hint)
+            return ""
         return wanted
 
     def _keras_entry(self, backend: str, version: str, section: Path) -> str:
@@ -128,7 +137,7 @@ class Wishes:
         backends = {each.environment.get("KERAS_BACKEND", "") for each in entries}
         known = ", ".join(sorted(names.get(each, each) for each in backends))
         reason, hint = f"no build of Keras in the catalogue computes with {backend}", f"valid: {known}"
-        self._notes.refuse((*section, "backend"), FieldProblem("not-allowed-value", reason, hint))
+        self._notes.cannot_keep((*section, "backend"), reason, hint)
         return ""
 
     def _pipeline(self, etl: EtlForm) -> dict[str, Any]:
@@ -138,11 +147,11 @@ class Wishes:
         if etl.cache is not None:
             found["input"] = "memory" if etl.cache else "stock"
             if etl.cache is not True and etl.cache > 1:
-                self._notes.warn((*path, "cache"), "all samples are kept, not a number of them", "write true")
+                self._notes.cannot_keep((*path, "cache"), "all samples are kept, not a number of them", "write true")
         if etl.prefetch is not None:
             found["workers"] = 1 if etl.prefetch else 0
             if etl.prefetch is not True and etl.prefetch > 1:
-                self._notes.warn(
+                self._notes.cannot_keep(
                     (*path, "prefetch"), "one process reads ahead, as far as the framework does", "write true"
                 )
         return found
@@ -152,7 +161,7 @@ class Wishes:
     def _staging(self, wanted: str, *, has_data: bool) -> str:
         path = (*APPLICATION, "storage_class_pref")
         if not has_data:
-            self._notes.warn(path, "there is no data to place", "leave it out")
+            self._notes.cannot_keep(path, "there is no data to place", "leave it out")
             return "any"
         storages = {"node-local": self._target.scratch, "shared": self._target.home}
         classes = {name: storage.storage_class for name, storage in storages.items() if storage}
@@ -162,9 +171,7 @@ class Wishes:
         if not having:
             there = ", ".join(f"{name} {storage_class}" for name, storage_class in classes.items()) or "none"
             hint = f"it has: {there}; the class property of its home and scratch says so"
-            self._notes.refuse(
-                path, FieldProblem("storage", f"{self._target.name} names no storage of class {wanted}", hint)
-            )
+            self._notes.cannot_keep(path, f"{self._target.name} names no storage of class {wanted}", hint)
         return having[0] if len(having) == 1 else "any"
 
 

@@ -149,7 +149,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             built_program=built,
             words=[_word(each) for each in parts.words],
             build=parts.build,
-            archive=_archive(parts.build.source) if parts.build else "",
+            archive=_archive(parts.build) if parts.build else "",
             site_pre=[shlex.quote(each) for each in parts.site_pre],
             pre=[_lines(each, parts) for each in parts.pre],
             post=[_lines(each, parts) for each in parts.post],
@@ -224,9 +224,12 @@ def _checkpoint(job: PlannedJob) -> dict[str, int] | None:
     }
 
 
-def _archive(source: str) -> str:
-    """A name for a downloaded archive, with the ending that says what it is."""
-    return "build.zip" if source.partition("?")[0].endswith(".zip") else "build.tar"
+def _archive(build: Build) -> str:
+    """A name for what is downloaded: a file's own, among the sources; an archive's ending says what it is."""
+    address = build.source.partition("?")[0].partition("#")[0]
+    if build.kind == "file":
+        return f"build/{address.rstrip('/').rsplit('/', 1)[-1]}"
+    return "build.zip" if address.endswith(".zip") else "build.tar"
 
 
 def _workspace_path(path: str) -> str:

@@ -50,6 +50,8 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"--account={plain('job_options.account', job.account, what='an account')}"
     if job.partition:
         yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
+    if job.options.qos:
+        yield f"--qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

@@ -47,6 +47,8 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
     if job.options.partition:
         yield f"-l partition={plain('job_options.partition', job.options.partition, what='a partition')}"
+    if job.options.qos:
+        yield f"-l qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:

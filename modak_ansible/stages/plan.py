@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.blueprint.training_reader import inputs_as_text
@@ -15,7 +16,7 @@ from modak_ansible.connection import connect
 from modak_ansible.errors import ModakError
 from modak_ansible.planning import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.project import find_blueprint
-from modak_ansible.stages.opera import find_opera_deployment
+from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
 from modak_ansible.target.files import expanded
 
 
@@ -24,7 +25,7 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
 
     Args:
         arguments: ``file`` or ``files`` (plans that were made already), or ``blueprint`` with ``inputs``,
-            ``inputs_file`` and ``training``, or ``node`` for a node of the blueprint that opera deploys.
+            ``inputs_file``, ``training`` and ``strict``, or ``node`` for a node of the blueprint that opera deploys.
         check: whether nothing may be written but Ansible's own temporary files.
 
     Returns:
@@ -39,12 +40,15 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from error
     first = planned[0].plan
+    notes = [f"{note.path} is not kept: {note.reason}" for note in first.notes]
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     return {
         "changed": False,
+        **({"warnings": notes} if notes and not is_run_by_opera() else {}),
         "msg": f"plan {first.digest[:12]} for {first.name}{more}",
         "plan_file": targets[0]["plan_files"][0],
         "digest": first.digest,
+        "notes": notes,
         "targets": targets,
     }
 
@@ -81,7 +85,8 @@ def _plans(arguments: dict[str, Any]) -> list[Planned]:
         return [planned_from_file(Path(each)) for each in arguments.get("files") or [arguments["file"]]]
     if arguments.get("blueprint"):
         inputs_file = expanded(arguments["inputs_file"]) if arguments.get("inputs_file") else None
-        inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))))
+        strict = boolean(arguments.get("strict") or False)
+        inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))), strict=strict)
         return plan_all(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
     if arguments.get("node"):
         deployment = find_opera_deployment()

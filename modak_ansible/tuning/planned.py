@@ -61,7 +61,9 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
     draft = chosen.draft
     problem = why_not_tuned(draft)
     if problem:
-        raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", "autotuning: false trains with the plan's choice")
+        hint = "autotuning: false trains with the plan's choice"
+        is_wish = not draft.request.optimisation.only_tune
+        raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", hint, wish=is_wish)
     found = candidates(chosen)
     wish = draft.request.optimisation
     if sum(each.may_win for each in found) < 2:

@@ -126,6 +126,46 @@ def test_a_line_before_the_program_that_fails_ends_the_job(with_image, request_f
     assert request_folder.output() == "first\n"
 
 
+COMPILED = """\
+#include <mpi.h>
+#include <stdio.h>
+int main(int n, char **words) {
+    int rank, size, length, one = 1, sum;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    MPI_Init(&n, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Get_library_version(version, &length);
+    printf("rank %d of %d, sum %d, %.5s\\n", rank, size, sum, version);
+    return MPI_Finalize();
+}
+"""
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def compiled(request, request_folder, testbed):
+    """A program that is built in the catalogue's image with the compilers of an MPI library."""
+    (request_folder.path / "hello.c").write_text(COMPILED)
+    request_folder.options.update(node_count=2, process_count_per_node=1)
+    build = {"build_command": "mpicc -o hello hello.c"}
+    request_folder.application |= {"executable": "./hello", "mpi_ranks": 2, "build": build}
+    section = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": request.param}}
+    request_folder.optimisation = {"app_type": "hpc", "app_type-hpc": section}
+    image = request_folder.plan()["image"]
+    if testbed.ssh(f"test -e modak/{image['path']} && echo there || echo missing") != "there":
+        pytest.skip(f"the testbed has no such image: modak catalogue build {image['entry']}")
+    return request.param
+
+
+def test_a_program_is_compiled_in_the_image_and_runs_on_two_nodes(compiled, request_folder):
+    done = request_folder.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    named = {"openmpi": "Open ", "mpich": "MPICH"}[compiled]
+    lines = sorted(line.rstrip() for line in request_folder.output().splitlines())
+    assert lines == [f"rank {rank} of 2, sum 2, {named}".rstrip() for rank in (0, 1)]
+
+
 TARGETS = """\
 tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [ types/modak.yaml ]

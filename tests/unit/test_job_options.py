@@ -154,7 +154,7 @@ def test_what_a_scheduler_cannot_be_told_names_the_option():
 @pytest.mark.parametrize(
     ("asked", "about", "said"),
     [
-        (request(options={"request_gpus": 1}), "resources.accelerators", "the partition cpu has 0"),
+        (request(options={"request_gpus": 1}), "resources.accelerators", "the partition cpu describes none"),
         (request(options={"node_count": 5}), "resources.nodes", "the partition cpu has 4"),
         (request(options={"queue": "gpu", "node_count": 3}), "resources.nodes", "the partition gpu has 2"),
         (request(options={"process_count_per_node": 9}), "resources.processes_per_node", "cpu has 8"),

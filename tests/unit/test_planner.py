@@ -132,7 +132,7 @@ def test_checkpoints_are_asked_of_the_scheduler_and_of_the_training(blueprint):
 
 
 def test_a_request_that_cannot_be_met_is_refused(blueprint):
-    blueprint.replace("numerics: same", "staging: node-local").replace(
+    blueprint.replace("numerics: same", "staging: node-local, strict: true").replace(
         "scratch: { properties: { path: /scratch } }", ""
     )
     with pytest.raises(InvalidBlueprint, match="cluster has no node-local scratch"):

@@ -49,9 +49,11 @@ def test_a_refused_build_is_no_longer_planned(blueprint):
     assert plan_blueprint(blueprint.service, Inputs()).plan.image.entry == "pytorch-2.13-cpu"
     note_refusal(blueprint.path / ".modak", refusal)
     with pytest.raises(InvalidBlueprint, match="its probe failed on Acme 9000: it crashed") as caught:
-        plan_blueprint(blueprint.service, Inputs())
+        plan_blueprint(blueprint.service, Inputs(strict=True))
     (mistake,) = caught.value.mistakes
     assert (mistake.rule, mistake.location.line) == ("cannot-plan", 44)
+    (note,) = plan_blueprint(blueprint.service, Inputs()).plan.notes
+    assert (note.path, "its probe failed on Acme 9000" in note.reason) == ("optimisation.entry", True)
 
 
 # --- the performance model

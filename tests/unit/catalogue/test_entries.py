@@ -16,13 +16,13 @@ FROM_PACKAGES = [entry for entry in CATALOGUE.entries if entry.origin != "hub"]
 PAPER = {
     "tensorflow-1.14-pip", "tensorflow-2.1-pip", "pytorch-1.4-pip", "mxnet-1.6-pip", "cntk-2.7-pip",
     "tensorflow-1.14-ngraph-pip", "pytorch-1.4-glow",
-    "tensorflow-1.14-hub", "tensorflow-2.1-hub", "pytorch-1.4-hub", "mxnet-1.6-hub", "cntk-2.7-hub",
+    "tensorflow-1.14-hub", "tensorflow-2.1-hub", "tensorflow-2.1-hub-cuda", "pytorch-1.4-hub", "mxnet-1.6-hub", "cntk-2.7-hub",
 }  # fmt: skip
 TODAY = {
     "pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cpu-ops", "pytorch-2.13-cuda",
     "tensorflow-2.21-cpu", "tensorflow-2.21-cuda",
     "jax-0.10-cpu", "jax-0.10-cuda", "keras-3.15-tensorflow-cpu", "keras-3.15-pytorch-cpu", "keras-3.15-jax-cpu",
-    "openmpi-mpi4py", "measuring-tools",
+    "openmpi-mpi4py", "openmpi-dev", "mpich-dev", "measuring-tools",
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_no_base_is_without_an_entry():
 
 def test_hub_twins_have_the_version_of_what_pip_installs():
     for name, entry in ENTRIES.items():
-        twin = ENTRIES.get(name.removesuffix("-hub") + "-pip")
+        twin = ENTRIES.get(name.removesuffix("-cuda").removesuffix("-hub") + "-pip")
         if entry.origin == "hub":
             assert twin is not None
             assert Version(twin.version).release[:2] == Version(entry.version).release[:2]

@@ -7,6 +7,7 @@ import json
 import string
 
 import pytest
+from example_documents import DOCUMENTS
 from example_request import PROGRAM, TRAINING, RequestFolder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -96,6 +97,33 @@ def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, 
     mistakes = Mistakes()
     plans = check_blueprint(folder.file, Inputs(), mistakes)
     assert bool(plans) != bool(mistakes)
+
+
+NAMES = st.sampled_from(["hlrs-testbed", "EGI", "cirrus", "daint", "testbed", "local", "cluster", "nowhere"])
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(
+    base=st.sampled_from(sorted(DOCUMENTS)),
+    changes=CHANGES,
+    name=st.none() | NAMES,
+    strict=st.booleans(),
+    data=st.data(),
+)
+def test_documents_of_then_with_odd_values_are_planned_or_told(folder, base, changes, name, strict, data):
+    from modak_ansible.commands.plan_table import plan_table
+    from modak_ansible.planning import check_blueprint
+
+    content = changed(DOCUMENTS[base], changes, lambda words: data.draw(st.sampled_from(words)))
+    if name and isinstance(content.get("job"), dict):
+        content["job"]["target"] = {"name": name}
+    folder.file.write_text(json.dumps(content), encoding="utf-8")
+    mistakes = Mistakes()
+    plans = check_blueprint(folder.file, Inputs(strict=strict), mistakes)
+    assert bool(plans) != bool(mistakes)
+    for plan in plans:
+        assert plan_table(plan, 80)
+        assert not (strict and plan.notes)
 
 
 @settings(max_examples=300)

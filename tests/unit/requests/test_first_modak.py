@@ -97,7 +97,7 @@ def test_a_nodes_own_disk_is_asked_for_by_its_class(training):
     training.set("application/storage_class_pref", "default-common")
     assert training.request.optimisation.staging == "shared"
     training.set("application/storage_class_pref", "default-ultra_high")
-    assert "cluster names no storage of class default-ultra_high (it has: node-local default-ssd" in training.mistakes
+    assert "cluster names no storage of class default-ultra_high (it has: node-local default-ssd" in training.warnings
 
 
 def test_xla_is_a_wish_and_no_dogma(training):

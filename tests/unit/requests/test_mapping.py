@@ -94,7 +94,7 @@ def test_kerass_backend_chooses_the_entry(training, backend, entry):
     training.set(f"{T}/ai_framework-keras", {"backend": backend})
     assert training.plan.image.entry == entry
     training.set(f"{T}/ai_framework-keras", {"backend": "mxnet"})
-    assert "computes with mxnet (valid: jax, pytorch, tensorflow)" in training.mistakes
+    assert "computes with mxnet (valid: jax, pytorch, tensorflow)" in training.warnings
 
 
 def test_job_options(training):
@@ -175,7 +175,7 @@ def test_an_image_of_the_users(training):
     assert training.request.image.source == "docker://tensorflow/tensorflow:2.1.0-gpu-py3"
     training.set("optimisation/enable_opt_build", True)
     assert training.request.image is None
-    assert "is not taken, for enable_opt_build asks for an image that the planner chooses" in training.warnings
+    assert "is not taken, for enable_opt_build asks for a build: pytorch-2.13-cpu" in training.warnings
 
 
 def test_a_container_runtime(training):
@@ -227,9 +227,10 @@ def test_a_program_with_mpi(program):
 
 def test_ranks_may_share_cores(program):
     program.set("job_options/node_count", 1).set("job_options/process_count_per_node", 4)
-    assert "8 processes are more than 1 x 4" in program.mistakes
+    assert "8 processes are more than 1 x 4, which the job asks for: 4 run" in program.warnings
+    assert program.request.application.hpc.ranks == 4
     program.set(f"{P}/parallelisation-mpi/core_subscription", 2)
-    assert program.mistakes == ""
+    assert (program.mistakes, program.warnings) == ("", "")
 
 
 def test_a_program_with_openmp_that_is_built_first(program):
@@ -259,7 +260,10 @@ def test_a_program_with_openmp_that_is_built_first(program):
         ("https://example.org/group/repo", "git"),
         ("git@example.org:group/repo.git", "git"),
         ("https://example.org/solver-1.2.tar.gz", "archive"),
-        ("https://example.org/xthi.c", "archive"),
+        ("https://example.org/xthi.c", "file"),
+        ("https://example.org/xthi.tgz?raw=1", "archive"),
+        ("https://example.org/a.f90?raw=1", "file"),
+        ("file:///data/src.zip", "archive"),
     ],
 )
 def test_sources(program, source, kind):

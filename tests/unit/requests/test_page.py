@@ -29,7 +29,7 @@ def field_rows(form=RequestForm, path=""):
         inner, words = form_of(annotation), choices_of(annotation)
         kinds = [text for kind, text in _KINDS.items() if kind in set(plain_types(annotation))]
         values = "" if inner else ", ".join(words or kinds) or "text"
-        if "Refused" in aliases[name].description:
+        if aliases[name].description.startswith(("Refused", "Not kept")):
             values = "-"
         yield f"| `{path}{name}` | {values} | {aliases[name].description} |"
         if inner:

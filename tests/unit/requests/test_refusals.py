@@ -42,25 +42,17 @@ GPU = "job_options/request_gpus"
         ("job_options/defer_job", "2026-11-22T03:00:00Z", "names a time zone"),
         ("job_options/request_event_notification", "events", "is not made of a (abort), b (begin) and e (end)"),
         ("job_options/email_address", "mail.com", "is not an address of mail"),
-        ("job_options/request_event_notification", "e", "nobody is named to whom the mail goes"),
-        ("job_options/email_address", "a@example.org", "nothing is named of which it is told"),
         ("job_options/copy_environment_variable", "A B-C", "B-C cannot be the name of an environment variable"),
         (f"{T}/ai_framework-pytorch/version", "newest", "is not a version or a range"),
         # what cannot be done
-        ("optimisation/autotuning", {"tuner": "cresta"}, "tuner is refused: no external tuner is run (leave the section out"),
-        ("optimisation/autotuning", {"input": "dsl text"}, "autotuning.input is refused: no external tuner is run"),
         ("optimisation/app_type", "ai_inference", "inference is not planned"),
         ("optimisation/app_type", "big_data", "big data is not planned"),
-        ("optimisation/opt_build", {"acc_type": "fpga"}, "the catalogue has no build for FPGAs"),
-        (f"{T}/data/basedata", "Imagenet", "Imagenet is not fetched: no address of it is known (location:"),
         (f"{T}/data/location", "s3://x/y", "is an address without checksums"),
         (f"{T}/data/location", "../away", "leads out of its folder"),
         (f"{T}/data/location", "nowhere", "there is no nowhere beside the request"),
         ("application/container_runtime", "docker", "Docker is not run on targets"),
         ("application/container_runtime", "Not An Image", "is neither a runtime nor an image"),
-        ("application/executable", "train/trian.py", "there is no script train/trian.py below the request's folder (did you mean train/train.py?)"),
-        ("application/executable", "/opt/train.py", "is not below the request's folder"),
-        ("application/executable", "./solver", "there is no ./solver beside the request, and nothing builds it"),
+        ("application/executable", "train/trian.py", "there is no train/trian.py below the request's folder (did you mean train/train.py?"),
         ("application/executable", "mpirun -n 4 solver", "mpirun is put before it by the plan (name the program alone"),
         ("application/executable", None, "nothing is to be run"),
         ("application/arguments", "--epochs 3 | tee log", "job.application.arguments is refused: | is for a shell, and none reads this"),
@@ -68,25 +60,15 @@ GPU = "job_options/request_gpus"
         ("application/arguments", "--name 'a", "no closing quotation"),
         ("application/pre-execution", "a\u0007b", "holds a line break or another control character"),
         ("target", {"name": "clutser"}, "no target clutser is known (did you mean cluster?"),
-        ("target", {"name": "egi"}, "valid: cluster, local, pbs, testbed; or describe it in targets.yaml"),
+        ("target", {"name": "xyzzy"}, "valid: cirrus, cluster, daint, egi, hlrs-testbed, local, pbs, testbed; or describe it in targets.yaml"),
+        ("application/executable", "../train.py", "is not below the request's folder"),
         # contradictions
-        ("job_options/core_count", 12, "1 nodes x 1 processes are 1, not 12 (core_count: 1"),
-        ("application/threads", 8, "8 threads are more than the 4 cores of their process"),
-        ("application/mpi_ranks", 2, "2 processes are more than 1 x 1"),
-        (f"{T}/config/distributed_training", True, "one process alone would train"),
         (f"{T}/ai_framework-tensorflow", {"xla": True}, "ai_framework-tensorflow is refused: config.ai_framework is pytorch"),
-        (f"{T}/ai_framework-pytorch/xla", True, "no build of pytorch 2.13.0 has it (compilers there: inductor)"),
-        (f"{T}/ai_framework-pytorch", {"version": "1.4", "xla": True}, "no build of pytorch 1.4.0 has it (compilers there: glow)"),
         (f"{T}/ai_framework-pytorch", {"glow": True, "inductor": True}, "one compiler compiles"),
         (f"{T}/ai_framework-pytorch", {"version": ">3,<2"}, "the catalogue has no pytorch >3,<2 (it has 1.4.0, 2.13.0)"),
-        (f"{T}/data/count", None, "of how many samples it is, count has to say"),
-        (f"{T}/data/size", 59, "59 bytes are too few for 60000 samples"),
         (P, {"config": {"parallelisation": "mpi"}}, "app_type-hpc is refused: the application is of type ai_training"),
         ("optimisation/app_type", "hpc", "the application is of type hpc"),
         ("application/app_type", "mpi", "mpi is a program, and optimisation asks for a training"),
-        ("optimisation/opt_build", {"acc_type": "nvidia"}, "the job asks for no accelerator (add request_gpus"),
-        ("optimisation/opt_build", {"cpu_type": "arm"}, "the processor of cluster is skylake_avx512"),
-        ("optimisation/opt_build", {"cpu_type": "amd"}, "the processor of cluster is skylake_avx512"),
         ("target/job_scheduler_type", "torque", "cluster is described with slurm, not torque"),
         ("optimisation", None, "nothing says which framework it needs"),
     ],
@@ -106,8 +88,8 @@ def test_a_place_is_that_of_the_value(training):
 
 
 def test_all_mistakes_are_told_at_once(training):
-    training.set("job_options/nodes", 1).set("optimisation/autotuning", {"tuner": "cresta"})
-    training.set("application/mpi_ranks", 64).set("target/name", "egi")
+    training.set("job_options/nodes", 1).set("optimisation/autotuning", {"tuner": "cresta"}).set("strict", True)
+    training.set("application/mpi_ranks", 64).set("target/name", "clutser")
     assert len(training.mistakes.splitlines()) == 3  # ranks need the target
     training.set("target/name", "cluster")
     assert len(training.mistakes.splitlines()) == 3
@@ -133,15 +115,9 @@ def test_a_gpu_on_a_partition_without(training):
     [
         (f"{P}/parallelisation-mpi/scaling_efficiency", 1.01, "must be at most 1, not 1.01"),
         (f"{P}/parallelisation-mpi/scaling_efficiency", 0, "must be more than 0, not 0"),
-        (f"{P}/parallelisation-mpi/message_size", "small", "nothing was measured of messages of several lengths"),
-        (f"{P}/data", {"size": 1}, "data.size is refused: a program reads its data by itself"),
-        (f"{P}/parallelisation-mpi/library", "mpich", "the catalogue has openmpi 5.0.7, which is not mpich"),
-        (f"{P}/parallelisation-mpi/version", "1.10", "the catalogue has openmpi 5.0.7, which is not 1.10"),
         (f"{P}/parallelisation-openacc", {"number_of_acc": 1}, "config.parallelisation is mpi"),
         (f"{P}/config/parallelisation", "opencl", "opencl needs an accelerator, and the job asks for none"),
         (f"{P}/config/parallelisation", "opencl", "no build in the catalogue has opencl"),
-        (f"{P}/data", {"etl": {"cache": True}}, "a program reads its data by itself"),
-        ("application/build", {"build_command": "make"}, "the catalogue's image for MPI has no compiler"),
         ("application/build", {"src": "rm -rf /", "build_command": "make"}, "is not the address of a git repository"),
         ("application/build", {"src": "https://example.org/x.git"}, "build.build_command is needed"),
         ("application/app_type", "ai_training", "it is a training, and optimisation asks for a program"),

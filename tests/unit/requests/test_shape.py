@@ -11,7 +11,10 @@ from modak_ansible.requests.shape import ShapeProblem, shape_of
 def shape(options, warnings=None, **given):
     form = JobOptionsForm.model_validate(options)
     facts = {"ranks": None, "threads": None, "parallel": True, "subscription": 1, "node_cores": 8, **given}
-    found = shape_of(form, warn=lambda *words: (warnings if warnings is not None else []).append(words), **facts)
+    told = warnings if warnings is not None else []
+    found = shape_of(
+        form, warn=lambda *words: told.append(words), cannot_keep=lambda *words: told.append(words), **facts
+    )
     return found.nodes, found.processes_per_node, found.cores_per_process
 
 
@@ -36,6 +39,18 @@ N, P, C, E = "node_count", "process_count_per_node", "core_count", "core_count_p
         ({N: 4, P: 1}, {"ranks": 4, "threads": 2}, (4, 1, 2)),
         ({P: 40}, {"parallel": False}, (1, 1, 40)),
         ({N: 1, P: 4}, {"ranks": 8, "subscription": 2}, (1, 8, None)),
+        # core_count besides both others: of the job where that comes out even, else of each node
+        ({N: 2, P: 40, C: 40}, {"ranks": 80}, (2, 40, 1)),
+        ({N: 2, P: 40, C: 40}, {"ranks": 40}, (2, 20, 2)),
+        ({N: 4, P: 10, C: 20}, {}, (4, 10, 2)),
+        ({N: 2, P: 4, C: 16}, {}, (2, 4, 2)),
+        ({N: 1, P: 40, C: 40}, {"parallel": False}, (1, 1, 40)),
+        ({N: 1, C: 40}, {"parallel": False}, (1, 1, 40)),
+        ({N: 2, C: 40}, {"ranks": 80}, (2, 40, None)),
+        ({N: 2, C: 9}, {}, (2, 9, None)),
+        # mpi_ranks is the most
+        ({N: 2, P: 1}, {"ranks": 80}, (2, 1, None)),
+        ({E: 2}, {"threads": 3}, (1, 1, 2)),
     ],
 )
 def test_shapes(options, given, expected):
@@ -45,14 +60,12 @@ def test_shapes(options, given, expected):
 @pytest.mark.parametrize(
     ("options", "given", "field", "said"),
     [
-        ({N: 2, P: 40, C: 40}, {}, C, "2 nodes x 40 processes are 80, not 40"),
-        ({C: 9, N: 2}, {}, C, "9 is not a multiple of node_count, 2"),
+        ({N: 4, P: 24, C: 12}, {}, C, "4 nodes x 24 processes are 96, not 12"),
+        ({N: 2, P: 40, C: 40, E: 2}, {}, C, "2 nodes x 40 processes x 2 cores are 160, not 40"),
         ({C: 9, P: 2}, {}, C, "9 is not a multiple of process_count_per_node, 2"),
-        ({N: 2, P: 2}, {"ranks": 5}, "mpi_ranks", "5 processes are more than 2 x 2"),
         ({N: 2, P: 2}, {"ranks": 3}, "mpi_ranks", "cannot be spread evenly over 2 nodes"),
         ({N: 1, P: 4}, {"ranks": 3}, "mpi_ranks", "3 processes of a node cannot share 4 places evenly"),
         ({N: 2, P: 2}, {"parallel": False}, N, "1 process cannot be spread evenly over 2 nodes"),
-        ({E: 2}, {"threads": 3}, "threads", "3 threads are more than the 2 cores of their process"),
     ],
 )
 def test_contradictions(options, given, field, said):

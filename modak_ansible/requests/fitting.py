@@ -1,0 +1,51 @@
+"""Whether the catalogue has a build of just what a request asks for."""
+
+from __future__ import annotations
+
+from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.model.target import Target
+from modak_ansible.requests.form import JobForm
+from modak_ansible.requests.optimisation_form import HpcForm, TrainingForm
+from modak_ansible.requests.wishes import version_of
+
+MPI, NATIVE = "mpi", "native"
+
+
+def fitting_build(
+    job: JobForm, training: TrainingForm | None, program: HpcForm | None, target: Target, catalogue: Catalogue
+) -> str:
+    """The name of a build that was tried, and is of the framework or library and version that is asked for; or empty.
+
+    Args:
+        job: the request.
+        training: its section, for a training.
+        program: its section, for a program.
+        target: a hub's image serves where it reaches one.
+        catalogue: what there is.
+    """
+    if training:
+        entries = catalogue.of_framework(training.config.ai_framework)
+        accelerated = bool(job.options.request_gpus)
+        version = version_of(training)
+        fitting = [each for each in entries if satisfies(each.version, version)]
+        fitting = [each for each in fitting if bool(each.accelerator) == accelerated]
+        fitting = [each for each in fitting if each.origin != "hub" or target.image_base == "docker"]
+    else:
+        fitting = _of_program(job, program, catalogue)
+    return next((each.name for each in fitting if not each.untried), "")
+
+
+def _of_program(job: JobForm, program: HpcForm | None, catalogue: Catalogue) -> list[Entry]:
+    kind = program.config.parallelisation if program else MPI
+    if kind != MPI:
+        return catalogue.of_framework(NATIVE) if kind == "openmp" else []
+    mpi = program.mpi if program else None
+    found = []
+    for entry in catalogue.of_framework(MPI):
+        has = catalogue.bases[entry.base].provides if entry.base in catalogue.bases else {}
+        names = [mpi.library] if mpi and mpi.library else list(has)
+        fits = any(name in has and satisfies(has[name], (mpi.version if mpi else None) or "") for name in names)
+        if fits and (entry.tools or not job.runs.build):
+            found.append(entry)
+    return found
