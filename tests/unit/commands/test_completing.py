@@ -59,7 +59,7 @@ def test_entries_are_those_of_the_catalogue():
         ("modak status other-", "other-0123456789ab"),
         ("modak logs -f other-", "other-0123456789ab"),
         ("modak deploy mnist-tens", "mnist-tensorflow-slurm"),
-        ("modak catalogue show openmpi", "openmpi-mpi4py"),
+        ("modak catalogue show openmpi-m", "openmpi-mpi4py"),
         ("modak deploy x --at-time-limit le", "leave"),
         ("modak pack", "package"),
     ],

@@ -220,7 +220,7 @@ def test_ranks_do_not_take_many_times_the_nodes_that_hold_them():
         (request(hpc={**MPI, "ranks": 4, "threads": 2, "core_subscription": 2}), "application.core_subscription", "share"),
         (request(hpc={"parallelisation": "openmp", "ranks": 2}), "application.mpi_ranks", "openmp is one"),
         (request(hpc={"parallelisation": "openmp", "threads": 16}), "resources.cores_per_process", "has 8"),
-        (request(hpc={"parallelisation": "openacc", "accelerators": 2}), "resources.accelerators", "has 0"),
+        (request(hpc={"parallelisation": "openacc", "accelerators": 2}), "resources.accelerators", "describes none"),
         (request(hpc=MPI, nodes=5, processes_per_node=1), "resources.nodes", "has 4"),
     ],
 )  # fmt: skip

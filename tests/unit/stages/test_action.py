@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.loader import init_plugin_loader
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.stages import action
@@ -45,6 +46,12 @@ class Action(action.StageAction):
 
     def _say(self, text):
         self.said.append(text)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins():
+    """Where modules are found, as any run of Ansible's begins with."""
+    init_plugin_loader()
 
 
 @pytest.fixture
