@@ -19,15 +19,15 @@ class Operators(Optimisation):
         if draft.entry is None or "operators" not in draft.entry.libraries:
             return ()
         return (
-            Option("all", "pooling, dropout's numbers and convolutions, as the image has them", "reassociation"),
+            Option("all", "pooling, dropout's numbers and convolutions, as the image has them", "any"),
             Option("exact", "pooling and dropout's numbers, which are PyTorch's own bit for bit"),
             Option("none", "the framework's own"),
         )
 
     def default(self, draft: Draft) -> Default | None:
-        if draft.request.optimisation.numerics != "same":
+        if draft.request.optimisation.numerics == "any":
             return None
-        return Default("exact", "the convolutions sum in another order, and results are to stay")
+        return Default("exact", "where an image is constant, the convolutions' gradients differ by more than rounding")
 
     def apply(self, draft: Draft, value: str) -> None:
         if value in _NAMED:

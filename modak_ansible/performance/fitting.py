@@ -79,7 +79,7 @@ def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
         ModakError: there is no training among them that can be used.
     """
     every = list(records)
-    known = machines(every)
+    known = tuple(each for each in machines(every) if each.peaks)  # of others no training can be compared
     stored = fit_cases(cases(every, works, known), known, works)
     return stored.model_copy(update={"scaling": series(every)})
 
