@@ -107,7 +107,8 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     left, alone = dict(given.entries), {}
     named: dict[str, Item] = {}
     for name, value in given.entries.items():
-        if name in used:
+        is_text = name in used and declared is not None and _is_text(declared.entries[name])
+        if name in used and not (value.is_map and is_text):  # a mapping says more than that input can
             continue
         if name in WORDS and targets:
             alone[name] = value
@@ -115,7 +116,7 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
             named[name] = value
         else:
             continue
-        if not declared or name not in declared.entries:
+        if not declared or name not in declared.entries or (value.is_map and is_text):
             del left[name]
     if alone and len(targets) > 1:
         first = next(iter(alone))
@@ -128,6 +129,11 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
         node = templates.entries[name]
         root = replaced(root, ("topology_template", "node_templates", name), described(node, words, mistakes))
     return root, Item(given.location, left, keys=given.keys)
+
+
+def _is_text(declaration: Item) -> bool:
+    kind = declaration.get("type")
+    return kind is not None and kind.value == "string"
 
 
 def described(node: Item, words: Item, mistakes: Mistakes) -> Item:

@@ -74,19 +74,26 @@ def test_the_node_that_is_written_deploys(project):
     assert project.plan()["job"]["partition"] == "debug"
 
 
+def planned_for(project, description):
+    """The target that a blueprint of one's own is planned for, by a description of it."""
+    (project.path.parent / "site.yaml").write_text(description)
+    planned = modak("plan", project.write(), "-i", project.path.parent / "site.yaml", "--json", cwd=project.path)
+    assert planned.returncode == 0, planned.stderr
+    return json.loads(planned.stdout)["target"]
+
+
 def test_a_host_without_a_scheduler(project):
     shown = discovered(project, "testbed", "--scheduler", "none")
-    node = yaml.safe_load(shown)["topology_template"]["node_templates"]["cluster"]
-    assert node["type"] == "modak.nodes.Host"
-    assert node["capabilities"]["processor"]["properties"]["cores"] >= 1
     assert not list(project.path.glob("*.yaml")), "nothing is written without -o"
+    assert yaml.safe_load(shown)["processor"]["cores"] >= 1
+    target = planned_for(project, shown)
+    assert (target["scheduler"], target["local"]) == ("none", False)
 
 
 def test_this_machine(project):
-    node = yaml.safe_load(discovered(project, "local", "--scheduler", "none"))["topology_template"]["node_templates"][
-        "cluster"
-    ]
-    assert node["type"] == "modak.nodes.Local"
+    shown = discovered(project, "local", "--scheduler", "none")
+    target = planned_for(project, shown)
+    assert (target["scheduler"], target["local"]) == ("none", True)
 
 
 def test_a_host_that_is_not_there(project):

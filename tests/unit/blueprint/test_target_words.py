@@ -79,6 +79,18 @@ def test_every_shipped_blueprint_takes_it(site, name):
     assert facts(target) == FACTS
 
 
+@pytest.mark.parametrize("name", [each.name for each in sorted(SHIPPED.iterdir())])
+def test_a_word_that_says_more_than_the_input_of_its_name_describes_the_target(site, name):
+    """As modak discover writes of a plain host; the shipped blueprints' input has the processor's model alone."""
+    processor = "processor: { architecture: zen4, model: AMD EPYC 9654, cores: 192 }"
+    site.write_text(SITE.replace("architecture: zen4\n", "").replace('processor: "AMD EPYC 9654"', processor))
+    blueprint, mistakes = read(SHIPPED / name / "service.yaml", Inputs(site))
+    assert mistakes == []
+    (target,) = blueprint.targets.values()
+    assert facts(target) == FACTS
+    assert target.processor.cores == 192
+
+
 @pytest.mark.parametrize("door", ["inputs", "target"])
 def test_a_blueprint_without_such_inputs_takes_it(blueprint, site, door):
     given = Inputs(site) if door == "inputs" else Inputs(targets=site)
