@@ -144,7 +144,7 @@ def test_a_build_that_its_probe_refuses(project, refusing, tmp_path):
     refusal = json.loads(testbed.ssh(f"cat {kept}"))
     assert refusal["refused"] == "RuntimeError: six 1.17.0 finds this processor wanting"
 
-    second = project.deploy()  # the plan knows it
+    second = project.deploy("--strict")  # the plan knows it
     assert second.returncode == 3
     assert f"its probe failed on {refusal['processor']}: RuntimeError: six 1.17.0" in second.stderr
     assert f"refused on {refusal['processor']} (testbed)" in modak("catalogue", cwd=project.path).stdout

@@ -34,7 +34,7 @@ def jobs(project):
     """The deployments of one that runs, and of two that no node has room for, of which the second is held."""
     names = []
     for nodes, text in ((1, TRAINS), (2, "print(1)\n"), (2, "print(2)\n")):
-        project.script(text).training["resources"] = {"nodes": nodes}
+        project.script(text).training.update(resources={"nodes": nodes}, distributed_training=True)
         done = project.deploy("--detach")
         assert done.returncode == 0, done.stdout + done.stderr
         names.append(project.deployment)
