@@ -13,11 +13,6 @@ from modak_ansible.measuring.report.trainings import slug
 from modak_ansible.model.record import TrainingResult
 
 LEAST_SEEDS = 3
-# Student's t for 95 % by degrees of freedom, to three digits: below, few seeds make intervals wide; above 30, as 30.
-_STUDENT = (
-    12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,7 +96,9 @@ def mean(values: Iterable[float]) -> Mean:
     middle = fmean(known)
     if len(known) < 2:
         return Mean(middle, middle, middle)
-    reach = _STUDENT[min(len(known) - 1, len(_STUDENT)) - 1] * stdev(known) / sqrt(len(known))
+    from scipy.stats import t  # noqa: PLC0415 - only the report needs it
+
+    reach = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / sqrt(len(known))
     return Mean(middle, middle - reach, middle + reach)
 
 
