@@ -102,7 +102,8 @@ names = st.sampled_from("abcdef")
 
 
 @given(
-    st.dictionaries(names, st.floats(-1, 1), min_size=6),
+    # sums of such fractions are exact: a gain that vanishes in the rounding is none
+    st.dictionaries(names, st.integers(-64, 64).map(lambda effect: effect / 64), min_size=6),
     st.lists(st.sets(names), max_size=6),
     st.sets(names, min_size=1),
     st.booleans(),
