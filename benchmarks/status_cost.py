@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.connection import Connection, connect
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.project import find_blueprint
+from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.stages.base import Record
+from modak_ansible.store.project import find_blueprint
+from modak_ansible.transport.ssh import Connection, connect
 
 MODAK = Path(sys.executable).with_name("modak")
 NAME = f"cost-{uuid.uuid4().hex[:6]}"

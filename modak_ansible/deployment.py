@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
-from modak_ansible.project import shipped
-from modak_ansible.secrets import handed_on
-from modak_ansible.stages.lifeline import OWNER, PASSING, run_folder
+from modak_ansible.store.project import shipped
+from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
+from modak_ansible.transport.secrets import handed_on
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

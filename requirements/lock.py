@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.locks import FOLDER, Lock, lock_of
-from modak_ansible.tuning import REQUIREMENTS, TUNER
+from modak_ansible.planning.tuning import REQUIREMENTS, TUNER
 
 HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.

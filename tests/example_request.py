@@ -7,9 +7,9 @@ import json
 
 from example_blueprint import ROOT
 
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.planning import plan_blueprint, request_of
+from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.requests.reader import read_request
 
 TRAINING = {

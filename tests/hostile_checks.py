@@ -12,9 +12,8 @@ import subprocess
 from hostile import HOSTILE, PRINTABLE, Recorded, post_of
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint import rules
+from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.connection import connect
 from modak_ansible.errors import ModakError
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.plan import PlannedJob
@@ -22,6 +21,7 @@ from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.recipes.apptainer import PYTHON, pulled_definition, requirements_definition
 from modak_ansible.recipes.environment import environment_script
 from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.transport.ssh import connect
 
 BATCH = 12  # values of a kind in one script
 MANY = st.lists(PRINTABLE, min_size=BATCH, max_size=BATCH)

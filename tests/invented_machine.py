@@ -7,7 +7,7 @@ import random
 
 from synthetic_records import PROCESSOR, measured, record, training
 
-from modak_ansible.model.work import Work
+from modak_ansible.model.measured.work import Work
 
 ENTRY = "pytorch-2.13-cpu"
 PEAK = 100.0

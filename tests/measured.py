@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.prediction import Gain, Interval, Prediction
+from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 
 
 class Measured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modak_ansible.model.record import Measure, Record
+from modak_ansible.model.measured.record import Measure, Record
 
 PROCESSOR = "Synthetic Processor 9000"
 ENTRIES = {

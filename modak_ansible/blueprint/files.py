@@ -13,7 +13,7 @@ from pathlib import Path
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.dataset import DataFile
-from modak_ansible.project import project_root, shipped
+from modak_ansible.store.project import project_root, shipped
 
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")

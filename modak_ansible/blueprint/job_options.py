@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.forms import FieldProblem, Form, split, text
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.forms import FieldProblem, Form, split, text
 from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 

@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint.definitions import check_version, load_definitions
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.secret_rules import note_secrets
+from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml, read_yaml
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.order import read_order
-from modak_ansible.blueprint.script_folder import ScriptFolders
-from modak_ansible.blueprint.secret_rules import note_secrets
+from modak_ansible.blueprint.script.folder import ScriptFolders
 from modak_ansible.blueprint.target_reader import TARGET, read_target
 from modak_ansible.blueprint.target_words import NOTHING_WANTED, Wanted, is_target_file, template_of, with_targets
-from modak_ansible.blueprint.topology import Node, Topology, read_topology
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
-from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_yaml
+from modak_ansible.blueprint.types.definitions import check_version, load_definitions
+from modak_ansible.blueprint.types.topology import Node, Topology, read_topology
 from modak_ansible.errors import Location
 from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
-from modak_ansible.project import shipped
+from modak_ansible.store.project import shipped
 
 __all__ = ["Blueprint", "Inputs", "read_blueprint"]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.model.rule import Conditions, Effects, Rule
 
 _COMPARISON = re.compile(r"(>=|<=|>|<|=)?\s*\d{1,9}", re.ASCII)

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.blueprint.topology import Node
-from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item
+from modak_ansible.blueprint.types.topology import Node
 from modak_ansible.errors import nearest
 
 Value = str | bool

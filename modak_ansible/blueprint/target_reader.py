@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.rule_reader import read_rules
-from modak_ansible.blueprint.topology import Node, Topology
-from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.target import Accelerator, Partition, Processor, Scheduler, Site, Storage, Target
-from modak_ansible.target.files import expanded
+from modak_ansible.target.core.files import expanded
 
 TARGET = "modak.nodes.Target"
 _SCHEDULERS = {

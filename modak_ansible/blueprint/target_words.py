@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modak_ansible.blueprint.definitions import Definitions
-from modak_ansible.blueprint.functions import function_name
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.target_reader import TARGET
-from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.blueprint.types.definitions import Definitions
+from modak_ansible.blueprint.types.functions import function_name
 from modak_ansible.errors import Location, nearest
 
 LOCAL = "modak.nodes.Local"

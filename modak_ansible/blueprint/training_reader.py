@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.blueprint import files, rules
-from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.blueprint.script_folder import ScriptFolders, work_of
-from modak_ansible.blueprint.secret_rules import note_secret
+from modak_ansible.blueprint import files
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.secret_rules import note_secret
+from modak_ansible.blueprint.forms.yaml_tree import Item
+from modak_ansible.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with_point
-from modak_ansible.blueprint.topology import Node, Topology
-from modak_ansible.blueprint.yaml_tree import Item
+from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import DataFile, Dataset, DataSource
@@ -21,7 +22,7 @@ from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Target
-from modak_ansible.target.files import expanded
+from modak_ansible.target.core.files import expanded
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
@@ -236,7 +237,7 @@ class TrainingReader:
         record = self._property("job_options")
         if record is None:
             return JobOptions()
-        from modak_ansible.blueprint.form_reader import FormReader  # noqa: PLC0415 - few blueprints need the form
+        from modak_ansible.blueprint.forms.reader import FormReader  # noqa: PLC0415 - few blueprints need the form
         from modak_ansible.blueprint.job_options import JobOptionsForm  # noqa: PLC0415
 
         form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.model.plan import digest_of
-from modak_ansible.model.workload import Workload, WorkloadScript
 
 ANY = "any"
 _FOLDER = Path(__file__).parent

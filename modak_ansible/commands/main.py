@@ -22,13 +22,14 @@ from modak_ansible.errors import FAILED, INTERRUPTED, USAGE, ModakError, harmles
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _ClickError: type[Any] = typer.BadParameter.__mro__[2]
 
-# In the order of the help; each is a module of its own.
-_COMMANDS = (
-    "discover", "check", "validate", "plan", "diff", "deploy", "tune",
-    "status", "logs", "results", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc",
-    "package", "image", "schema",
-)  # fmt: skip
-_GROUPS = ("catalogue", "bench", "model", "testbed")
+# In the order of the help; each is a module of its own, in the folder of what it acts on.
+_COMMANDS = {
+    "discover": "admin", "check": "admin", "validate": "plan", "plan": "plan", "diff": "plan", "deploy": "deploy",
+    "tune": "plan", "status": "status", "logs": "jobs", "results": "jobs", "resume": "jobs", "cancel": "jobs",
+    "hold": "jobs", "release": "jobs", "requeue": "jobs", "undeploy": "jobs", "gc": "admin", "package": "plan",
+    "image": "catalogue", "schema": "plan",
+}  # fmt: skip
+_GROUPS = {"catalogue": "catalogue", "bench": "bench", "model": "bench", "testbed": "admin"}
 
 
 def application(words: Sequence[str] = ()) -> typer.Typer:
@@ -47,7 +48,8 @@ def application(words: Sequence[str] = ()) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     is_one = bool(words) and words[0] in (*_COMMANDS, *_GROUPS)
     for name in [words[0]] if is_one else (*_COMMANDS, *_GROUPS):
-        module = importlib.import_module(f"modak_ansible.commands.{name}")
+        folder = _COMMANDS.get(name) or _GROUPS[name]
+        module = importlib.import_module(f"modak_ansible.commands.{folder}.{name}")
         if name in _GROUPS:
             app.add_typer(module.app)
         else:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from modak_ansible.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.mistakes import NOT_KEPT
-from modak_ansible.commands import completing
+from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
 
 Blueprint = Annotated[

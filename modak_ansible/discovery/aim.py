@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from modak_ansible.blueprint import rules
+from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.connection import TESTBED, Connection, connect
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.planning import request_of
-from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
-from modak_ansible.target.files import expanded
+from modak_ansible.planning.service import request_of
+from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
+from modak_ansible.target.core.files import expanded
+from modak_ansible.transport.ssh import TESTBED, Connection, connect
 
 LOCAL = "local"
 _FILES = (".yaml", ".yml", ".json")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.errors import nearest
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
-from modak_ansible.resources import resource_problems
 from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
 
 

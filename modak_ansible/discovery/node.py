@@ -8,7 +8,7 @@ from typing import Any
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
-from modak_ansible.target.node_view import SILENT
+from modak_ansible.target.survey.node_view import SILENT
 
 
 def node_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
-from modak_ansible.target.image import NEEDED_BYTES
+from modak_ansible.target.images.image import NEEDED_BYTES
 
 _FEW_INODES = 20_000  # a framework in a virtual environment, or unpacked while it is built
 _FULL_SHARE = 0.95

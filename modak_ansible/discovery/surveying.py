@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from modak_ansible.connection import Connection
 from modak_ansible.deployment import Listener, PlaybookError, run_playbook
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.schedulers.cluster import ClusterFacts, cluster_from_json
+from modak_ansible.transport.ssh import Connection
 
 OLDEST_PYTHON = (3, 8)
 _SECONDS = 60
@@ -68,7 +68,7 @@ class Survey:
 
     Attributes:
         entrance: how it is entered.
-        facts: of the survey role, as modak_ansible.target.survey has them; None where no Python could look.
+        facts: of the survey role, as modak_ansible.target.survey.survey has them; None where no Python could look.
     """
 
     entrance: Entrance

@@ -9,8 +9,8 @@ from pathlib import Path
 from modak_ansible.discovery.description import Description
 from modak_ansible.discovery.writing import BLUEPRINTS, inputs_text, template_text
 from modak_ansible.errors import UsageError
-from modak_ansible.project import shipped
-from modak_ansible.target.files import expanded, write_whole
+from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import expanded, write_whole
 
 INPUTS = "site.yaml"
 TEMPLATE = "target.yaml"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from modak_ansible.measuring.statistics import Ratio, Summary, paired_ratio, summary
-from modak_ansible.model.record import Record, TrainingResult
+from modak_ansible.model.measured.record import Record, TrainingResult
 
 BlockKey = tuple[str, int]  # the suite's digest, the round
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,10 +11,9 @@ from typing import Any, Protocol
 from modak_ansible.deployment import PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.measuring.processor import architecture_of
-from modak_ansible.planning import Planned
-from modak_ansible.target.files import read_json
-
-Say = Callable[[str], None]
+from modak_ansible.planning.service import Planned
+from modak_ansible.target.core.files import read_json
+from modak_ansible.transport.rsync import Say
 
 
 @dataclass(frozen=True)

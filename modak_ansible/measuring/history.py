@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from modak_ansible.measuring.variants import Block, Variant
-from modak_ansible.model.record import Record
-from modak_ansible.model.suite import Suite
+from modak_ansible.measuring.suites.variants import Block, Variant
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.suite import Suite
 
 
 class History:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from modak_ansible.connection import TESTBED
-from modak_ansible.measuring.executor import Say
+from modak_ansible.model.measured.finished_run import THRESHOLD
 from modak_ansible.model.target import Target
-from modak_ansible.runs import THRESHOLD
+from modak_ansible.transport.rsync import Say
+from modak_ansible.transport.ssh import TESTBED
 
 _LOOK_SECONDS = 2.0
 _PAUSE_SECONDS = 5.0

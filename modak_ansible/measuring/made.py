@@ -10,12 +10,20 @@ from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.executor import Outcome
-from modak_ansible.measuring.variants import Variant
+from modak_ansible.measuring.suites.variants import Variant
+from modak_ansible.model.measured.finished_run import (
+    accelerator,
+    allocation,
+    disturbance,
+    image,
+    load,
+    measured,
+    quantised_s,
+)
+from modak_ansible.model.measured.record import Record, RecordedTarget
+from modak_ansible.model.measured.suite import Suite
 from modak_ansible.model.plan import Plan
-from modak_ansible.model.record import Record, RecordedTarget
-from modak_ansible.model.suite import Suite
 from modak_ansible.model.target import Target
-from modak_ansible.runs import accelerator, allocation, disturbance, image, load, measured, quantised_s
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ from pathlib import Path
 from modak_ansible.blueprint.files import code_files
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.processor import is_family
-from modak_ansible.measuring.switches import optimisation_of, script_switches, target_for
-from modak_ansible.measuring.variants import Variant
-from modak_ansible.measuring.workloads import workloads_folder
+from modak_ansible.measuring.suites.switches import optimisation_of, script_switches, target_for
+from modak_ansible.measuring.suites.variants import Variant
+from modak_ansible.measuring.suites.workloads import workloads_folder
 from modak_ansible.model.application import Application, SourceFile
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.measured.suite import Suite
 from modak_ansible.model.request import Request
-from modak_ansible.model.suite import Suite
 from modak_ansible.model.target import Target
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import Planned, request_of
-from modak_ansible.project import blueprint_state, known_testbed
-from modak_ansible.refusals import known_refusals
-from modak_ansible.target.files import expanded
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.store.project import blueprint_state, known_testbed
+from modak_ansible.store.refusals import known_refusals
+from modak_ansible.target.core.files import expanded
 
 # What makes every run a deployment of its own, and is of no meaning to a script.
 RUN_VARIABLE = "MODAK_BENCH_RUN"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from modak_ansible.measuring.executor import Say
 from modak_ansible.measuring.statistics import summary
+from modak_ansible.model.measured.record import Record
 from modak_ansible.model.quantities import format_seconds
-from modak_ansible.model.record import Record
+from modak_ansible.transport.rsync import Say
 
 
 class Progress:

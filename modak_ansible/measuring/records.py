@@ -11,9 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import Location, ModakError
-from modak_ansible.model.record import Record
-from modak_ansible.runs import quantised_s
-from modak_ansible.target.files import make_private
+from modak_ansible.model.measured.finished_run import quantised_s
+from modak_ansible.model.measured.record import Record
+from modak_ansible.target.core.files import make_private
 
 
 def read_records(path: Path) -> list[Record]:

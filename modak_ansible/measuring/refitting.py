@@ -7,12 +7,12 @@ from pathlib import Path
 
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.records import read_records
-from modak_ansible.measuring.workloads import load_workloads
-from modak_ansible.model.record import Record
-from modak_ansible.model.work import Work
-from modak_ansible.performance.fitting import fit
+from modak_ansible.measuring.suites.workloads import load_workloads
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.fit.fitting import fit
 from modak_ansible.performance.stored import Stored
-from modak_ansible.project import shipped
+from modak_ansible.store.project import shipped
 
 MODEL = "model.json"
 

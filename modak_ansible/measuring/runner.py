@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.measuring.executor import Executor, Say
+from modak_ansible.measuring.executor import Executor
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
 from modak_ansible.measuring.made import Turn, not_run, now, reason_of, record_of
 from modak_ansible.measuring.plans import Place, plan_look, plan_run
 from modak_ansible.measuring.progress import Progress
 from modak_ansible.measuring.records import RecordFile
-from modak_ansible.measuring.variants import Block, Variant
-from modak_ansible.model.record import Record
-from modak_ansible.model.suite import Suite
-from modak_ansible.planner import CannotPlan
-from modak_ansible.planning import Planned
+from modak_ansible.measuring.suites.variants import Block, Variant
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.suite import Suite
+from modak_ansible.planning.plan import CannotPlan
+from modak_ansible.planning.service import Planned
+from modak_ansible.transport.rsync import Say
 
 ATTEMPTS = 3
 # A variant that failed so often is not run any more: the others are not to wait for its wall time again and again.

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 from modak_ansible.model.hpc import Build, HpcApplication
-from modak_ansible.model.work import Work
-from modak_ansible.model.workload import Workload
+from modak_ansible.model.measured.work import Work
+from modak_ansible.model.measured.workload import Workload
 
 
 class SourceFile(Model):

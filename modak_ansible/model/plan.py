@@ -14,7 +14,7 @@ from modak_ansible.model.base import Model
 from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
-from modak_ansible.model.prediction import Interval, Prediction
+from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.tuning import PlannedTuning
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
-from modak_ansible.model.prediction import Question
-from modak_ansible.model.refusal import Refusal
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
-from modak_ansible.model.workload import WorkloadScript
 
 if TYPE_CHECKING:  # it asks the optimisations what is stock
     from modak_ansible.performance.scaled import Scaled

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from modak_ansible.allocation.site_rules import effects_of
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.rules import effects_of
 
 _FLAGS = {"nvidia": "--nv", "amd": "--rocm"}
 

@@ -11,10 +11,10 @@ from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.reader import ANY, fits, satisfies, script_for
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
-from modak_ansible.model.refusal import Refusal
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
-from modak_ansible.model.workload import WorkloadScript
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 
 # Who asks for nothing in particular gets what the framework's own project publishes.

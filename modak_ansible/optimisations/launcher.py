@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
+from modak_ansible.allocation.process_layout import cores_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
-from modak_ansible.ranks import cores_of
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.torque_directives import counts_cores_only
 

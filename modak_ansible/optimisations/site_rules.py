@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from modak_ansible.allocation.site_rules import outcomes_of
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.rules import outcomes_of
 
 
 class SiteRules(Optimisation):

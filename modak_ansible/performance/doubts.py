@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from modak_ansible.model.prediction import Question
+from modak_ansible.model.measured.prediction import Question
 from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, sqrt
 
-from modak_ansible.model.prediction import SIGMAS, Interval, Prediction, Question
+from modak_ansible.model.measured.prediction import SIGMAS, Interval, Prediction, Question
 from modak_ansible.performance.features import FEATURES_OF, Feature, group_of
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.regression import Regression

@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
-from modak_ansible.model.prediction import SIGMAS, Gain, Interval, Prediction, Question
+from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
 from modak_ansible.performance.doubts import Known, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from archspec.cpu import TARGETS
 
-from modak_ansible.model.prediction import Question
-from modak_ansible.model.work import Work
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import Facts, short_version
-from modak_ansible.performance.machines import balance_of, peak_for
+from modak_ansible.performance.fit.machines import balance_of, peak_for
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
 

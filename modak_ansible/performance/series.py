@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from modak_ansible.model.request import Request
-from modak_ansible.performance.machines import machine_name
+from modak_ansible.performance.fit.machines import machine_name
 from modak_ansible.performance.scaling import Run
 from modak_ansible.performance.stored import Series
 
 if TYPE_CHECKING:  # planning reads no records, and what they are made of takes a moment
-    from modak_ansible.model.record import Record
+    from modak_ansible.model.measured.record import Record
 
 RUN = "run"  # the measure of a program's whole time
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.base import Model
-from modak_ansible.model.work import Work
+from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import FEATURES
 
 SCHEMA: Literal["modak.model/1"] = "modak.model/1"

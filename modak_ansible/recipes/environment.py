@@ -15,7 +15,7 @@ from modak_ansible.recipes.steps import (
     stub_command,
     try_commands,
 )
-from modak_ansible.target.image_probe import PROBE_FAILED
+from modak_ansible.target.images.probe import PROBE_FAILED
 
 
 def environment_script(entry: Entry, requirements: Sequence[str], python: str, locked: Sequence[str] = ()) -> str:

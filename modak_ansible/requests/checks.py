@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from modak_ansible.blueprint.forms import Path
-from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.notes import Notes
-from modak_ansible.requests.optimisation_form import HpcForm, TensorflowForm, TrainingForm
+from modak_ansible.blueprint.forms.forms import Path
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.notes import Notes
+from modak_ansible.requests.form.optimisation import HpcForm, TensorflowForm, TrainingForm
 
 Kind = Literal["ai_training", "hpc"]
 

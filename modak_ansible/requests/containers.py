@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from modak_ansible.blueprint.form_reader import FormReader
-from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.blueprint.yaml_tree import Item
-from modak_ansible.requests.form import ContainerForm, JobForm
-from modak_ansible.requests.notes import notes_of
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.reader import FormReader
+from modak_ansible.blueprint.forms.yaml_tree import Item
+from modak_ansible.requests.form.form import ContainerForm, JobForm
+from modak_ansible.requests.form.notes import notes_of
 from modak_ansible.requests.read import Read
 
 _HUB = "docker"

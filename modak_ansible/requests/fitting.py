@@ -5,8 +5,8 @@ from __future__ import annotations
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.model.target import Target
-from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.optimisation_form import HpcForm, TrainingForm
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.optimisation import HpcForm, TrainingForm
 from modak_ansible.requests.wishes import version_of
 
 MPI, NATIVE = "mpi", "native"

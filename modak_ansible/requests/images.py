@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.forms import FieldProblem
 from modak_ansible.model.request import GivenImage
 from modak_ansible.requests.checks import APPLICATION
-from modak_ansible.requests.notes import Notes
+from modak_ansible.requests.form.notes import Notes
 
 RUNTIMES = ("any", "apptainer", "singularity", "none")
 _HUB_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?", re.ASCII)

@@ -6,25 +6,25 @@ import re
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint.forms import FieldProblem
-from modak_ansible.blueprint.forms import Path as FieldPath
-from modak_ansible.blueprint.script_folder import work_of
+from modak_ansible.blueprint.forms.forms import FieldProblem
+from modak_ansible.blueprint.forms.forms import Path as FieldPath
+from modak_ansible.blueprint.script.folder import work_of
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.measured.work import Work
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.model.work import Work
+from modak_ansible.requests.application.code import Code, code_of
+from modak_ansible.requests.application.data import Data, program_data, samples_of, training_data
+from modak_ansible.requests.application.hpc import build_of, program_framework, program_of_form, with_library
+from modak_ansible.requests.application.shape import Shape, ShapeProblem, shape_of
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
-from modak_ansible.requests.code import Code, code_of
-from modak_ansible.requests.data import Data, program_data, samples_of, training_data
 from modak_ansible.requests.fitting import fitting_build
-from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.hpc import build_of, program_framework, program_of_form, with_library
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.notes import Notes
 from modak_ansible.requests.images import given_image
-from modak_ansible.requests.notes import Notes
-from modak_ansible.requests.shape import Shape, ShapeProblem, shape_of
 from modak_ansible.requests.target_traits import with_traits
 from modak_ansible.requests.targets import Named
 from modak_ansible.requests.wishes import Wishes, version_of

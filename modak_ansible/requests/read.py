@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.notes import Notes
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.notes import Notes
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from modak_ansible.blueprint import rules
-from modak_ansible.blueprint.form_reader import FormReader
-from modak_ansible.blueprint.forms import Path as FieldPath
-from modak_ansible.blueprint.forms import place_of
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.forms import Path as FieldPath
+from modak_ansible.blueprint.forms.forms import place_of
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.reader import FormReader
+from modak_ansible.blueprint.forms.secret_rules import note_secrets
+from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.blueprint.reader import Blueprint, Inputs
-from modak_ansible.blueprint.secret_rules import note_secrets
-from modak_ansible.blueprint.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.requests.app_name import with_app_name
+from modak_ansible.requests.application.app_name import with_app_name
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.requests.containers import read_container
-from modak_ansible.requests.form import JobForm, RequestForm
-from modak_ansible.requests.json_tree import parse_json
+from modak_ansible.requests.form.form import JobForm, RequestForm
+from modak_ansible.requests.form.json_tree import parse_json
+from modak_ansible.requests.form.notes import notes_of
+from modak_ansible.requests.form.older import OLDER
 from modak_ansible.requests.mapping import Mapper
-from modak_ansible.requests.notes import notes_of
-from modak_ansible.requests.older import OLDER
 from modak_ansible.requests.read import Read
 from modak_ansible.requests.targets import TargetProblem, find_target
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from modak_ansible.blueprint.forms import FieldProblem
+from modak_ansible.blueprint.forms.forms import FieldProblem
 from modak_ansible.model.target import Target
 from modak_ansible.requests.checks import APPLICATION, OPTIMISATION
-from modak_ansible.requests.form import JobForm
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.notes import Notes
 from modak_ansible.requests.images import RUNTIMES
-from modak_ansible.requests.notes import Notes
 from modak_ansible.requests.targets import Named
 
 # archspec's names of what requests call cpu_type

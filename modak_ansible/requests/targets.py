@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_ansible.blueprint.forms import FieldProblem
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.forms import FieldProblem
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import read_yaml
 from modak_ansible.blueprint.reader import Inputs, read_targets
 from modak_ansible.blueprint.target_words import SCHEDULER, Wanted, is_target_file
-from modak_ansible.blueprint.yaml_tree import read_yaml
 from modak_ansible.errors import nearest
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.project import shipped
-from modak_ansible.requests.form import JobForm, TargetForm
-from modak_ansible.requests.notes import Notes
-from modak_ansible.target.files import expanded
+from modak_ansible.requests.form.form import JobForm, TargetForm
+from modak_ansible.requests.form.notes import Notes
+from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import expanded
 
 TARGETS_FILE = "targets.yaml"
 _FOLDER = "targets"

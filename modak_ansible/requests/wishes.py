@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from modak_ansible.blueprint.forms import FieldProblem, Path
+from modak_ansible.blueprint.forms.forms import FieldProblem, Path
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.target import Target
 from modak_ansible.requests.checks import APPLICATION, OPTIMISATION, TRAINING, wanted_compilers
-from modak_ansible.requests.form import JobForm
-from modak_ansible.requests.notes import Notes
-from modak_ansible.requests.optimisation_form import EtlForm, TrainingForm
+from modak_ansible.requests.form.form import JobForm
+from modak_ansible.requests.form.notes import Notes
+from modak_ansible.requests.form.optimisation import EtlForm, TrainingForm
 
 # Keras calls PyTorch by the name of its package.
 _BACKENDS = {"pytorch": "torch"}

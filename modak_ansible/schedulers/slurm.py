@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from . import slurm_array
+from ..schedulers import slurm_array
 from .base import (
     NO_WAITS,
     AccountingSilent,

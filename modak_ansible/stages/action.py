@@ -14,16 +14,16 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from modak_ansible.connection import Connection, Way, connect
 from modak_ansible.errors import FAILED, ModakError
-from modak_ansible.project import read_origin
 from modak_ansible.stages.base import Outcome, Stage, noted
-from modak_ansible.stages.diary import note
-from modak_ansible.stages.lifeline import end_with_parent
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
-from modak_ansible.stages.patience import PAUSES, patiently
-from modak_ansible.target.files import mend_of
+from modak_ansible.stages.stage_log import note
+from modak_ansible.store.project import read_origin
+from modak_ansible.target.core.files import mend_of
+from modak_ansible.transport.lifeline import end_with_parent
+from modak_ansible.transport.retry import PAUSES, patiently
+from modak_ansible.transport.ssh import Connection, Way, connect
 
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's diary; what a job writes is in its own log.

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
-from modak_ansible.stages.diary import note
-from modak_ansible.target.files import Lock, read_json, write_json
+from modak_ansible.stages.stage_log import note
+from modak_ansible.target.core.files import Lock, read_json, write_json
+from modak_ansible.transport.rsync import Say
+from modak_ansible.transport.ssh import Connection
 
 CallModule = Callable[..., dict[str, Any]]
-Say = Callable[[str], None]
 
 # How long a module looks at a time before it reports; a dropped connection costs no more than this.
 LOOK_SECONDS = 15

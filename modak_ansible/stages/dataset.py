@@ -6,15 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.datasets import digits
+from modak_ansible.catalogue import digits
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.job import deployment_arguments
-from modak_ansible.stages.lifeline import passing_folder
-from modak_ansible.stages.transfer import push
-from modak_ansible.target.dataset import fetch
-from modak_ansible.target.files import Lock, expanded, make_private, sha256_of
+from modak_ansible.stages.jobs.job import deployment_arguments
+from modak_ansible.target.core.files import Lock, expanded, make_private, sha256_of
+from modak_ansible.target.datasets.dataset import fetch
+from modak_ansible.transport.lifeline import passing_folder
+from modak_ansible.transport.rsync import push
 
 
 def ensure_dataset(stage: Stage) -> Outcome:

@@ -7,16 +7,16 @@ from typing import Any
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.model.refusal import Refusal
-from modak_ansible.project import read_origin
-from modak_ansible.refusals import note_refusal
-from modak_ansible.secrets import read_secrets
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.job import deployment_arguments
-from modak_ansible.target.image_build import MIRROR
-from modak_ansible.target.image_probe import refusal_error
-from modak_ansible.target.site import package_sources
+from modak_ansible.stages.jobs.job import deployment_arguments
+from modak_ansible.store.project import read_origin
+from modak_ansible.store.refusals import note_refusal
+from modak_ansible.target.core.site import package_sources
+from modak_ansible.target.images.build import MIRROR
+from modak_ansible.target.images.probe import refusal_error
+from modak_ansible.transport.secrets import read_secrets
 
 
 def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:

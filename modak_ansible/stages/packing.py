@@ -18,9 +18,9 @@ from ansible import constants
 from ansible.plugins.loader import module_loader, module_utils_loader
 from ansible.release import __version__ as ansible_version
 
-from modak_ansible.cache import cache_folder
-from modak_ansible.project import shipped
-from modak_ansible.target.files import make_private, write_whole
+from modak_ansible.store.cache import cache_folder
+from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import make_private, write_whole
 
 # What nobody has used for so long belongs to another version.
 _SECONDS = 14 * 86400.0
@@ -100,7 +100,7 @@ def _digest(name: str) -> str:
     roles = Path(module).parents[2] if module else shipped("playbooks") / "roles"
     found = (Path(each) / "modak" for each in module_utils_loader._get_paths(subdirs=False))
     package = next((each for each in found if each.is_dir()), Path(__file__).parents[1])
-    imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/*.py")]
+    imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/**/*.py")]
     for root, paths in ((package, imported), (roles, roles.glob("*/library/*.py"))):
         for path in sorted(paths):
             digest.update(f"\0{path.relative_to(root)}\0".encode() + path.read_bytes())

@@ -12,12 +12,12 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.blueprint.training_reader import inputs_as_text
-from modak_ansible.connection import connect
 from modak_ansible.errors import ModakError
-from modak_ansible.planning import Planned, plan_all, plan_node, planned_from_file
-from modak_ansible.project import find_blueprint
+from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
-from modak_ansible.target.files import expanded
+from modak_ansible.store.project import find_blueprint
+from modak_ansible.target.core.files import expanded
+from modak_ansible.transport.ssh import connect
 
 
 def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]:

@@ -11,17 +11,17 @@ from typing import Any
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
-from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.base import STAGES, Outcome, Stage
-from modak_ansible.stages.job import deployment_arguments, describe
-from modak_ansible.stages.job_record import record_job
-from modak_ansible.stages.looks import note_look
-from modak_ansible.stages.transfer import pull
-from modak_ansible.stages.trial_records import record_trials
-from modak_ansible.target.files import Lock, make_private, read_json, sha256_of, write_json
-from modak_ansible.target.staging import ATTEMPTS, LOGS, WRITTEN
-from modak_ansible.tuned import as_trained, read_report, trained_of
-from modak_ansible.tuned import summary_pairs as summary_of_tuning
+from modak_ansible.stages.jobs.applied import compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.job import deployment_arguments, describe
+from modak_ansible.stages.jobs.log_times import note_look
+from modak_ansible.stages.jobs.record import record_job
+from modak_ansible.stages.jobs.trial_records import record_trials
+from modak_ansible.store.tuned import as_trained, read_report, trained_of
+from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
+from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
+from modak_ansible.target.core.staging import ATTEMPTS, LOGS, WRITTEN
+from modak_ansible.transport.rsync import pull
 
 Bring = Callable[[list[str], Path], None]
 

@@ -7,7 +7,7 @@ import os
 from ansible.plugins.callback import CallbackBase
 
 try:
-    from modak_ansible.stages.lifeline import OWNER, end_with_parent
+    from modak_ansible.transport.lifeline import OWNER, end_with_parent
 except ImportError:  # the plan role says what is wrong
     OWNER = ""
 

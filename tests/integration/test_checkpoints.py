@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cluster import ROOT, Project, thorough
 
-from modak_ansible.datasets import digits
+from modak_ansible.catalogue import digits
 from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).parent / "checkpoints"

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from modak_ansible.datasets import idx
+from modak_ansible.catalogue import idx
 
 pytestmark = pytest.mark.testbed
 

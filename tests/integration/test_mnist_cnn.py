@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from cluster import ROOT, thorough
 
-from modak_ansible.datasets import digits
+from modak_ansible.catalogue import digits
 
 BENCHMARKS = ROOT / "benchmarks"
 FOLDER = BENCHMARKS / "mnist_cnn"

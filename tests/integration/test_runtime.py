@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.datasets import digits, idx
+from modak_ansible.catalogue import digits, idx
 from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).parent / "runtime"

@@ -97,7 +97,7 @@ def _layers(blueprint: str, project: Path) -> list[str]:
 def _cache(testbed: Testbed) -> Path:
     """Where images are kept that this code makes with this testbed's runtime; each is named by its definition."""
     builder = hashlib.sha256(testbed.ssh("apptainer --version").encode())
-    for path in sorted((ROOT / "modak_ansible" / "target").glob("image*.py")):
+    for path in sorted((ROOT / "modak_ansible" / "target" / "images").glob("*.py")):
         builder.update(path.read_bytes())
     kept = CACHE / "tests"
     mine = kept / f"images-{builder.hexdigest()[:16]}"

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "modak_ansible"
 NOT_ON_TARGETS = ("script.py", "slurm_directives.py", "torque_directives.py")
 ON_TARGETS = [
     PACKAGE / "errors.py",
-    *sorted((PACKAGE / "target").glob("*.py")),
+    *sorted((PACKAGE / "target").rglob("*.py")),
     *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name not in NOT_ON_TARGETS),
     *sorted(PACKAGE.parent.glob("roles/*/library/*.py")),
 ]

@@ -6,9 +6,9 @@ import pytest
 from measured import Measured
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.optimisations.base import CannotPlan
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import request_of
+from modak_ansible.errors import CannotPlan
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import request_of
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible import connection as connection_module
-from modak_ansible.connection import Connection, connect
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable, UsageError
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.project import control_folder
+from modak_ansible.store.project import control_folder
+from modak_ansible.transport import ssh as connection_module
+from modak_ansible.transport.ssh import Connection, connect
 
 
 def target(**changes):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.csar import InvalidPackage, archive, packages_folder, unpack
+from modak_ansible.store.csar import InvalidPackage, archive, packages_folder, unpack
 
 FILES = {
     "service.yaml": (b"a: 1\n", False),

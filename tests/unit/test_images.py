@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from modak_ansible.commands.catalogue.image_labels import inspect_image
 from modak_ansible.errors import ModakError
-from modak_ansible.images import inspect_image
 
 RECORDED = Path(__file__).parent / "recorded" / "apptainer-1.4.5-inspect.json"
 SINGULARITY = """#!/bin/sh

@@ -6,15 +6,15 @@ from datetime import datetime
 
 import pytest
 
+from modak_ansible.allocation.limits import resource_problems
+from modak_ansible.allocation.options import account_of, settled
 from modak_ansible.errors import CannotPlan
-from modak_ansible.job_options import account_of, settled
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
-from modak_ansible.planner import make_plan
-from modak_ansible.resources import resource_problems
+from modak_ansible.planning.plan import make_plan
 
 
 def request(scheduler="slurm", options=None, *, site=None, **resources):

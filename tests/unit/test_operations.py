@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak_ansible.project import shipped
+from modak_ansible.store.project import shipped
 
 TYPES = shipped("tosca") / "types"
 # Beside the types in a blueprint's folder lies a link to the playbooks.

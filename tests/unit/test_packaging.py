@@ -10,13 +10,13 @@ import pytest
 import yaml
 from example_blueprint import ROOT
 
-from modak_ansible import packaging
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.csar import unpack
+from modak_ansible.commands.plan import packaging
+from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
-from modak_ansible.packaging import package
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.project import blueprint_state, find_blueprint
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.store.csar import unpack
+from modak_ansible.store.project import blueprint_state, find_blueprint
 
 SHIPPED = ROOT / "tosca" / "blueprints" / "mnist-pytorch-slurm" / "service.yaml"
 
@@ -52,7 +52,7 @@ def test_operas_playbooks_and_roles_come_along_without_links(blueprint, links):
     found = names(content)
     for each in ("playbooks/job.yml", "playbooks/callback_plugins/modak_errors.py",
                  "playbooks/roles/plan/tasks/main.yml", "playbooks/roles/job/library/modak_job.py",
-                 "playbooks/module_utils/modak/target/job.py"):  # fmt: skip
+                 "playbooks/module_utils/modak/target/jobs/job.py"):  # fmt: skip
         assert each in found
     assert not any("modak/planner.py" in each for each in found)
     assert len(content) < 500_000

@@ -11,11 +11,11 @@ from measured import Measured
 
 from modak_ansible.blueprint.files import samples_in
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.plan_facts import facts_of
+from modak_ansible.commands.plan.facts import facts_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.plan import Plan, digest_of
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import plan_blueprint, planned_from_file, request_of
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import plan_blueprint, planned_from_file, request_of
 
 
 def plan(blueprint, **inputs):

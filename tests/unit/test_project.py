@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modak_ansible.errors import UsageError
-from modak_ansible.project import blueprint_state, find_blueprint, known_testbed, moved_with, project_root
+from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, moved_with, project_root
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from modak_ansible.measuring.records import RecordFile, mark, read_records
 from modak_ansible.measuring.report.headline import judged, sentences
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.trainings import speed_chart
-from modak_ansible.model.record import Steps
-from modak_ansible.runs import quantised_s
+from modak_ansible.model.measured.finished_run import quantised_s
+from modak_ansible.model.measured.record import Steps
 
 ENTRY = "tensorflow-2.21-cpu"
 VERSIONS = {"tensorflow": "2.21.0", "keras": "3.15.0"}

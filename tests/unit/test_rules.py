@@ -8,7 +8,7 @@ import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.planning.service import plan_blueprint
 
 SCRATCH = "scratch: { properties: { path: /scratch } }"
 

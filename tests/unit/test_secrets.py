@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.secrets import Login, Secrets, handed_on, read_secrets
+from modak_ansible.transport.secrets import Login, Secrets, handed_on, read_secrets
 
 FILE = """\
 registries:
@@ -171,7 +171,7 @@ def test_a_process_is_handed_a_file_that_is_on_no_disk(file):
     with handed_on(environment) as handed:
         assert "from-environment" not in str(handed)
         assert read_secrets({**environment, **handed}) == read_secrets(environment)
-        code = "from modak_ansible.secrets import read_secrets; print(len(read_secrets().logins))"
+        code = "from modak_ansible.transport.secrets import read_secrets; print(len(read_secrets().logins))"
         child = {**os.environ, **environment, **handed, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run([sys.executable, "-c", code], env=child, capture_output=True, text=True, check=False)
         assert done.stdout == "2\n"

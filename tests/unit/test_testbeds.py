@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from modak_ansible import testbeds
-from modak_ansible.commands import testbed as command
-from modak_ansible.connection import Connection, configuration_for_testbed
+from modak_ansible.commands.admin import testbed as command
 from modak_ansible.errors import ModakError, TargetUnreachable, UsageError
-from modak_ansible.project import known_testbed
+from modak_ansible.store import testbeds
+from modak_ansible.store.project import known_testbed
+from modak_ansible.transport.ssh import Connection, configuration_for_testbed
 
 SLEEP = "import time; time.sleep(60)"
 WAY = """\

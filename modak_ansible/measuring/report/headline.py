@@ -12,7 +12,7 @@ from modak_ansible.measuring.report.runs import Comparison, Run, speed
 from modak_ansible.measuring.report.trainings import ratio_text
 from modak_ansible.measuring.report.verdicts import Verdict, Word, longest_tick, verdicts
 from modak_ansible.measuring.statistics import paired_ratio
-from modak_ansible.model.record import Record
+from modak_ansible.model.measured.record import Record
 
 _MOST = 5  # sentences about findings
 _FIRST = ("xla-cpu", "own-pytorch", "tensorflow-2.1", "container", "import")  # of which there is most to say

@@ -9,7 +9,7 @@ from modak_ansible.measuring.report.charts import Bar, Chart, Table, number
 from modak_ansible.measuring.report.runs import NATIVE, Run
 from modak_ansible.measuring.report.trainings import slug
 from modak_ansible.measuring.statistics import summary
-from modak_ansible.model.record import Measure, Record
+from modak_ansible.model.measured.record import Measure, Record
 
 SAMPLES = "least to most of all samples; n counts samples"
 TITLES = {

@@ -14,8 +14,8 @@ from modak_ansible.measuring.report.page import render
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import charts, sections
 from modak_ansible.measuring.report.seeds import seeds
-from modak_ansible.measuring.workloads import load_workloads
-from modak_ansible.project import shipped
+from modak_ansible.measuring.suites.workloads import load_workloads
+from modak_ansible.store.project import shipped
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from modak_ansible.measuring.report.charts import Table, number
 from modak_ansible.measuring.report.runs import Comparison
 from modak_ansible.measuring.statistics import summary
-from modak_ansible.model.record import TrainingResult
+from modak_ansible.model.measured.record import TrainingResult
 
 _LOSSES = ("First losses without dropout", "Largest relative difference", "Gradient error")
 _ACCURACY = "Final accuracy (least to most, n)"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.statistics import summary
-from modak_ansible.model.record import Record, TrainingResult
+from modak_ansible.model.measured.record import Record, TrainingResult
 
 Block = tuple[str, str, int]  # the records' file, the suite's digest, the round
 NATIVE = ("native", "none")  # values of the switch container

@@ -20,7 +20,7 @@ from modak_ansible.measuring.report.roofline import achieved_chart, best, of_mac
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
 from modak_ansible.measuring.report.seeds import seeds
 from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
-from modak_ansible.model.record import TrainingResult
+from modak_ansible.model.measured.record import TrainingResult
 
 PAPER_SUITE = "modak bench run benchmarks/suites/paper-cpu.yaml"
 TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"

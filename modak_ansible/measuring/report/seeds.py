@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from modak_ansible.measuring.report.charts import Table
 from modak_ansible.measuring.report.runs import Run
 from modak_ansible.measuring.report.trainings import slug
-from modak_ansible.model.record import TrainingResult
+from modak_ansible.model.measured.record import TrainingResult
 
 LEAST_SEEDS = 3
 

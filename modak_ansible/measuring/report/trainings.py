@@ -10,8 +10,8 @@ from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, 
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
 from modak_ansible.measuring.report.verdicts import longest_tick, verdicts, waits
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
+from modak_ansible.model.measured.record import TrainingResult
 from modak_ansible.model.quantities import format_seconds
-from modak_ansible.model.record import TrainingResult
 
 ROUNDS = "least to most of the rounds' medians; n counts rounds"
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.dataset import DatasetStore
-from ansible.module_utils.modak.target.uses import Uses
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.datasets.dataset import DatasetStore
+from ansible.module_utils.modak.target.garbage.uses import Uses
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_dataset

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.garbage import Garbage
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.garbage.garbage import Garbage
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_gc

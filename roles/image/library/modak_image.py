@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.files import changed_at, read_on
-from ansible.module_utils.modak.target.image import ImageStore
-from ansible.module_utils.modak.target.uses import Uses
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.core.files import changed_at, read_on
+from ansible.module_utils.modak.target.images.image import ImageStore
+from ansible.module_utils.modak.target.garbage.uses import Uses
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_image

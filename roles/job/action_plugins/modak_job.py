@@ -6,9 +6,9 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.campaign import query_all, remove_all, run_campaign
-from modak_ansible.stages.job import cancel_job, follow_job, query_job, run_job
-from modak_ansible.stages.verbs import DEEDS, act_on_job, act_on_jobs, resume_job, resume_jobs
+from modak_ansible.stages.jobs.campaign import query_all, remove_all, run_campaign
+from modak_ansible.stages.jobs.job import cancel_job, follow_job, query_job, run_job
+from modak_ansible.stages.jobs.verbs import DEEDS, act_on_job, act_on_jobs, resume_job, resume_jobs
 
 
 class ActionModule(StageAction):

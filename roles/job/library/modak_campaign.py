@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.campaign import Campaign
-from ansible.module_utils.modak.target.garbage import Garbage
-from ansible.module_utils.modak.target.verbs import DEEDS, OperatedDeployment, act_on_all
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.jobs.campaign import Campaign
+from ansible.module_utils.modak.target.garbage.garbage import Garbage
+from ansible.module_utils.modak.target.jobs.verbs import DEEDS, OperatedDeployment, act_on_all
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_campaign

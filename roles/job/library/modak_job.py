@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.arrays import remove_arrays
-from ansible.module_utils.modak.target.garbage import Garbage
-from ansible.module_utils.modak.target.uses import Uses, paths_of
-from ansible.module_utils.modak.target.verbs import OperatedDeployment
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.jobs.arrays import remove_arrays
+from ansible.module_utils.modak.target.garbage.garbage import Garbage
+from ansible.module_utils.modak.target.garbage.uses import Uses, paths_of
+from ansible.module_utils.modak.target.jobs.verbs import OperatedDeployment
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_job

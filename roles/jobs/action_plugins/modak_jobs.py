@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modak_ansible.stages.action import StageAction
 from modak_ansible.stages.base import Outcome
-from modak_ansible.stages.jobs import Asking, ask_for_jobs
+from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
 
 
 class ActionModule(StageAction):

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.results import list_results, missing_outputs, unnamed_outputs
-from ansible.module_utils.modak.target.workspace import Workspace
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.jobs.results import list_results, missing_outputs, unnamed_outputs
+from ansible.module_utils.modak.target.core.workspace import Workspace
 
 DOCUMENTATION = """
 module: modak_results

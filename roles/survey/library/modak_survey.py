@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target.answer import answer
-from ansible.module_utils.modak.target.survey import survey
+from ansible.module_utils.modak.target.core.answer import answer
+from ansible.module_utils.modak.target.survey.survey import survey
 
 DOCUMENTATION = """
 module: modak_survey

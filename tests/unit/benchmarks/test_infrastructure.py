@@ -12,8 +12,8 @@ import pytest
 import yaml
 from infrastructure import BENCHMARKS, measured, module, run
 
-from modak_ansible.model.record import Measure
-from modak_ansible.model.workload import Workload
+from modak_ansible.model.measured.record import Measure
+from modak_ansible.model.measured.workload import Workload
 
 WORKLOADS = ("container_start", "matrix_peak", "memory_bandwidth", "network", "startup", "storage")
 SCRIPTS = {

@@ -10,7 +10,7 @@ import common
 import pytest
 import yaml
 
-from modak_ansible.model.workload import Workload, WorkloadScript
+from modak_ansible.model.measured.workload import Workload, WorkloadScript
 
 FOLDER = Path(__file__).parents[3] / "benchmarks/mnist_cnn"
 WORKLOAD = Workload(**yaml.safe_load((FOLDER / "workload.yaml").read_text()))

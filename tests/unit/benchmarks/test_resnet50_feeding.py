@@ -13,7 +13,7 @@ import yaml
 from dataset import DataError
 from resnet50_files import FOLDER, samples, write_tar
 
-from modak_ansible.model.workload import Workload
+from modak_ansible.model.measured.workload import Workload
 
 WORKLOAD = Workload.model_validate(yaml.safe_load((FOLDER / "workload.yaml").read_text()))
 SWITCHES = {"input": ("memory", "stream")}

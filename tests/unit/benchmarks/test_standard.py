@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak_ansible.measuring.suites import find_suite, read_suite
-from modak_ansible.model.workload import Workload
+from modak_ansible.measuring.suites.reader import find_suite, read_suite
+from modak_ansible.model.measured.workload import Workload
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "standard"
 WORKLOAD = Workload.model_validate(yaml.safe_load((FOLDER / "workload.yaml").read_text()))

@@ -10,10 +10,10 @@ import pytest
 
 from modak_ansible.blueprint.files import code_files
 from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.packaging import package
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.stages.job import code_archive
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.stages.jobs.job import code_archive
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.planning import check_blueprint, plan_all, plan_blueprint, plan_node, planned_from_file
+from modak_ansible.planning.service import check_blueprint, plan_all, plan_blueprint, plan_node, planned_from_file
 
 NODE = """\
     {name}:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.script_folder import ScriptFolders, imports_runtime, read_workload, work_of
+from modak_ansible.blueprint.script.folder import ScriptFolders, imports_runtime, read_workload, work_of
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.planning import plan_blueprint, request_of
+from modak_ansible.planning.service import plan_blueprint, request_of
 
 WORKLOAD = """\
 name: digits

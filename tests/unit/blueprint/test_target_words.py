@@ -11,16 +11,16 @@ from example_blueprint import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.definitions import load_definitions
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import item_from
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.mistakes import Mistakes
 from modak_ansible.blueprint.reader import read_blueprint
 from modak_ansible.blueprint.target_words import WORDS, with_targets
-from modak_ansible.blueprint.yaml_tree import item_from
-from modak_ansible.csar import unpack
+from modak_ansible.blueprint.types.definitions import load_definitions
+from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint, Location
-from modak_ansible.packaging import package
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.store.csar import unpack
 
 SHIPPED = ROOT / "tosca" / "blueprints"
 SITE = """\

@@ -11,7 +11,7 @@ from packaging.version import Version
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.locks import FOLDER, beside, lock_of
 from modak_ansible.errors import ModakError
-from modak_ansible.tuning import REQUIREMENTS, TUNER
+from modak_ansible.planning.tuning import REQUIREMENTS, TUNER
 
 CATALOGUE = load_catalogue()
 INSTALLING = [entry for entry in CATALOGUE.entries if entry.requirements]

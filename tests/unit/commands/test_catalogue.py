@@ -13,16 +13,17 @@ from typer.testing import CliRunner
 from modak_ansible import deployment
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.commands import catalogue_build, catalogue_text
-from modak_ansible.commands.catalogue import app
-from modak_ansible.commands.catalogue_build import Builder, print_summary
+from modak_ansible.commands.catalogue import build as catalogue_build
+from modak_ansible.commands.catalogue import text as catalogue_text
+from modak_ansible.commands.catalogue.build import Builder, print_summary
+from modak_ansible.commands.catalogue.catalogue import app
 from modak_ansible.deployment import PlaybookError, PlaybookRun
 from modak_ansible.errors import TARGET_UNREACHABLE, UsageError
-from modak_ansible.model.refusal import Refusal
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.project import find_blueprint
-from modak_ansible.refusals import known_refusals, note_refusal
-from modak_ansible.target.files import write_json
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.refusals import known_refusals, note_refusal
+from modak_ansible.target.core.files import write_json
 
 NAMES = ("pytorch-2.13-cpu", "tensorflow-2.21-cpu")
 

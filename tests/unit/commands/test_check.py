@@ -10,8 +10,8 @@ import typer
 import yaml
 from surveyed import CLUSTER, NODE, surveyed
 
-from modak_ansible.commands import check, discover
-from modak_ansible.commands.check import known_scheduler
+from modak_ansible.commands.admin import check, discover
+from modak_ansible.commands.admin.check import known_scheduler
 from modak_ansible.discovery import surveying
 from modak_ansible.errors import TargetUnreachable, UsageError
 

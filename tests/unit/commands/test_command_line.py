@@ -169,7 +169,7 @@ def test_a_target_that_is_not_up(blueprint, tmp_path):
 
 def test_an_error_of_our_own_is_kept_and_named(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
-        "import modak_ansible.project as p\np.find_blueprint = lambda text: 1 / 0\n"
+        "import modak_ansible.store.project as p\np.find_blueprint = lambda text: 1 / 0\n"
     )
     shown = modak("plan", "x", PYTHONPATH=str(tmp_path))
     assert "modak itself failed: ZeroDivisionError" in shown.stderr
@@ -187,7 +187,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-@pytest.mark.parametrize("name", ["typer", "modak_ansible.planning", "modak_ansible.planner"])
+@pytest.mark.parametrize("name", ["typer", "modak_ansible.planning.service", "modak_ansible.planning.plan"])
 def test_ctrl_c_while_the_command_is_still_being_read(tmp_path, name):
     """Whatever it is about to import: one word, and the code of an interruption."""
     (tmp_path / "sitecustomize.py").write_text(_INTERRUPTS.format(name=name))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.commands.completing import blueprints, deployments, entries
+from modak_ansible.commands.completion import blueprints, deployments, entries
 
 MODAK = Path(sys.executable).parent / "modak"
 

@@ -8,17 +8,17 @@ import zipfile
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.deployments import (
+from modak_ansible.commands.plan.packaging import package
+from modak_ansible.errors import UsageError
+from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.store.deployments import (
     find_deployments,
     find_trainings,
     natural,
     newest_deployment,
 )
-from modak_ansible.errors import UsageError
-from modak_ansible.packaging import package
-from modak_ansible.planning import plan_all, plan_blueprint
-from modak_ansible.project import find_blueprint
-from modak_ansible.target.files import write_json
+from modak_ansible.store.project import find_blueprint
+from modak_ansible.target.core.files import write_json
 
 
 def find_deployment(text):

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.diff import command
-from modak_ansible.commands.differences import difference_lines, differences
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.commands.plan.diff import command
+from modak_ansible.commands.plan.differences import difference_lines, differences
+from modak_ansible.planning.service import plan_blueprint
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from modak_ansible.commands.display import StageDisplay, print_pairs
+from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
 
 
 def shown(*lines, terminal=False):
@@ -85,7 +85,7 @@ def test_a_stage_without_anything_to_do_is_not_shown():
 
 
 def test_what_ansible_checks_of_itself_is_no_step(monkeypatch):
-    monkeypatch.setattr("modak_ansible.commands.display._SOON", 0.0)
+    monkeypatch.setattr("modak_ansible.commands.deploy.progress._SOON", 0.0)
     console = on_terminal(80)
     with StageDisplay(console) as display:
         display.task("Validating arguments against arg spec 'main' - Makes sure that a plan's image is there")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.ending import Ending, facts_of, run_command
-from modak_ansible.commands.junit import junit_xml
+from modak_ansible.commands.deploy.junit import junit_xml
+from modak_ansible.commands.deploy.notification import Ending, facts_of, run_command
 from modak_ansible.errors import JobFailed, ModakError, TimeIsOver, UsageError
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.target.files import write_json
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.target.core.files import write_json
 
 NOTE = (
     "import json, os, sys;"

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from modak_ansible import deployment
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.collecting import known_targets
+from modak_ansible.commands.admin.garbage import known_targets
 from modak_ansible.commands.main import application
 from modak_ansible.deployment import PlaybookError, PlaybookRun
 from modak_ansible.errors import ModakError, UsageError
-from modak_ansible.planning import plan_blueprint
-from modak_ansible.target.files import write_json
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.target.core.files import write_json
 
 FOUND = {"kind": "image", "name": "pytorch (abc)", "path": "/w/images/abc.sif", "size": 10**9, "idle": 3 * 86400.0}
 STAYS = {"kind": "dataset", "name": "mnist", "path": "/w/datasets/mnist", "size": 1, "idle": 1.0, "keep": "used by x"}

@@ -9,14 +9,15 @@ import time
 import pytest
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands import log_texts, logs, results
-from modak_ansible.commands.since import Since
-from modak_ansible.commands.status_rows import most_telling
+from modak_ansible.commands.jobs import log_text as log_texts
+from modak_ansible.commands.jobs import logs, results
+from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.commands.status.rows import most_telling
 from modak_ansible.errors import ModakError, UsageError
-from modak_ansible.planning import plan_all, plan_blueprint
-from modak_ansible.stages import looks
-from modak_ansible.stages.diary import note
-from modak_ansible.target.files import write_json
+from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.stages.jobs import log_times as looks
+from modak_ansible.stages.stage_log import note
+from modak_ansible.target.core.files import write_json
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from measured import Measured
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands import main
-from modak_ansible.commands.plan_facts import clock, factor
-from modak_ansible.commands.plan_story import plan_story, plan_texts
-from modak_ansible.commands.plan_table import plan_table, trainings_table
+from modak_ansible.commands.plan.explanation import plan_story, plan_texts
+from modak_ansible.commands.plan.facts import clock, factor
+from modak_ansible.commands.plan.table import plan_table, trainings_table
+from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Choice, Rejected
-from modak_ansible.model.prediction import Interval
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import request_of
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import request_of
 
 # a new entry of the catalogue is no other table
 ENTRIES = ("pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cuda", "pytorch-1.4-pip", "pytorch-1.4-hub")

@@ -6,11 +6,11 @@ import pytest
 from measured import Measured
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.plan_picture import RECORDS, compared, draw
+from modak_ansible.commands.plan.picture import RECORDS, compared, draw
 from modak_ansible.errors import ModakError
-from modak_ansible.model.record import Record, RecordedTarget, Steps
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import request_of
+from modak_ansible.model.measured.record import Record, RecordedTarget, Steps
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import request_of
 
 
 @pytest.fixture

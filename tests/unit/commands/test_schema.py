@@ -10,8 +10,8 @@ from example_request import PROGRAM, TRAINING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.mistakes import Mistakes
-from modak_ansible.commands.schema import Document, schema_of
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.commands.plan.schema import Document, schema_of
 from modak_ansible.requests.reader import read_form
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.commands.since import Since, read_since
+from modak_ansible.commands.jobs.log_start import Since, read_since
 from modak_ansible.errors import UsageError
 
 

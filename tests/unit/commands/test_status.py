@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands import status, status_asking
-from modak_ansible.commands.deployments import Known, glance
-from modak_ansible.commands.status_asking import ask_targets
-from modak_ansible.commands.status_rows import Entry, may_live, row_of, rows_of
-from modak_ansible.commands.status_table import clock, lines_of, shortened
-from modak_ansible.commands.status_watch import watch_for
-from modak_ansible.connection import queue_of
+from modak_ansible.commands.status import query as status_asking
+from modak_ansible.commands.status import status
+from modak_ansible.commands.status.query import ask_targets
+from modak_ansible.commands.status.rows import Entry, may_live, row_of, rows_of
+from modak_ansible.commands.status.table import clock, lines_of, shortened
+from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import PlaybookRun
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.stages.base import Record
-from modak_ansible.target.files import read_json, write_json
+from modak_ansible.store.deployments import Known, glance
+from modak_ansible.target.core.files import read_json, write_json
+from modak_ansible.transport.ssh import queue_of
 
 DONE = {"probe": {"state": "done", "message": "x"}}
 

@@ -80,7 +80,7 @@ def tuned(monkeypatch):
         (folder / "results").mkdir()
         (folder / "results" / "tuning.json").write_text(json.dumps(content))
 
-    monkeypatch.setattr("modak_ansible.commands.tune._deploy", deploy)
+    monkeypatch.setattr("modak_ansible.commands.plan.tune._deploy", deploy)
 
 
 def test_the_result_is_a_table(modak, blueprint, tuned):
@@ -104,7 +104,7 @@ def test_the_result_as_json(modak, blueprint, tuned):
 
 
 def test_a_job_that_left_nothing_is_an_error(modak, blueprint, monkeypatch):
-    monkeypatch.setattr("modak_ansible.commands.tune._deploy", lambda *_, **__: None)
+    monkeypatch.setattr("modak_ansible.commands.plan.tune._deploy", lambda *_, **__: None)
     code, _, err = modak("tune", blueprint.service)
     assert code == 1
     assert "the job left no tuning.json" in err

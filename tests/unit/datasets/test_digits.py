@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modak_ansible.datasets import digits, idx
+from modak_ansible.catalogue import digits, idx
 from modak_ansible.errors import ModakError
 
 # Of the pixels and labels themselves, whatever their packing.

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.connection import Connection
 from modak_ansible.discovery.surveying import Entrance, enter, read_pythons, version_numbers
 from modak_ansible.errors import TargetUnreachable
+from modak_ansible.transport.ssh import Connection
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.measuring.executor import Outcome
 from modak_ansible.measuring.plans import place_of, plan_run
-from modak_ansible.measuring.suites import Known, read_suite
-from modak_ansible.measuring.variants import blocks_of
-from modak_ansible.model.record import Record
-from modak_ansible.model.workload import Workload
+from modak_ansible.measuring.suites.reader import Known, read_suite
+from modak_ansible.measuring.suites.variants import blocks_of
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.workload import Workload
 
 SCRIPTS = [
     {"framework": "pytorch", "script": "pytorch.py", "switches": {"memory_format": ["contiguous", "channels_last"]}},

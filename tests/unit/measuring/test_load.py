@@ -6,8 +6,8 @@ import pytest
 
 from modak_ansible.measuring import load
 from modak_ansible.measuring.load import busy_cores, is_this_machine, wait_until_quiet
+from modak_ansible.model.measured.finished_run import disturbance
 from modak_ansible.model.target import Target
-from modak_ansible.runs import disturbance
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.records import RecordFile, read_records
-from modak_ansible.model.record import Record
+from modak_ansible.model.measured.record import Record
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.errors import CannotPlan, ModakError, TargetUnreachable
 from modak_ansible.measuring.history import History
 from modak_ansible.measuring.records import RecordFile, read_records
 from modak_ansible.measuring.runner import Interrupted, Runner
-from modak_ansible.measuring.suites import read_suite
-from modak_ansible.measuring.variants import blocks_of
-from modak_ansible.optimisations.base import CannotPlan
+from modak_ansible.measuring.suites.reader import read_suite
+from modak_ansible.measuring.suites.variants import blocks_of
 
 STOCK = "pytorch-2.13-cpu"
 LAST = "pytorch-2.13-cpu memory_format=channels_last"

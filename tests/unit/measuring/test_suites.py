@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.errors import InvalidBlueprint, UsageError
-from modak_ansible.measuring.suites import find_suite, known_here, read_suite
-from modak_ansible.measuring.variants import blocks_of
+from modak_ansible.measuring.suites.reader import find_suite, known_here, read_suite
+from modak_ansible.measuring.suites.variants import blocks_of
 
 HEAD = "name: example\ntitle: An example\ngroups:\n"
 MIXED = """\

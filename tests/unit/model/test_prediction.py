@@ -6,7 +6,7 @@ from math import exp, inf
 
 import pytest
 
-from modak_ansible.model.prediction import Gain, Interval
+from modak_ansible.model.measured.prediction import Gain, Interval
 
 
 def gain(middle, deviation, *, known=True):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible.allocation.limits import choose_partition, cores_per_process
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.optimisations import optimisations
 from modak_ansible.optimisations.base import Draft
-from modak_ansible.planning import request_of
-from modak_ansible.resources import choose_partition, cores_per_process
+from modak_ansible.planning.service import request_of
 
 
 @pytest.fixture

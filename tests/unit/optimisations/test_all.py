@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.configurations import Configurations, _reads
 from modak_ansible.optimisations import optimisations
 from modak_ansible.performance.stock import is_stock, switched
+from modak_ansible.planning.configurations import Configurations, _reads
 
 from .conftest import matter
 

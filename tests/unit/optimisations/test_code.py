@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.model.workload import Workload, WorkloadScript
-from modak_ansible.optimisations.base import CannotPlan
-from modak_ansible.planner import make_plan
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.measured.workload import Workload, WorkloadScript
+from modak_ansible.planning.plan import make_plan
 
 from .conftest import matter, values, why_not
 

@@ -8,7 +8,7 @@ from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.rule import Effects, Rule
 from modak_ansible.model.target import Accelerator, Partition, Scheduler, Site, Target
-from modak_ansible.planner import make_plan
+from modak_ansible.planning.plan import make_plan
 
 
 def plan(vendor=None, accelerators=0, container="any", **site):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.measured.work import Work
 from modak_ansible.model.target import Storage
-from modak_ansible.model.work import Work
-from modak_ansible.optimisations.base import CannotPlan
 
 from .conftest import matter, values, why_not
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from golden import assert_golden
 
+from modak_ansible.allocation.limits import choose_partition, cores_per_process, resource_problems
+from modak_ansible.allocation.options import settled
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import CannotPlan
-from modak_ansible.job_options import settled
-from modak_ansible.jobs import planned_job
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.job_options import JobOptions
@@ -23,8 +23,8 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.launcher import Launcher, launching_of
-from modak_ansible.planner import make_plan
-from modak_ansible.resources import choose_partition, cores_per_process, resource_problems
+from modak_ansible.planning.job import planned_job
+from modak_ansible.planning.plan import make_plan
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 MPI = {"parallelisation": "mpi"}

@@ -7,11 +7,11 @@ import pytest
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
-from modak_ansible.model.prediction import Gain, Interval, Prediction
+from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Target
 from modak_ansible.performance.scaling import Run
-from modak_ansible.planner import make_plan
+from modak_ansible.planning.plan import make_plan
 
 
 class Model:

@@ -11,11 +11,11 @@ from invented_machine import ENTRY, PLACE, SWITCHES, WORKS, Truth
 from synthetic_records import measured, record, training
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.prediction import Question
-from modak_ansible.model.record import Steps
-from modak_ansible.performance.cases import cases
-from modak_ansible.performance.fitting import digest, fit, fit_cases
-from modak_ansible.performance.machines import machines
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.record import Steps
+from modak_ansible.performance.fit.cases import cases
+from modak_ansible.performance.fit.fitting import digest, fit, fit_cases
+from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.stored import Part, Stored, read_stored, stored_text, write_stored
 

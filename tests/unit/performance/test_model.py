@@ -7,8 +7,8 @@ import json
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.prediction import Question
-from modak_ansible.model.work import Work
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
 from modak_ansible.performance.doubts import STRANGER
 from modak_ansible.performance.model import SHIPPED

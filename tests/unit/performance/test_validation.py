@@ -9,9 +9,9 @@ import pytest
 from invented_machine import WORKS, Truth
 
 from modak_ansible.errors import ModakError
-from modak_ansible.performance import plots
-from modak_ansible.performance.plots import write_plots
-from modak_ansible.performance.validation import Predicted, Validation, validate
+from modak_ansible.performance.fit import plots
+from modak_ansible.performance.fit.plots import write_plots
+from modak_ansible.performance.fit.validation import Predicted, Validation, validate
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from example_request import PROGRAM, TRAINING, RequestFolder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms import choices_of, fields_of, form_of
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.forms import choices_of, fields_of, form_of
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import parse_yaml
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.yaml_tree import parse_yaml
 from modak_ansible.model.request import Request
-from modak_ansible.requests.form import RequestForm
-from modak_ansible.requests.json_tree import parse_json
+from modak_ansible.requests.form.form import RequestForm
+from modak_ansible.requests.form.json_tree import parse_json
 from modak_ansible.requests.reader import read_form, read_request
 
 SCALARS = st.one_of(
@@ -90,7 +90,7 @@ def test_any_value_at_any_place(folder, base, changes, data):
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(base=st.sampled_from([TRAINING, PROGRAM]), changes=CHANGES, data=st.data())
 def test_what_is_read_is_planned_or_refused_with_a_place(folder, base, changes, data):
-    from modak_ansible.planning import check_blueprint
+    from modak_ansible.planning.service import check_blueprint
 
     content = changed(base, changes, lambda words: data.draw(st.sampled_from(words)))
     folder.file.write_text(json.dumps(content), encoding="utf-8")
@@ -111,8 +111,8 @@ NAMES = st.sampled_from(["hlrs-testbed", "EGI", "cirrus", "daint", "testbed", "l
     data=st.data(),
 )
 def test_documents_of_then_with_odd_values_are_planned_or_told(folder, base, changes, name, strict, data):
-    from modak_ansible.commands.plan_table import plan_table
-    from modak_ansible.planning import check_blueprint
+    from modak_ansible.commands.plan.table import plan_table
+    from modak_ansible.planning.service import check_blueprint
 
     content = changed(DOCUMENTS[base], changes, lambda words: data.draw(st.sampled_from(words)))
     if name and isinstance(content.get("job"), dict):
@@ -164,7 +164,7 @@ def test_places_of_yaml_and_json_agree(folder):
 
 @pytest.mark.parametrize("path", [path for path, words in PATHS if words], ids="/".join)
 def test_an_unknown_word_of_a_field_that_has_few_is_a_mistake_with_the_known_ones(folder, path):
-    from modak_ansible.planning import check_blueprint
+    from modak_ansible.planning.service import check_blueprint
 
     words = dict(PATHS)[path]
     base = PROGRAM if "app_type-hpc" in path else TRAINING

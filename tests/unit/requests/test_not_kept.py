@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.main import application
 from modak_ansible.errors import InvalidBlueprint
-from modak_ansible.planning import plan_blueprint, planned_from_file
+from modak_ansible.planning.service import plan_blueprint, planned_from_file
 
 T = "optimisation/app_type-ai_training"
 P = "optimisation/app_type-hpc"

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from modak_ansible.blueprint.forms import choices_of, fields_of, form_of, plain_types
-from modak_ansible.blueprint.mistakes import Mistakes
+from modak_ansible.blueprint.forms.forms import choices_of, fields_of, form_of, plain_types
+from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.planning import check_blueprint
-from modak_ansible.requests.form import RequestForm
-from modak_ansible.requests.older import OLDER
+from modak_ansible.planning.service import check_blueprint
+from modak_ansible.requests.form.form import RequestForm
+from modak_ansible.requests.form.older import OLDER
 
 _KINDS = {bool: "true, false", int: "whole number", float: "number"}
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.runtime import FILES, STUB, runtime_files
-from modak_ansible.target.files import sha256_of
+from modak_ansible.target.core.files import sha256_of
 
 sys.path.insert(0, str(FILES))
 

@@ -15,7 +15,7 @@ from golden import assert_golden
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.rules import constraint_problem
+from modak_ansible.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler

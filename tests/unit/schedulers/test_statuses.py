@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import CommandResult, JobState, SchedulerSilent
-from modak_ansible.target.commands import TimedRun
+from modak_ansible.target.core.commands import TimedRun
 
 FOLDER = Path(__file__).parent / "recorded"
 MANY = yaml.safe_load((FOLDER / "many.yaml").read_text())

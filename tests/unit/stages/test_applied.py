@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from modak_ansible.stages.applied import compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import compare, report_of, summary_pairs, warnings_of
 
 PLAN = {
     "choices": [

@@ -8,18 +8,18 @@ import pytest
 from fake_queue import FakeQueue
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.connection import Connection
 from modak_ansible.errors import JobFailed, ModakError
-from modak_ansible.planning import plan_all
+from modak_ansible.planning.service import plan_all
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SubmissionRefused, Waits
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.campaign import query_all, remove_all, report_all, run_campaign
-from modak_ansible.stages.verbs import resume_jobs
-from modak_ansible.target.campaign import Campaign
-from modak_ansible.target.results import list_results
-from modak_ansible.target.verbs import OperatedDeployment
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.stages.jobs.campaign import query_all, remove_all, report_all, run_campaign
+from modak_ansible.stages.jobs.verbs import resume_jobs
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.campaign import Campaign
+from modak_ansible.target.jobs.results import list_results
+from modak_ansible.target.jobs.verbs import OperatedDeployment
+from modak_ansible.transport.ssh import Connection
 
 NODE = """\
     {name}:
@@ -254,7 +254,7 @@ def test_a_refusal_of_another_kind_ends_it(make_stages, target):
 
 
 def test_a_queue_that_the_users_other_jobs_fill_is_waited_for(make_stages, target, monkeypatch):
-    monkeypatch.setattr("modak_ansible.stages.campaign.LOOK_SECONDS", 0)
+    monkeypatch.setattr("modak_ansible.stages.jobs.campaign.LOOK_SECONDS", 0)
     stages, said = make_stages("preprocess")
     target.queue.room = target.queue.others = 3
     looks = []

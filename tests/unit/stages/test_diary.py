@@ -8,10 +8,10 @@ import time
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages import looks
 from modak_ansible.stages.base import Outcome, noted
-from modak_ansible.stages.diary import DIARY, note, read_diary
-from modak_ansible.stages.looks import LOOKS, note_look, size_before
+from modak_ansible.stages.jobs import log_times as looks
+from modak_ansible.stages.jobs.log_times import LOOKS, note_look, size_before
+from modak_ansible.stages.stage_log import DIARY, note, read_diary
 
 
 def texts(folder):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.refusals import known_refusals
 from modak_ansible.stages import image as image_stage
 from modak_ansible.stages.image import ensure_image
+from modak_ansible.store.refusals import known_refusals
 
 
 def test_an_image_that_is_there_costs_one_look(make_stage, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.stages.job import cancel_job, run_job
+from modak_ansible.stages.jobs.job import cancel_job, run_job
 
 
 def test_a_job_that_is_measured_is_waited_for_and_not_read(make_stage):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.stages.lifeline import PASSING, passing_folder, run_folder
+from modak_ansible.transport.lifeline import PASSING, passing_folder, run_folder
 
 _KEEPS = """
 import time
-from modak_ansible.stages.lifeline import run_folder
+from modak_ansible.transport.lifeline import run_folder
 with run_folder() as folder:
     print(folder, flush=True)
     time.sleep(60)

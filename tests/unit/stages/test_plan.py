@@ -10,7 +10,7 @@ from ansible.errors import AnsibleActionFail
 from example_request import TRAINING, RequestFolder
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.planning import plan_blueprint
+from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.stages.plan import plan_deployment
 
 

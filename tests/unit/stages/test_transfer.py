@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from modak_ansible.connection import Connection
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.stages import patience
-from modak_ansible.stages.transfer import push
+from modak_ansible.transport import retry as patience
+from modak_ansible.transport.rsync import push
+from modak_ansible.transport.ssh import Connection
 
 BROKEN = ("rsync: [sender] write error: Broken pipe (32)", 10)
 

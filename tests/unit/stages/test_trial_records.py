@@ -8,15 +8,15 @@ import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.records import read_records
-from modak_ansible.model.work import Work
+from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
-from modak_ansible.performance.cases import cases
-from modak_ansible.planner import make_plan
-from modak_ansible.planning import request_of
-from modak_ansible.stages.job_record import record_job
-from modak_ansible.stages.trial_records import record_trials, trial_records
-from modak_ansible.tuned import read_report
-from modak_ansible.tuning import tuning_alone
+from modak_ansible.performance.fit.cases import cases
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import request_of
+from modak_ansible.planning.tuning import tuning_alone
+from modak_ansible.stages.jobs.record import record_job
+from modak_ansible.stages.jobs.trial_records import record_trials, trial_records
+from modak_ansible.store.tuned import read_report
 
 JOB = {"job_id": "7", "state": "COMPLETED", "explanation": "", "started": 1.7e9, "nodes": "n1"}
 SAID = {

@@ -7,9 +7,9 @@ from fake_queue import FakeQueue
 
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SubmissionUncertain, Waits
-from modak_ansible.target.campaign import Campaign
-from modak_ansible.target.files import read_json
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import read_json
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.campaign import Campaign
 
 POINTS = ("p0", "p1", "p2", "p3")
 

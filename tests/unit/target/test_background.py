@@ -5,7 +5,7 @@ import time
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target.background import Activity
+from modak_ansible.target.core.background import Activity
 
 
 def wait_until_over(activity):

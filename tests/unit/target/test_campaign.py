@@ -11,8 +11,8 @@ from fake_queue import FakeQueue
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
-from modak_ansible.target.campaign import INCOMING, Campaign
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.campaign import INCOMING, Campaign
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_scheduler_that_has_forgotten_a_job_is_not_asked_to_wait_for_it(campai
     queue.forgets = True
     campaign.submit([wanted("first")])
     queue.jobs["1"] = JobState.COMPLETED  # and its marker is seen a moment later only
-    monkeypatch.setattr("modak_ansible.target.campaign.time.sleep", lambda _: queue.end("first"))
+    monkeypatch.setattr("modak_ansible.target.jobs.campaign.time.sleep", lambda _: queue.end("first"))
     assert campaign.submit([wanted("second", "first")])["jobs"]["second"]["submitted"]
     queue.end("first", 3)
     refused = campaign.submit([wanted("third", "first")])["refused"]

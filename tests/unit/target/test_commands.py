@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from modak_ansible.target import commands
-from modak_ansible.target.commands import TimedRun
+from modak_ansible.target.core import commands
+from modak_ansible.target.core.commands import TimedRun
 
 
 @pytest.fixture(autouse=True)

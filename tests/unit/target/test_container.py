@@ -7,8 +7,14 @@ import os
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target import container
-from modak_ansible.target.container import check_fakeroot, check_signing_key, find_runtime, sign_image, verify_image
+from modak_ansible.target.core import container
+from modak_ansible.target.core.container import (
+    check_fakeroot,
+    check_signing_key,
+    find_runtime,
+    sign_image,
+    verify_image,
+)
 
 APPTAINER = """#!/bin/bash
 case "$1 $2" in

@@ -11,10 +11,10 @@ import time
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target import dataset as dataset_module
-from modak_ansible.target.dataset import DatasetStore, fetch
-from modak_ansible.target.files import sha256_of
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.datasets import dataset as dataset_module
+from modak_ansible.target.datasets.dataset import DatasetStore, fetch
 
 CONTENT = bytes(range(256)) * 4000
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
-from modak_ansible.target import job as job_module
-from modak_ansible.target.answer import answer
-from modak_ansible.target.jobs import look_at_jobs
-from modak_ansible.target.markers import _killed_for, kill_of
-from modak_ansible.target.verbs import OperatedDeployment
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.answer import answer
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs import job as job_module
+from modak_ansible.target.jobs.markers import _killed_for, kill_of
+from modak_ansible.target.jobs.query import look_at_jobs
+from modak_ansible.target.jobs.verbs import OperatedDeployment
 
 JOB = "135.frontend"
 BEGAN = 1_700_000_000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modak_ansible.target import files as files_module
-from modak_ansible.target.files import (
+from modak_ansible.target.core import files as files_module
+from modak_ansible.target.core.files import (
     Lock,
     expanded,
     free_bytes,
@@ -93,7 +93,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_owner(tmp_path):
     mine.release()
     assert not Lock(path).is_taken()
     code = (
-        "import sys, time; from pathlib import Path; from modak_ansible.target.files import Lock;"
+        "import sys, time; from pathlib import Path; from modak_ansible.target.core.files import Lock;"
         "lock = Lock(Path(sys.argv[1])); lock.take(wait=True); print('held', flush=True); time.sleep(60)"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=os.environ)

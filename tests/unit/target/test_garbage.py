@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.target.files import Lock, write_json
-from modak_ansible.target.garbage import Garbage
-from modak_ansible.target.uses import RESERVED, Uses
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import Lock, write_json
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.garbage.garbage import Garbage
+from modak_ansible.target.garbage.uses import RESERVED, Uses
 
 DAY = 86400.0
 BASE, TOP, OTHER = ("b" * 64, "f" * 64, "0" * 64)
@@ -198,7 +198,7 @@ def test_an_environment_is_an_image_too(workspace):
 
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from modak_ansible.target.files import Lock;"
+    "import sys, time; from pathlib import Path; from modak_ansible.target.core.files import Lock;"
     "Lock(Path(sys.argv[1])).take(wait=True); print('held', flush=True); time.sleep(60)"
 )
 
@@ -301,7 +301,7 @@ def test_what_came_into_use_since_it_was_shown_stays(workspace):
 def test_a_deployment_that_reserves_waits_for_a_removal_and_finds_nothing_half(workspace):
     """Many deployments race a removal: each finds its image whole, or not at all."""
     code = (
-        "import sys; from modak_ansible.target.uses import Uses; from modak_ansible.target.workspace import Workspace;"
+        "import sys; from modak_ansible.target.garbage.uses import Uses; from modak_ansible.target.core.workspace import Workspace;"
         "w = Workspace(sys.argv[1]); d = sys.argv[2]; Uses(w).reserve('race-0123456789ab', [f'images/{d}.sif']);"
         "s = w.images / f'{d}.sif'; print(s.exists(), s.with_suffix('.json').exists())"
     )
@@ -348,7 +348,7 @@ def test_a_removed_lock_is_no_lock_for_those_who_waited(workspace):
     mine = Lock(path)
     mine.take(wait=True)
     code = (
-        "import sys; from pathlib import Path; from modak_ansible.target.files import Lock;"
+        "import sys; from pathlib import Path; from modak_ansible.target.core.files import Lock;"
         "lock = Lock(Path(sys.argv[1])); print('begins', flush=True); lock.take(wait=True);"
         "print(Path(sys.argv[1]).exists(), Lock(Path(sys.argv[1])).is_taken(), flush=True)"
     )

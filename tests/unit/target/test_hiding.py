@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.target.hiding import Hider, secret_words
-from modak_ansible.target.logins import login_environment, registry_of, registry_of_layer
+from modak_ansible.target.images.logins import login_environment, registry_of, registry_of_layer
+from modak_ansible.target.images.secrets import Hider, secret_words
 
 SECRETS = {
     "logins": [{"registry": "registry.example", "username": "alice", "password": "s3cr&t word"}],
@@ -74,7 +74,7 @@ def test_nothing_else_is_lost():
 
 def test_a_program_is_run_without_showing_its_secret():
     code = (
-        "from modak_ansible.target.hiding import run_hiding; import sys\n"
+        "from modak_ansible.target.images.secrets import run_hiding; import sys\n"
         "sys.exit(run_hiding(['sh', '-c', 'echo \"$WORD is $WORD\"; echo \"$WORD\" >&2; exit 3'],\n"
         "                    {'WORD': 'planted', 'PATH': '/usr/bin:/bin'}, [b'planted']))"
     )

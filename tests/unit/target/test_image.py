@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target import image as image_module
-from modak_ansible.target import image_probe
-from modak_ansible.target.files import sha256_of
-from modak_ansible.target.image import ImageStore
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.images import image as image_module
+from modak_ansible.target.images import probe as image_probe
+from modak_ansible.target.images.image import ImageStore
 
 APPTAINER = """#!/bin/bash
 # takes Apptainer's place: notes what it is asked, and makes a file where an image would be

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.target.image_build import conflict_error
+from modak_ansible.target.images.build import conflict_error
 
 # As pip 23.2 prints it, blank lines left out as in the end of a log.
 CONFLICT = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target.image_probe import ProbeFailed, raise_verdict, telling_line
+from modak_ansible.target.images.probe import ProbeFailed, raise_verdict, telling_line
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 

@@ -21,11 +21,11 @@ from modak_ansible.schedulers.base import (
     SubmissionRefused,
     SubmissionUncertain,
 )
-from modak_ansible.target import attempts as attempts_module
-from modak_ansible.target import job as job_module
-from modak_ansible.target.files import sha256_of
-from modak_ansible.target.job import Deployment, Situation
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs import attempts as attempts_module
+from modak_ansible.target.jobs import job as job_module
+from modak_ansible.target.jobs.job import Deployment, Situation
 
 
 class FakeScheduler(Scheduler):

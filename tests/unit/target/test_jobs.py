@@ -10,8 +10,8 @@ import pytest
 
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
-from modak_ansible.target.jobs import look_at_jobs
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.query import look_at_jobs
 
 
 class FakeScheduler(Scheduler):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from modak_ansible.target.markers import claimed_by, missed_for, noted_code, noted_start, submitted_job
+from modak_ansible.target.jobs.markers import claimed_by, missed_for, noted_code, noted_start, submitted_job
 
 JUNK = [b"", b"\x00\xff\xfe", "²".encode(), b"9" * 5000, b"--all", b"-u modak", b"{", b"[1]", b'{"job_id": {}}']
 
@@ -45,7 +45,7 @@ def test_how_long_a_job_is_missed_is_by_one_clock(tmp_path, monkeypatch):
     os.utime(file, (now - 20, now - 20))
     assert 20 <= missed_for(tmp_path) < 60
     file.unlink()
-    monkeypatch.setattr("modak_ansible.target.markers.time.time", lambda: now - 3600)  # a front end that is behind
+    monkeypatch.setattr("modak_ansible.target.jobs.markers.time.time", lambda: now - 3600)  # a front end that is behind
     assert missed_for(tmp_path) == 0.0
-    monkeypatch.setattr("modak_ansible.target.markers.time.time", lambda: now - 3580)
+    monkeypatch.setattr("modak_ansible.target.jobs.markers.time.time", lambda: now - 3580)
     assert missed_for(tmp_path) == pytest.approx(20, abs=0.1)

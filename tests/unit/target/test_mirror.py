@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target.mirror import require_release
-from modak_ansible.target.site import Site
+from modak_ansible.target.core.site import Site
+from modak_ansible.target.images.mirror import require_release
 
 
 @pytest.fixture

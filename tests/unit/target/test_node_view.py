@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from modak_ansible.discovery.node import node_findings
 from modak_ansible.schedulers.base import JobRecord, JobState, SchedulerSilent, SubmissionRefused
-from modak_ansible.target import node_view as module
-from modak_ansible.target.node_view import job_script, node_view, read_view
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.survey import node_view as module
+from modak_ansible.target.survey.node_view import job_script, node_view, read_view
 
 OPTIONS = {"partition": "", "account": "", "modules": [], "folders": []}
 

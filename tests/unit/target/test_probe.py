@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from modak_ansible.target import probe as probe_module
-from modak_ansible.target.probe import probe
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core import probe as probe_module
+from modak_ansible.target.core.probe import probe
+from modak_ansible.target.core.workspace import Workspace
 
 CPUINFO = """\
 processor\t: 0

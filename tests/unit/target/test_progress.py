@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.target import progress
-from modak_ansible.target.progress import progress_of
+from modak_ansible.target.jobs import progress
+from modak_ansible.target.jobs.progress import progress_of
 
 
 def epochs(*losses):

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from modak_ansible.target.results import list_results, missing_outputs, unnamed_outputs
+from modak_ansible.target.jobs.results import list_results, missing_outputs, unnamed_outputs
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from modak_ansible.target import seal as seal_module
-from modak_ansible.target.files import sha256_of
-from modak_ansible.target.seal import is_intact, seal_path, sealed_digest, stamp_of, write_seal
+from modak_ansible.target.core import seal as seal_module
+from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.seal import is_intact, seal_path, sealed_digest, stamp_of, write_seal
 
 
 @pytest.fixture

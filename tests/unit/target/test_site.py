@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from modak_ansible.target import site, site_folder
-from modak_ansible.target.site import read_site
-from modak_ansible.target.site_folder import write_site_folder
+from modak_ansible.target.core import site
+from modak_ansible.target.core.site import read_site
+from modak_ansible.target.images import site_folder
+from modak_ansible.target.images.site_folder import write_site_folder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from modak_ansible.target import slots
+from modak_ansible.target.core import slots
 
 
 def test_no_more_builds_go_on_than_may(tmp_path, monkeypatch):

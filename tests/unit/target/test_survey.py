@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from modak_ansible.target import survey as survey_module
-from modak_ansible.target import survey_containers, survey_shell
-from modak_ansible.target.commands import TimedRun
-from modak_ansible.target.site import Site
-from modak_ansible.target.survey import survey
-from modak_ansible.target.survey_containers import container_facts
-from modak_ansible.target.survey_shell import shell_facts
+from modak_ansible.target.core.commands import TimedRun
+from modak_ansible.target.core.site import Site
+from modak_ansible.target.survey import containers as survey_containers
+from modak_ansible.target.survey import shell as survey_shell
+from modak_ansible.target.survey import survey as survey_module
+from modak_ansible.target.survey.containers import container_facts
+from modak_ansible.target.survey.shell import shell_facts
+from modak_ansible.target.survey.survey import survey
 
 WANTED = {
     "workspace": "modak", "scheduler": "", "container_runtime": "any", "modules": [], "folders": [], "site": {}, "node": False,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.target import survey_storage
-from modak_ansible.target.survey_storage import build_folder, folder_facts, is_network, mount_of, quotas, read_quotas
+from modak_ansible.target.survey import storage as survey_storage
+from modak_ansible.target.survey.storage import build_folder, folder_facts, is_network, mount_of, quotas, read_quotas
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0

@@ -13,13 +13,13 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
-from modak_ansible.target import job as job_module
-from modak_ansible.target import verbs
-from modak_ansible.target.attempts import attempts_of
-from modak_ansible.target.files import read_json, sha256_of
-from modak_ansible.target.results import list_results
-from modak_ansible.target.verbs import OperatedDeployment, act_on_all
-from modak_ansible.target.workspace import Workspace
+from modak_ansible.target.core.files import read_json, sha256_of
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs import job as job_module
+from modak_ansible.target.jobs import verbs
+from modak_ansible.target.jobs.attempts import attempts_of
+from modak_ansible.target.jobs.results import list_results
+from modak_ansible.target.jobs.verbs import OperatedDeployment, act_on_all
 
 
 class FakeScheduler(Scheduler):

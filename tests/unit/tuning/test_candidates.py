@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from measured import Measured
 
+from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
-from modak_ansible.model.prediction import Gain, Interval
-from modak_ansible.optimisations.base import CannotPlan
-from modak_ansible.planner import make_plan
-from modak_ansible.tuning import REQUIREMENTS, tuning_alone
-from modak_ansible.tuning.candidates import MOST
+from modak_ansible.model.measured.prediction import Gain, Interval
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.tuning import REQUIREMENTS, tuning_alone
+from modak_ansible.planning.tuning_candidates import MOST
 
 
 def titles(made):

@@ -9,7 +9,7 @@ import typer
 from synthetic_records import record, rounds
 from typer.testing import CliRunner
 
-from modak_ansible.commands import bench_report
+from modak_ansible.commands.bench import report as bench_report
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.measuring.report import making
 from modak_ansible.measuring.report.making import make_report, read_runs

@@ -13,7 +13,7 @@ from modak_ansible.measuring.report.png import drawn_chart, drawn_roof
 from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, of_machine, roofline
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import sections
-from modak_ansible.model.record import RecordedTarget
+from modak_ansible.model.measured.record import RecordedTarget
 
 RUNS = [Run(each, "a file") for each in whole_table()]
 FOUND = [each for each in comparisons(RUNS) if not each.accelerator]

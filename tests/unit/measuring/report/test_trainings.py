@@ -7,7 +7,7 @@ from synthetic_records import record, rounds, training
 
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.trainings import how_much, speed_chart, wall_clock
-from modak_ansible.model.record import TrainingResult
+from modak_ansible.model.measured.record import TrainingResult
 
 
 def comparison(*records):

@@ -1,0 +1,179 @@
+"""One truth of what a job asks for: its resources, its job options and its ranks agree, or it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modak_ansible.allocation.process_layout import fewest_nodes, with_ranks
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.application import Optimisation, Resources
+from modak_ansible.model.job_options import JobOptions, cores_by_count
+from modak_ansible.model.quantities import format_size, format_walltime
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
+
+_STOCK = Resources()
+# What a machine without a scheduler has no use for, and why.
+_WITHOUT_SCHEDULER = {
+    "account": "nobody is charged",
+    "queue": "there are no queues",
+    "qos": "there is one quality of service",
+    "partition": "there are no partitions",
+    "minimum_memory_per_processor": "nobody keeps to it",
+    "memory_limit": "nobody keeps to it",
+    "request_specific_nodes": "there is one machine",
+    "architecture_constraint": "there is one machine",
+    "job_array": "there are no arrays",
+    "standard_output_file": "output.log comes back with the results",
+    "standard_error_file": "error.log comes back with the results",
+    "copy_environment_variable": "set it as an environment variable of the training",
+    "job_dependency": "the job starts at once",
+    "request_event_notification": "nobody sends mail",
+    "email_address": "nobody sends mail",
+    "defer_job": "the job starts at once",
+    "node_exclusive": "nobody keeps others away",
+}
+
+
+def settled(request: Request) -> Request:
+    """The request with its resources, job options and ranks in agreement.
+
+    Resources that are left as they are by default give way to a job option.
+
+    Raises:
+        CannotPlan: two of them contradict each other, or the target's scheduler has nothing like an option.
+    """
+    options, scheduler = request.job_options, request.target.scheduler
+    _check_possible(options, scheduler, request.target.name)
+    wanted = _wanted(options, scheduler)
+    resources = _merged(request.resources, wanted)
+    resources = _with_cores(request, resources)
+    resources = with_ranks(request, resources, fixed=_fixed(options, request.resources))
+    if options.core_count and not resources.cores_per_process:
+        resources = resources.model_copy(update={"cores_per_process": 1})  # that many cores are asked for, and no more
+    if options.memory_limit and scheduler is Scheduler.TORQUE:
+        resources = _with_memory(resources, options.memory_limit)
+    agreed = options.model_copy(update=_agreed(options, resources))
+    return request.model_copy(
+        update={"resources": resources, "job_options": agreed, "optimisation": _with_binding(request)}
+    )
+
+
+def _with_binding(request: Request) -> Optimisation:
+    """The wish for binding that an affinity of OpenMP's threads is; ranks of MPI are bound by their launcher."""
+    hpc, optimisation = request.application.hpc, request.optimisation
+    if hpc is None or hpc.parallelisation == "mpi" or not hpc.affinity or optimisation.binding != "any":
+        return optimisation
+    return optimisation.model_copy(update={"binding": "none" if hpc.affinity == "none" else "cores"})
+
+
+def account_of(request: Request) -> str | None:
+    """Who is charged: the user's word before the site's."""
+    return request.job_options.account or request.target.site.account
+
+
+def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> None:
+    if options.job_array:
+        message = "a deployment watches one job and brings its results back, and an array is many"
+        raise CannotPlan("job_options.job_array", message, "deploy once for each set of arguments")
+    if scheduler is not Scheduler.NONE:
+        return
+    for name, reason in _WITHOUT_SCHEDULER.items():
+        if getattr(options, name):
+            message = f"{target} has no scheduler: {reason}"
+            is_wish = name != "job_dependency"  # what it waits for may make what it reads
+            raise CannotPlan(f"job_options.{name}", message, "leave it out", wish=is_wish)
+
+
+def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
+    """What the job options say of each of the resources, by which option."""
+    slurm = scheduler is Scheduler.SLURM
+    if slurm and options.queue and options.partition and options.queue != options.partition:
+        message = f"a job has one partition, and both {options.queue} and {options.partition} are asked for"
+        raise CannotPlan("job_options.queue", message, "leave one of the two out")
+    partition = ("queue", options.queue) if options.queue else ("partition", options.partition if slurm else None)
+    found: dict[str, tuple[str, Any]] = {
+        "nodes": ("node_count", options.node_count),
+        "processes_per_node": ("process_count_per_node", options.process_count_per_node),
+        "cores_per_process": ("core_count_per_process", options.core_count_per_process),
+        "memory": ("memory_limit", options.memory_limit if slurm else None),
+        "accelerators": ("request_gpus", options.request_gpus),
+        "exclusive": ("node_exclusive", options.node_exclusive or None),
+        "partition": partition,
+        "walltime": ("wall_time_limit", options.wall_time_limit),
+    }
+    return {name: each for name, each in found.items() if each[1] is not None}
+
+
+def _merged(resources: Resources, wanted: dict[str, tuple[str, Any]]) -> Resources:
+    for name, (option, value) in wanted.items():
+        stated = getattr(resources, name)
+        if stated not in (getattr(_STOCK, name), value):
+            there = (
+                f"walltime: {_shown(name, stated)}"
+                if name == "walltime"
+                else f"resources.{name}: {_shown(name, stated)}"
+            )
+            message = f"{_shown(name, value)} is asked for here, and {there}"
+            raise CannotPlan(f"job_options.{option}", message, "leave one of the two out")
+    return resources.model_copy(update={name: value for name, (_, value) in wanted.items()})
+
+
+def _shown(name: str, value: Any) -> str:
+    formats = {"memory": format_size, "walltime": format_walltime}
+    return formats[name](value) if name in formats else str(value)
+
+
+def _fixed(options: JobOptions, resources: Resources) -> tuple[bool, bool]:
+    """Whether somebody said how many nodes there are, and how many processes on each."""
+    return (
+        bool(options.node_count) or resources.nodes != _STOCK.nodes,
+        bool(options.process_count_per_node) or resources.processes_per_node != _STOCK.processes_per_node,
+    )
+
+
+def _with_cores(request: Request, resources: Resources) -> Resources:
+    """Nodes and processes on each for so many processes in all."""
+    count, about = request.job_options.core_count, "job_options.core_count"
+    if not count:
+        return resources
+    has_nodes, has_each = _fixed(request.job_options, request.resources)
+    if has_nodes and has_each and resources.nodes * resources.processes_per_node == count:
+        return resources
+    if has_nodes and has_each:
+        cores = cores_by_count(count, resources.nodes, resources.processes_per_node)
+        if cores is None or resources.cores_per_process not in (None, cores):
+            there = f"{resources.nodes} nodes with {resources.processes_per_node} processes each"
+            raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
+        return resources.model_copy(update={"cores_per_process": cores})
+    if has_each and not has_nodes:
+        nodes, rest = divmod(count, resources.processes_per_node)
+    else:
+        nodes = resources.nodes if has_nodes else fewest_nodes(request, resources, count, about)
+        rest = count % nodes
+    if rest:
+        there = f"{resources.processes_per_node} on a node" if has_each else f"{nodes} nodes"
+        raise CannotPlan(about, f"{count} processes cannot be shared out evenly, {there}", "take a multiple")
+    return resources.model_copy(update={"nodes": nodes, "processes_per_node": count // nodes})
+
+
+def _with_memory(resources: Resources, limit: int) -> Resources:
+    """Under Torque a limit is the whole job's: each node has its share."""
+    if resources.memory and resources.memory * resources.nodes != limit:
+        there = f"{format_size(resources.memory)} on each of {resources.nodes} nodes"
+        message = f"{format_size(limit)} for the whole job are asked for here, and resources.memory: {there}"
+        raise CannotPlan("job_options.memory_limit", message, "leave one of the two out")
+    return resources.model_copy(update={"memory": -(-limit // resources.nodes)})
+
+
+def _agreed(options: JobOptions, resources: Resources) -> dict[str, Any]:
+    """The job options that are stated, with the values that were settled."""
+    values = {
+        "node_count": resources.nodes,
+        "process_count_per_node": resources.processes_per_node,
+        "core_count": resources.nodes * resources.processes_per_node,
+        "core_count_per_process": resources.cores_per_process,
+        "request_gpus": resources.accelerators,
+        "wall_time_limit": resources.walltime,
+    }
+    return {name: value for name, value in values.items() if getattr(options, name) is not None}

@@ -1,0 +1,1 @@
+"""TOSCA types, and a topology checked against them."""

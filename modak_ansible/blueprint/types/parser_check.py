@@ -1,0 +1,98 @@
+"""tosca-parser's own judgement of a blueprint, with a place for each of its messages."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.errors import Location
+
+RULE = "tosca-parser"
+
+
+def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistakes) -> None:
+    """Notes what tosca-parser has against a service template.
+
+    It gives no places; the one noted is that of the last name in its message that the file holds.
+
+    Args:
+        path: the service template.
+        inputs: the values of its inputs.
+        mistakes: collects what it says.
+    """
+    ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
+    logging.getLogger("tosca").setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            ToscaTemplate(str(path), parsed_params=inputs or None)
+    except TOSCAException as error:
+        said = [str(each) for each in ExceptionCollector.getExceptions()] or [str(error)]
+        tree = _tree(path)
+        for message in said:
+            mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
+    except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
+        mistakes.add(_tree(path).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+class _WhenUsed(ModuleType):
+    """A module that is imported when something in it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _import_tosca_parser() -> tuple[Any, Any, Any]:
+    """The names that are used of tosca-parser; requests, which it needs for archives of the network only, can wait."""
+    waits = "requests" not in sys.modules
+    if waits:
+        sys.modules["requests"] = _WhenUsed("requests")
+    try:
+        from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415 - slow to import
+        from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
+        from toscaparser.tpl_relationship_graph import ToscaGraph  # noqa: PLC0415
+    finally:
+        if waits:
+            del sys.modules["requests"]
+    ToscaGraph._create = _create_graph
+    return ExceptionCollector, TOSCAException, ToscaTemplate
+
+
+def _create_graph(graph: Any) -> None:
+    """As tosca-parser's own, which compares every node with every other: a thousand of them take it a second."""
+    nodes = {each.name: each for each in graph.nodetemplates}
+    for node in graph.nodetemplates:
+        for relationship, other in (node.relationships or {}).items():
+            if other.name in nodes:
+                graph._create_edge(node, nodes[other.name], relationship)
+        graph._create_vertex(node)
+
+
+def _tree(path: Path) -> Item:
+    return read_yaml(path, Mistakes()) or Item(Location(str(path)), None)
+
+
+def _place(message: str, tree: Item) -> Location:
+    """The place of the last of the names in a message, the most special one, that stands in the file."""
+    names = re.findall(r'"([^"]+)"', message)
+    places = dict(_names(tree))
+    return next((places[name] for name in reversed(names) if name in places), tree.location)
+
+
+def _names(item: Item) -> Iterator[tuple[str, Location]]:
+    for each in item.walk():
+        for name in each.entries:
+            yield name, each.key_location(name)
+        if isinstance(each.value, str):
+            yield each.value, each.location

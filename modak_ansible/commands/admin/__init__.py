@@ -1,0 +1,1 @@
+"""Targets and this machine: modak discover, check, gc and testbed."""

@@ -1,0 +1,117 @@
+"""modak check: is a target ready for a deployment?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands.options import InputsFile, InputValues, Json, Training, given_inputs
+
+if TYPE_CHECKING:
+    from modak_ansible.discovery.finding import Finding
+
+EXAMPLES = "Example: modak check mnist-pytorch-slurm -i site.yaml --job; or: modak check alice@login.cluster.example"
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TARGET]",
+        help="A blueprint or a request, a target's name in the blueprint here, a host as ssh is given it, or local for "
+        "this machine; without it the testbed.",
+    ),
+]
+Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a job of a few seconds.")]
+Patience = Annotated[int, typer.Option(min=5, metavar="SECONDS", help="How long to wait for that job.")]
+SchedulerName = Annotated[
+    str, typer.Option("--scheduler", metavar="NAME", help="slurm, torque or none; of a host, whichever is there.")
+]
+_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
+
+
+def command(
+    target: Target = None,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    scheduler: SchedulerName = "",
+    job: Job = False,
+    patience: Patience = 120,
+    as_json: Json = False,
+) -> None:
+    """Look at a target before the first deployment: what is fine, what is missing, and how to mend it.
+
+    Nothing is changed there, and no job runs without --job. Ends with 0 where a deployment can work, with 1 where
+    something that it needs is missing, and with 4 where the target cannot be reached.
+    """
+    from modak_ansible.commands.deploy.progress import look
+    from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.discovery.judging import findings_of
+    from modak_ansible.discovery.surveying import Wanted, survey_target
+    from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable
+
+    aim = aim_at(target, given_inputs(inputs, value), training)
+    wanted = Wanted(known_scheduler(scheduler), job, patience=patience)
+    code = 0
+    try:
+        with look(f"looking at {aim.target.address}", quiet=as_json):
+            findings = findings_of(aim, survey_target(aim, wanted))
+    except TargetUnreachable as error:
+        findings, code = [_unreachable(target, error)], TARGET_UNREACHABLE
+    if code == 0 and any(each.state == "missing" for each in findings):
+        code = FAILED
+    if as_json:
+        found = {"target": aim.target.name, "address": aim.target.address, "exit_code": code}
+        typer.echo(json.dumps({**found, "findings": [each.as_json() for each in findings]}, indent=2))
+    else:
+        _print(aim.target.address, findings, code)
+    if code:
+        raise typer.Exit(code)
+
+
+def known_scheduler(name: str) -> str:
+    """
+    Raises:
+        UsageError: there is no such scheduler.
+    """
+    from modak_ansible.errors import UsageError, nearest
+
+    names = ("slurm", "torque", "none")
+    if name and name not in names:
+        raise UsageError(f"--scheduler {name}: there is no such scheduler", hint=nearest(name, names))
+    return name
+
+
+def _unreachable(target: str | None, error: Any) -> Finding:
+    """The one finding of a target that nobody gets into; a name may have been meant for a blueprint's."""
+    from modak_ansible.discovery.aim import likely_blueprint
+    from modak_ansible.discovery.finding import missing
+
+    near = likely_blueprint(target) if target and "is not the name of a host" in error.message else ""
+    return missing("ssh", error.message, f"{near} {error.hint}".strip())
+
+
+def _print(address: str, findings: list[Finding], code: int) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from modak_ansible.errors import harmless
+
+    console = Console(highlight=False)
+    width = max(len(each.about) for each in findings)
+    for each in findings:
+        line = Text(f"{each.state:<8} ", style=_STYLES[each.state])
+        line.append(f"{each.about:<{width}}  ", style="bold not dim")
+        line.append(harmless(each.seen), style="default")
+        console.print(line, soft_wrap=True)
+        if each.todo:
+            console.print(Text(f"{'':<{width + 11}}{harmless(each.todo)}", style="italic"), soft_wrap=True)
+    absent = sum(each.state == "missing" for each in findings)
+    if code == 0:
+        verdict = "a deployment can work"
+    elif absent and findings[0].about == "ssh" and len(findings) == 1:
+        verdict = "it cannot be entered"
+    else:
+        verdict = f"{absent} thing{'s are' if absent > 1 else ' is'} missing"
+    console.print(Text(f"\n{address}: {verdict}", style="bold"), soft_wrap=True)

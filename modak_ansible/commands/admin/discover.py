@@ -1,0 +1,106 @@
+"""modak discover: describes a target that nobody has described yet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands.admin.check import Job, Patience, SchedulerName, Target, known_scheduler
+from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+
+if TYPE_CHECKING:
+    from modak_ansible.discovery.description import Description
+    from modak_ansible.discovery.written import Files
+
+EXAMPLES = "Example: modak discover alice@login.cluster.example --job -o site.yaml"
+
+
+def command(
+    target: Target = None,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE|FOLDER",
+            help="A .yaml file for the target file, or a folder for that and a node of TOSCA.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    scheduler: SchedulerName = "",
+    job: Job = False,
+    patience: Patience = 120,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure a node's peaks by jobs, too: minutes, and images are built.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Read a live Slurm, Torque or plain host, and write the target that blueprints and requests take.
+
+    Without -o it is shown, and nothing is written. What only a compute node knows, such as its processor and its own
+    disk, is asked by a job with --job. What is not known is said to be unknown, never guessed.
+    """
+    from modak_ansible.commands.deploy.progress import look
+    from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.discovery.description import describe
+    from modak_ansible.discovery.surveying import Wanted, survey_target
+    from modak_ansible.discovery.written import Files
+
+    aim = aim_at(target, given_inputs(inputs, value))
+    files = Files(output, force=force)
+    files.check()
+    with look(f"looking at {aim.target.address}", quiet=as_json):
+        survey = survey_target(aim, Wanted(known_scheduler(scheduler), job or measure, patience=patience))
+    found = describe(aim, survey)
+    if measure:
+        from modak_ansible.commands.admin.measure import measured
+
+        found = describe(aim, survey, measured(found, aim, is_quiet=as_json))
+    written = files.write(found)
+    if as_json:
+        typer.echo(json.dumps({**_as_json(found), "files": [str(each) for each in written]}, indent=2))
+    elif output:
+        _say(found, written, files)
+    else:
+        typer.echo(files.text(found), nl=False)
+
+
+def _as_json(found: Description) -> dict[str, Any]:
+    return {
+        "title": found.title,
+        "scheduler": found.scheduler,
+        "address": found.address,
+        "partitions": [{**partition.model_dump(mode="json"), "about": words} for partition, words in found.partitions],
+        "closed": list(found.closed),
+        "values": {name: {"value": each.value, "source": each.source} for name, each in found.values.items()},
+        "unknown": list(found.unknown),
+    }
+
+
+def _say(found: Description, written: list[Path], files: Files) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from modak_ansible.errors import harmless
+
+    console = Console(highlight=False)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(Text(harmless(text), style=style), soft_wrap=True)
+
+    say(found.title, "bold")
+    for partition, words in found.partitions:
+        say(f"  {partition.name}{' (default)' if partition.default else ''}: {words}")
+    for words in found.closed:
+        say(f"  left out: {words}", "dim")
+    for words in found.unknown:
+        say(f"  not known: {words}", "yellow")
+    for path in written:
+        say(f"written: {path}")
+    for line in files.next_steps(found):
+        say(line)

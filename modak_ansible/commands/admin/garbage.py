@@ -1,0 +1,186 @@
+"""What nobody uses, on the targets of a project and in its own state folder."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.planning.service import plan_trainings, planned_from_file
+from modak_ansible.store.deployments import known_deployments
+from modak_ansible.store.project import find_blueprint, state_folder
+from modak_ansible.target.core.files import Lock, changed_at
+
+
+@dataclass
+class KnownTarget:
+    """A target, and a saved plan that leads to it.
+
+    Attributes:
+        garbage: what nobody uses there, as target/garbage.py describes it.
+        kept: images and datasets that stay, with the reason.
+        removed: what is gone.
+    """
+
+    name: str
+    address: str
+    workspace: str
+    plan_file: Path
+    garbage: list[dict[str, Any]] = field(default_factory=list)
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    removed: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self, **variables: Any) -> None:
+        """Looks, and removes where the state is not ``queried``.
+
+        Raises:
+            ModakError: the target cannot be entered, or something cannot be removed.
+        """
+        from modak_ansible.deployment import run_playbook
+
+        answer = run_playbook("gc", {"modak_plan": str(self.plan_file), **variables}).results["modak_gc"]
+        self.workspace = answer["workspace"]
+        self.garbage, self.kept, self.removed = answer["garbage"], answer["kept"], answer["removed"]
+
+    def as_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}
+        return {"target": self.name, "address": self.address, "workspace": self.workspace, **told}
+
+
+@dataclass
+class Collection:
+    """What nobody uses, and what became of it.
+
+    Attributes:
+        state: the state folder of the project.
+        targets: where to look.
+        older_than: what was used within so many seconds stays.
+        here: whether folders of undeployed deployments go, too.
+        local: what nobody uses in the state folder: ``kind``, ``name``, ``path``, ``size`` and ``idle``.
+        problems: what kept a target from being looked at.
+    """
+
+    state: Path
+    targets: list[KnownTarget]
+    older_than: float
+    here: bool = False
+    local: list[dict[str, Any]] = field(default_factory=list)
+    removed_here: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[ModakError] = field(default_factory=list)
+
+    @classmethod
+    def of_project(
+        cls, folder: Path, names: Sequence[str], inputs: Inputs, older_than: float, *, here: bool
+    ) -> Collection:
+        """The targets that are meant, of the project that a folder belongs to.
+
+        Raises:
+            UsageError: a name is neither a target of the project nor a blueprint.
+        """
+        state = state_folder(folder)
+        known = known_targets(state)
+        found = [each for name in names for each in _meant(name, known, inputs)] if names else known
+        unique = {(each.address, each.workspace): each for each in found}
+        return cls(state, list(unique.values()), older_than, here)
+
+    @property
+    def garbage(self) -> list[dict[str, Any]]:
+        """All that would go."""
+        return [*self.local, *(each for target in self.targets for each in target.garbage)]
+
+    def survey(self) -> None:
+        """Looks everywhere; a target that cannot be asked becomes one of the problems."""
+        self.local = _unused_here(self.state, self.older_than, deployments=self.here)
+        for target in self.targets:
+            self._run(target, gc_state="queried")
+
+    def remove(self) -> None:
+        """Removes what the survey found, as far as nobody has taken it into use since."""
+        for target in self.targets:
+            if target.garbage:
+                self._run(target, gc_state="removed", gc_only=[each["path"] for each in target.garbage])
+        self.removed_here = [each for each in self.local if _remove_here(Path(each["path"]))]
+        self.local = [each for each in self.local if each not in self.removed_here]
+
+    def as_json(self) -> dict[str, Any]:
+        here = {"folder": str(self.state), "garbage": self.local, "removed": self.removed_here}
+        problems = [str(each) for each in self.problems]
+        return {"targets": [each.as_json() for each in self.targets], "here": here, "problems": problems}
+
+    def _run(self, target: KnownTarget, **variables: Any) -> None:
+        try:
+            target.run(gc_older_than=self.older_than, **variables)
+        except ModakError as error:
+            self.problems.append(error)
+
+
+def known_targets(state: Path) -> list[KnownTarget]:
+    """The targets that a project has deployed to or built on, each with the newest plan that still can be read."""
+    files = [each.folder / "plan.json" for each in reversed(known_deployments(state))]
+    files += sorted((state / "builds").glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
+    found: dict[tuple[str, ...], KnownTarget] = {}
+    for file in files:
+        try:
+            target = planned_from_file(file).plan.target
+        except ModakError:
+            continue  # of an earlier version, or damaged: another one leads there
+        key = (target.address, target.username or "", str(target.port or ""), target.workspace)
+        found.setdefault(key, KnownTarget(target.name, target.address, target.workspace, file))
+    return list(found.values())
+
+
+def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
+    fitting = [each for each in known if name in (each.name, each.address)]
+    if fitting:
+        return fitting
+    try:
+        blueprint = find_blueprint(name)
+    except UsageError as error:
+        names = [part for each in known for part in (each.name, each.address)]
+        hint = nearest(name, names) or "give a target that this project deployed to, or a blueprint"
+        raise UsageError(f"there is no target {name}", hint=hint) from error
+    found = []
+    for planned in plan_trainings(blueprint, inputs):
+        target = planned.plan.target
+        file = planned.save(planned.state / "builds") / "plan.json"
+        found.append(KnownTarget(target.name, target.address, target.workspace, file))
+    return found
+
+
+# --- here
+
+
+def _unused_here(state: Path, older_than: float, *, deployments: bool) -> list[dict[str, Any]]:
+    """What the project keeps and nobody needs: downloads that were sent on, and deployments that were undone."""
+    found = [("download", path) for path in sorted((state / "downloads").glob("*")) if path.is_dir()]
+    if deployments:
+        found += [("deployment", each.folder) for each in known_deployments(state) if each.record.get("undeployed")]
+    described = [_described(kind, path) for kind, path in found]
+    return [each for each in described if each["idle"] >= older_than]
+
+
+def _remove_here(path: Path) -> bool:
+    """Removes a folder, unless somebody sends it just now; tells whether it is gone."""
+    lock = Lock(path.with_name(f".{path.name}.lock"))
+    if not lock.take(wait=False):
+        return False
+    shutil.rmtree(path, ignore_errors=True)
+    lock.remove()
+    return not path.exists()
+
+
+def _described(kind: str, path: Path) -> dict[str, Any]:
+    files = [each for each in path.rglob("*") if each.is_file() and not each.is_symlink()]
+    newest = max((changed_at(each) or 0.0 for each in [path, *files]), default=0.0)
+    return {
+        "kind": kind,
+        "name": path.name,
+        "path": str(path),
+        "size": sum(each.stat().st_size for each in files),
+        "idle": round(max(0.0, time.time() - newest), 1),
+    }

@@ -1,0 +1,76 @@
+"""What nobody uses, for people: a table for each place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from modak_ansible.commands.admin.garbage import Collection
+from modak_ansible.model.quantities import format_size
+
+_DAY = 86400.0
+# Of these there are many, and nobody knows them by their names.
+_SMALL = {
+    "unfinished": "left over from what was cut short",
+    "log": "of old builds and downloads",
+    "lock": "that nobody will take again",
+    "reservation": "of deployments that came or never will",
+    "trash": "left over from a removal that was cut short",
+}
+
+
+def print_found(console: Console, collection: Collection) -> None:
+    """What would be removed, place by place, and why the rest stays."""
+    for target in collection.targets:
+        console.print(Text(f"{target.name} ({target.address}): {target.workspace}", style="bold"), soft_wrap=True)
+        _print_table(console, target.garbage)
+        for reason, count in Counter(each["keep"] for each in target.kept).most_common():
+            console.print(Text(f"  {count} stay: {reason}", style="dim"), soft_wrap=True)
+    if collection.local:
+        console.print(Text(f"here: {collection.state}", style="bold"), soft_wrap=True)
+        _print_table(console, collection.local)
+    if not collection.targets and not collection.problems:
+        console.print("this project has no deployments, and so no targets; name a blueprint to look at its target")
+    if collection.garbage:
+        console.print(f"{format_size(_size(collection.garbage))} would be removed")
+
+
+def print_removed(console: Console, collection: Collection) -> None:
+    """What is gone."""
+    removed = [*collection.removed_here, *(each for target in collection.targets for each in target.removed)]
+    console.print(f"{len(removed)} removed, {format_size(_size(removed))}")
+
+
+def age(seconds: float) -> str:
+    """How long something was not used: ``3 d``, ``5 h``, ``12 min``."""
+    if seconds >= _DAY:
+        return f"{seconds / _DAY:.0f} d"
+    return f"{seconds / 3600:.0f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+
+
+def _print_table(console: Console, found: list[dict[str, Any]]) -> None:
+    if not found:
+        console.print("  nothing that nobody uses")
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for justify in ("left", "left", "left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    for each in sorted(found, key=lambda each: -each["size"]):
+        if each["kind"] not in _SMALL:
+            table.add_row("", each["kind"], Text(each["name"]), format_size(each["size"]), age(each["idle"]))
+    for kind, plural in _SMALL.items():
+        some = [each for each in found if each["kind"] == kind]
+        if some:
+            idle = age(min(each["idle"] for each in some))
+            table.add_row("", kind, f"{len(some)} {plural}", format_size(_size(some)), idle)
+    if not console.is_terminal:
+        console.width = 1000  # for other programs, a thing a line
+    console.print(table)
+
+
+def _size(found: list[dict[str, Any]]) -> int:
+    return sum(each["size"] for each in found)

@@ -1,0 +1,100 @@
+"""modak gc: removes what nobody uses, on the targets and here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modak_ansible.commands.admin.garbage import Collection
+
+EXAMPLES = "Example: modak gc --dry-run, and then: modak gc --older-than 7d --yes"
+
+
+def command(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET...]",
+            help="Targets by their name or address, or blueprints; without any, all that this project deployed to.",
+        ),
+    ] = None,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    older_than: Annotated[
+        str, typer.Option(metavar="AGE", help="What was used within this time stays: 12h, 7d, 2w.")
+    ] = "1d",
+    deployments: Annotated[
+        bool,
+        typer.Option(
+            "--deployments", help="Also this project's folders of undeployed deployments, with their results."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove images, datasets and left-over files that no deployment uses.
+
+    What is used is decided on each target, from all deployments there, whoever they belong to. What a deployment that
+    is under way has found or made stays, and so does what is being made.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.admin.garbage import Collection
+    from modak_ansible.commands.admin.garbage_text import print_found, print_removed
+
+    age = _seconds(older_than)
+    _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
+    console = Console(stderr=as_json, highlight=False)
+    collection = Collection.of_project(Path.cwd(), targets or [], given_inputs(inputs, value), age, here=deployments)
+    with console.status("looking"):
+        collection.survey()
+    print_found(console, collection)
+    if not dry_run and collection.garbage and (yes or typer.confirm("Remove it?")):
+        collection.remove()
+        print_removed(console, collection)
+    if as_json:
+        typer.echo(json.dumps(collection.as_json(), indent=2))
+    _end(collection, console)
+
+
+def _seconds(text: str) -> float:
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.quantities import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--older-than: {error}") from error
+
+
+def _check_answerable(*, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Without a terminal nobody can be asked.
+
+    Raises:
+        UsageError: nothing says whether anything may be removed.
+    """
+    import sys
+
+    from modak_ansible.errors import UsageError
+
+    if dry_run and yes:
+        raise UsageError("--dry-run does not go with --yes", hint="leave one of them out")
+    if not dry_run and not yes and (as_json or not sys.stdin.isatty()):
+        raise UsageError("nobody can be asked here", hint="--dry-run shows what would be removed, --yes removes it")
+
+
+def _end(collection: Collection, console: Console) -> None:
+    """A target that could not be asked is told of, whatever became of the others."""
+    for problem in collection.problems:
+        console.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
+    if collection.problems:
+        raise typer.Exit(collection.problems[0].exit_code)

@@ -1,0 +1,85 @@
+"""What modak discover --measure does: the suite of peaks on the target that was found, and what came of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.commands.bench.run import Benching
+from modak_ansible.discovery.aim import Aim
+from modak_ansible.discovery.description import Description, Value
+from modak_ansible.discovery.writing import template_text
+from modak_ansible.discovery.written import link_types
+from modak_ansible.errors import ModakError
+from modak_ansible.measuring.suites.reader import find_suite
+from modak_ansible.model.measured.record import Record
+from modak_ansible.performance.fit.machines import machines
+from modak_ansible.store.project import state_folder
+from modak_ansible.target.core.files import expanded, make_private, write_whole
+
+_SUITE = "peaks"
+# How long a quiet machine is waited for, in seconds, and how often a disturbed run is begun.
+_PATIENCE, _ATTEMPTS = 60, 2
+# Never run: a blueprint needs a training, and the suite takes its target only.
+_TRAINING = """\
+    training:
+      type: modak.nodes.Training
+      properties: { framework: pytorch, script: nothing.py, files: [ nothing.py ] }
+      requirements: [ { host: cluster } ]
+"""
+
+
+def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value]:
+    """Measures a target's peaks by jobs; records of it go where those of modak bench go.
+
+    Returns:
+        ``peak_gflops`` and ``memory_bandwidth``, as far as they could be measured.
+
+    Raises:
+        ModakError: nothing could be measured.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", found.address)
+    state = state_folder(Path.cwd())
+    folder = state / "discovered" / name
+    suite = _prepare(folder, found, aim)
+    records = state / "records" / f"{_SUITE}-{name}.jsonl"
+    nodes = max((partition.nodes or 1 for partition, _ in found.partitions), default=1)
+    groups = ("peak", "memory", "storage", *(("network",) if nodes > 1 else ()))
+    benching = Benching(suite, Inputs(), groups, None)
+    benching.run(records, again=False, patience=_PATIENCE, attempts=_ATTEMPTS, is_quiet=is_quiet)
+    shutil.rmtree(folder)
+    return _peaks(benching.measured, records)
+
+
+def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
+    """A blueprint with the target that was found, and the suite beside it."""
+    make_private(folder)
+    link_types(folder)
+    text = template_text(found, "this day")
+    if aim.target.identity_file:
+        key = aim.folder / expanded(aim.target.identity_file)
+        text = text.replace("      properties:\n", f'      properties:\n        identity_file: "{key}"\n', 1)
+    if aim.target.port:
+        text = text.replace("      properties:\n", f"      properties:\n        port: {aim.target.port}\n", 1)
+    write_whole(folder / "service.yaml", f"{text.rstrip()}\n{_TRAINING}")
+    write_whole(folder / "nothing.py", "")
+    suite = find_suite(_SUITE).read_text(encoding="utf-8")
+    write_whole(folder / f"{_SUITE}.yaml", f"{suite.rstrip()}\ntargets: {{ here: . }}\n")
+    return folder / f"{_SUITE}.yaml"
+
+
+def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
+    good, how = machines(records), "measured"
+    if not good:  # what was measured beside others is a lower bound
+        disturbed = [each for each in records if each.outcome == "disturbed"]
+        good = machines(each.model_copy(update={"outcome": "measured"}) for each in disturbed)
+        how = "at least, for others kept the machine busy; measured"
+    if not good:
+        reasons = "; ".join(dict.fromkeys(each.reason.splitlines()[0] for each in records if each.reason))
+        raise ModakError(f"nothing could be measured: {reasons or 'no job ran'}", hint=f"the records are in {path}")
+    machine = good[0]
+    source = f"{how} on {machine.name}, {path.name}"
+    values = {"peak_gflops": machine.peaks, "memory_bandwidth": machine.bandwidths}
+    return {name: Value(max(each.values()), source) for name, each in values.items() if each}

@@ -1,0 +1,221 @@
+"""modak testbed: a real Slurm cluster in a box on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modak_ansible.commands.options import Json
+
+_LONG_SECONDS = 4
+
+Of = Annotated[
+    Path | None,
+    typer.Option("--of", metavar="FOLDER", help="The project whose testbed is meant; without it this one's."),
+]
+
+app = typer.Typer(
+    name="testbed", help="A real Slurm cluster in a box on this machine.", no_args_is_help=True, rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+@app.command(epilog="Example: modak testbed up --nodes 2")
+def up(
+    nodes: Annotated[int, typer.Option(min=2, max=50, help="Compute nodes.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of a node, as Slurm counts them.")] = 1,
+    memory: Annotated[int, typer.Option(min=500, help="Memory of a node in MB.")] = 4000,
+    as_json: Json = False,
+) -> None:
+    """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
+    from modak_ansible.store.testbeds import note
+
+    _require_root()
+    _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory)
+    note(_own())
+    _show(as_json)
+
+
+@app.command(epilog="Example: modak testbed status --json")
+def status(as_json: Json = False) -> None:
+    """Tell whether the testbed is up, which project it belongs to, and how it is entered.
+
+    A project that has none of its own uses the only one of yours that runs.
+    """
+    _show(as_json)
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: modak testbed ssh sinfo",
+)
+def ssh(
+    command: Annotated[list[str] | None, typer.Argument(help="A command to run there.")] = None, of: Of = None
+) -> None:
+    """Enter the testbed's front end, or run a command there."""
+    from modak_ansible.errors import ModakError
+    from modak_ansible.store.project import control_folder
+    from modak_ansible.store.testbeds import chosen, name_of, state_of
+    from modak_ansible.target.core.files import write_whole
+    from modak_ansible.transport.ssh import configuration_for_testbed
+
+    folder = chosen(_own(), of)
+    if not state_of(folder):
+        raise ModakError("the testbed is not up", hint="start it with: modak testbed up")
+    config = control_folder() / name_of(folder)
+    write_whole(config, configuration_for_testbed(folder))  # a project's files come from anybody
+    os.execvp("ssh", ["ssh", "-F", str(config), "testbed", *(command or [])])  # noqa: S606
+
+
+@app.command(epilog="Example: modak testbed use ~/src/modak-ansible")
+def use(
+    project: Annotated[Path, typer.Argument(metavar="FOLDER", help="The project whose testbed it is.")],
+    as_json: Json = False,
+) -> None:
+    """Have this project's deployments to the testbed go to that of another project."""
+    from modak_ansible.errors import UsageError
+    from modak_ansible.store.testbeds import chosen, owner_of
+
+    own, folder = _own(), chosen(_own(), project).resolve()
+    if own.exists() and not own.is_symlink() and own.resolve() != folder:
+        raise UsageError(f"{owner_of(own)} has a testbed of its own", hint="modak testbed down --purge removes it")
+    if own.resolve() != folder:
+        own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own.unlink(missing_ok=True)
+        own.symlink_to(folder)
+    _show(as_json=as_json)
+
+
+@app.command(epilog="Example: modak testbed down --purge")
+def down(
+    purge: Annotated[bool, typer.Option("--purge", help="Remove its homes, images and accounting too.")] = False,
+    of: Of = None,
+) -> None:
+    """Stop the testbed; its homes, images and accounting stay for the next start.
+
+    That of another project is stopped where --of names it.
+    """
+    from modak_ansible.errors import ModakError
+    from modak_ansible.store.testbeds import chosen, owner_of, running
+
+    folder = chosen(_own(), of) if of else _own()
+    if not folder.exists() and not purge:
+        if others := running():
+            hint = " or ".join(f"modak testbed down --of {owner_of(each)}" for each in others)
+            raise ModakError("the testbed that runs is another project's", hint=hint)
+        typer.echo("the testbed is not up")
+        return
+    _require_root()
+    _run("purged" if purge else "down", folder)
+    typer.echo("the testbed is gone" if purge else "the testbed is down")
+
+
+def _own() -> Path:
+    """The folder of this project's testbed, where it has one."""
+    from modak_ansible.store.project import state_folder
+
+    return state_folder(Path.cwd()) / "testbed"
+
+
+def _require_root() -> None:
+    from modak_ansible.errors import ModakError
+
+    if os.geteuid() == 0:
+        return
+    try:
+        free = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        free = False
+    if not free:
+        raise ModakError(
+            "the testbed needs root, or sudo without a password",
+            hint="without either, train on this machine: modak deploy mnist-pytorch-local",
+        )
+
+
+def _run(state: str, folder: Path, **variables: Any) -> None:
+    from rich.console import Console
+
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.store.testbeds import name_of
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    names = {"testbed_state": state, "testbed_name": name_of(folder), "testbed_directory": str(folder.resolve())}
+    console = Console(stderr=True, highlight=False)
+    with _TaskDisplay(console) as display:
+        run_playbook("testbed", {**names, **variables}, display)
+
+
+def _show(as_json: bool) -> None:
+    from modak_ansible.store.testbeds import name_of, note, owner_of, running, state_of, usual
+
+    own = _own()
+    used = usual(own)
+    state = state_of(used)
+    if state.get("name") == name_of(used):
+        note(used)  # one that was started before notes were taken, or whose note is gone
+    others = [each for each in running() if each.resolve() != used.resolve()]
+    if as_json:
+        facts = {"owner": str(owner_of(used)), **state} if state else {}
+        known = {"others": [{"owner": str(owner_of(each)), **state_of(each)} for each in others]} if others else {}
+        typer.echo(json.dumps({"up": bool(state), **facts, **known}, indent=2))
+        return
+    if state:
+        whose = "the testbed" if owner_of(used) == own.parent.parent else f"the testbed of {owner_of(used)}"
+        typer.echo(f"{whose} is up: {_way(state)}")
+        typer.echo("enter it with: modak testbed ssh")
+    else:
+        typer.echo("the testbed is down; start it with: modak testbed up")
+    for each in others:
+        typer.echo(f"that of {owner_of(each)} is up, too: {_way(state_of(each))}")
+    if others:
+        typer.echo(
+            "another one is used from here by: modak testbed use FOLDER; entered by: modak testbed ssh --of FOLDER"
+        )
+
+
+def _way(state: dict[str, Any]) -> str:
+    return f"{state['user']}@{state['address']} port {state['port']}, nodes {', '.join(state['nodes'])}"
+
+
+class _TaskDisplay:
+    """Shows which step of the testbed is being done; where no line can move, only those that take a while."""
+
+    def __init__(self, console: Any) -> None:
+        self._console = console
+        self._status = console.status("testbed") if console.is_terminal else None
+        self._patience: threading.Timer | None = None
+
+    def __enter__(self) -> _TaskDisplay:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._status:
+            self._status.stop()
+        if self._patience:
+            self._patience.cancel()
+
+    def progress(self, stage: str, text: str) -> None:
+        self.task(f"{stage}: {text}")
+
+    def task(self, name: str) -> None:
+        text = f"testbed: {name.rsplit(' : ', maxsplit=1)[-1]}"
+        if self._status:
+            self._status.update(text)
+            return
+        if self._patience:
+            self._patience.cancel()
+        self._patience = threading.Timer(_LONG_SECONDS, self._console.print, [text])
+        self._patience.daemon = True
+        self._patience.start()
+
+    def finished(self, action: str, result: dict[str, Any]) -> None:
+        """The end of a step is the beginning of the next."""

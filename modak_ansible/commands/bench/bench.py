@@ -1,0 +1,111 @@
+"""modak bench: measures suites of trainings as real jobs, and compares what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modak_ansible.commands.bench import report as bench_report
+from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+
+app = typer.Typer(
+    name="bench",
+    help="Measures builds and switches as real jobs, and compares them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Group = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; repeatable.")]
+
+
+@app.command(epilog="Example: modak bench run smoke --rounds 1 --dry-run")
+def run(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's file, or the name of a shipped one.")],
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the suite's.")] = None,
+    group: Group = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Where the records go; .modak/records/SUITE.jsonl of the project otherwise.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Set the file of records aside, under a name with a date, and begin anew.")
+    ] = False,
+    patience: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="How long to wait for a quiet machine before a run.")
+    ] = 120,
+    attempts: Annotated[int, typer.Option(min=1, help="How often a round is begun while the machine is busy.")] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure a suite: every run is a job on a node of its own, and a line of the records as soon as it has ended.
+
+    Run again, it goes on where it was stopped: rounds that are on record are not measured anew, and a round that was
+    cut short is. Variants of a group run in turn, in every other round the other way round. Where others kept the
+    machine busy, the round is run again. What cannot be built or fails is on record with its reason, and the others
+    go on. Ctrl-C ends the job that runs and keeps the records.
+    """
+    from modak_ansible.commands.bench.run import Benching
+    from modak_ansible.measuring.suites.reader import find_suite
+
+    benching = Benching(find_suite(suite), given_inputs(inputs, value), tuple(group or ()), rounds)
+    if dry_run:
+        typer.echo(benching.listed(as_json=as_json))
+        return
+    benching.run(records, again=again, patience=patience, attempts=attempts, is_quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(_tables(benching.measured), indent=2))
+    else:
+        _show(benching.measured)
+
+
+@app.command(epilog="Example: modak bench compare .modak/records/smoke.jsonl --group pytorch")
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of records.")],
+    group: Group = None,
+    as_json: Json = False,
+) -> None:
+    """Hold the variants of each group against the first one: medians, spread, and ratios paired by round.
+
+    The ratio is the variant's time by the first one's, the median over the rounds that have both; its interval is the
+    bootstrap's, at 95 %. A ratio whose interval covers 1 is within noise.
+    """
+    from modak_ansible.errors import UsageError, nearest
+    from modak_ansible.measuring.records import read_records
+
+    found = [record for file in files for record in read_records(file)]
+    names = {record.group for record in found}
+    for name in group or ():
+        if name not in names:
+            raise UsageError(f"there are no records of a group {name}", hint=nearest(name, names))
+    chosen = [record for record in found if not group or record.group in group]
+    if as_json:
+        typer.echo(json.dumps(_tables(chosen), indent=2))
+    else:
+        _show(chosen)
+
+
+def _tables(records: Any) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from modak_ansible.measuring.compare import compare as compared
+
+    found = []
+    for table in compared(records):
+        values = asdict(table)
+        for line, known in zip(values["lines"], table.lines, strict=True):
+            line["within_noise"] = known.is_noise
+        found.append(values)
+    return found
+
+
+def _show(records: Any) -> None:
+    from modak_ansible.commands.bench.tables import print_tables
+
+    print_tables(records)
+
+
+app.command("report", epilog=bench_report.EXAMPLES)(bench_report.command)

@@ -1,0 +1,171 @@
+"""modak model: fits the performance model to records, and shows what it knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from modak_ansible.commands.options import InputsFile, InputValues, Json, Training, given_inputs
+
+app = typer.Typer(
+    name="model",
+    help="The performance model: fits it to records, shows it, explains and checks its predictions.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Records = Annotated[
+    list[Path] | None,
+    typer.Option("--records", metavar="FILE", help="A file of records; those that ship and the project's otherwise."),
+]
+ModelFile = Annotated[
+    Path | None, typer.Option("--model", metavar="FILE", help="The project's, or the one that ships, otherwise.")
+]
+
+
+@app.command(epilog="Example: modak model fit --records measured.jsonl --output model.json")
+def fit(
+    records: Records = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The model to write; .modak/model.json otherwise.")
+    ] = None,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The records that ship alone: what the shipped model is fitted to.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Fit the model to every run that was measured: those that ship, the project's suites, and its jobs.
+
+    Only runs that were simply measured count. The file is written whole or not at all; plans of the project use it.
+    """
+    from modak_ansible.measuring.refitting import MODEL, files_of_records, fit_files
+    from modak_ansible.performance.stored import write_stored
+    from modak_ansible.store.project import state_folder
+
+    state = state_folder(Path.cwd())
+    files = records or files_of_records(None if shipped else state)
+    stored = fit_files(files)
+    path = output or state / MODEL
+    write_stored(stored, path)
+    about = {"model": str(path), "records": stored.records, "records_digest": stored.records_digest}
+    workloads = ", ".join(stored.workloads)
+    text = f"{path}: fitted to {stored.records} measured trainings ({workloads}) of {len(files)} files"
+    typer.echo(_json(about) if as_json else text)
+
+
+@app.command(epilog="Example: modak model show --part start")
+def show(
+    model: ModelFile = None,
+    part: Annotated[
+        str, typer.Option(help="switches, or all coefficients of a part: step, start, first_step, evaluation.")
+    ] = "switches",
+    as_json: Json = False,
+) -> None:
+    """Show what the model has learnt: factors on the seconds with 90 % intervals, and the runs behind them.
+
+    Under 1 is faster. Of switches it is shown what they do where they were measured.
+    """
+    from dataclasses import asdict
+
+    from modak_ansible.commands.bench.model_text import print_coefficients
+    from modak_ansible.errors import UsageError, nearest
+    from modak_ansible.performance.explaining import coefficients, switch_effects
+
+    known = _model(model)
+    valid = {"switches", *known.regressions}
+    if part not in valid:
+        raise UsageError(f"the model has no part {part}", hint=nearest(part, valid))
+    rows = switch_effects(known) if part == "switches" else coefficients(known, part)
+    if as_json:
+        typer.echo(_json([{**asdict(each), "factor": each.factor.model_dump()} for each in rows]))
+        return
+    print_coefficients(rows, f"{known.stored.records} trainings: {part}")
+
+
+@app.command(epilog="Example: modak model explain mnist-pytorch-slurm")
+def explain(
+    subject: Annotated[
+        str, typer.Argument(metavar="BLUEPRINT|QUESTION", help="A blueprint, or a question as a JSON file.")
+    ],
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    model: ModelFile = None,
+    as_json: Json = False,
+) -> None:
+    """Explain a prediction: what each matter of the configuration does to the seconds, as factors.
+
+    Of a blueprint it is the configuration that its plan takes.
+    """
+    from modak_ansible.commands.bench.model_text import print_explanation
+    from modak_ansible.commands.bench.prediction_request import planned_question, read_question
+    from modak_ansible.performance.explaining import explain as explained
+
+    known = _model(model)
+    path = Path(subject)
+    if path.suffix == ".json" and path.is_file():
+        question = read_question(path)
+    else:
+        question = planned_question(subject, given_inputs(inputs, value), training, known)
+    found = explained(known, question)
+    if not as_json:
+        print_explanation(found)
+        return
+    about = {name: getattr(found, name) for name in ("step", "ideal", "peak")}
+    parts = [
+        {"part": each.part, "name": each.name, "factor": each.factor.model_dump(), "records": each.records}
+        for each in found.contributions
+    ]
+    prediction = found.prediction.model_dump()
+    typer.echo(_json({"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}))
+
+
+@app.command(epilog="Example: modak model validate --plots figures")
+def validate(
+    records: Records = None,
+    plots: Annotated[Path | None, typer.Option(help="A folder for the pictures, as PNG and SVG.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Cross-validate the model: leave configurations, workloads and machines out of the fit, and predict them.
+
+    Regret is the time of the configuration that the model would take from a table that was measured as a whole, over
+    the time of the best one there. Nothing is changed.
+    """
+    from dataclasses import asdict
+
+    from modak_ansible.commands.bench.model_text import print_validation
+    from modak_ansible.measuring.refitting import files_of_records, read_all, works
+    from modak_ansible.performance.fit.plots import write_plots
+    from modak_ansible.performance.fit.validation import LEFT_OUT
+    from modak_ansible.performance.fit.validation import validate as validated
+    from modak_ansible.store.project import state_folder
+
+    every = read_all(records or files_of_records(state_folder(Path.cwd())))
+    found = validated(every, works(), lambda text: typer.echo(text, err=True))
+    drawn = write_plots(found, plots) if plots else []
+    if as_json:
+        errors = {kind: found.error(kind) for kind in LEFT_OUT}
+        coverage = {kind: found.coverage(kind) for kind in LEFT_OUT}
+        short = {"workload_left_out": found.regret("workload"), "in_sample": found.regret("")}
+        regret = {name: asdict(each) if each else None for name, each in short.items()}
+        about = {"mean_error": errors, "coverage": coverage, "regret": regret, "figures": [str(each) for each in drawn]}
+        typer.echo(_json({**about, **asdict(found)}))
+        return
+    print_validation(found, LEFT_OUT)
+    if drawn:
+        typer.echo(f"{len(drawn)} figures in {plots}")
+
+
+def _model(path: Path | None) -> Any:
+    from modak_ansible.performance import load_model
+    from modak_ansible.planning.service import model_of
+    from modak_ansible.store.project import state_folder
+
+    return load_model(path) if path else model_of(state_folder(Path.cwd()))
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, indent=2)

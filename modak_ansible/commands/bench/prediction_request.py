@@ -1,0 +1,64 @@
+"""What the performance model is asked from a command line: a question in a file, or that of a blueprint's plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.prediction import Gain, Prediction, Question
+from modak_ansible.performance import PerformanceModel
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import request_of
+from modak_ansible.store.project import blueprint_state, find_blueprint
+from modak_ansible.store.refusals import known_refusals
+
+
+def read_question(path: Path) -> Question:
+    """A question in a JSON file.
+
+    Raises:
+        ModakError: it cannot be read, or is none; with the field.
+    """
+    try:
+        return Question.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ModakError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ModakError(f"{path} is no question: {where + ': ' if where else ''}{first['msg']}") from error
+
+
+def planned_question(subject: str, inputs: Inputs, training: str | None, model: PerformanceModel) -> Question:
+    """The question that the plan of a blueprint's training puts for what it takes.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        CannotPlan: there is no plan for it.
+    """
+    path = find_blueprint(subject)
+    listening = _Listening(model)
+    state = blueprint_state(path)
+    make_plan(request_of(path, inputs, training), refusals=known_refusals(state), model=listening)
+    if not listening.asked:
+        raise ModakError(f"the plan of {subject} asks nothing of the performance model")
+    return listening.asked[0]  # the first candidate is the chosen one
+
+
+@dataclass
+class _Listening:
+    """Passes a planner's questions on, and keeps those of its candidates."""
+
+    model: PerformanceModel
+    asked: list[Question] = field(default_factory=list)
+
+    def predict(self, question: Question) -> Prediction:
+        self.asked.append(question)
+        return self.model.predict(question)
+
+    def gain(self, old: Question, new: Question) -> Gain:
+        return self.model.gain(old, new)

@@ -1,0 +1,150 @@
+"""What modak bench run does: reads the suite, measures it, and says how to go on after an interruption."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.errors import TargetUnreachable
+from modak_ansible.measuring.executor import PlaybookExecutor
+from modak_ansible.measuring.history import History
+from modak_ansible.measuring.load import wait_until_quiet
+from modak_ansible.measuring.plans import place_of, plan_run, waits_for_processor
+from modak_ansible.measuring.records import RecordFile
+from modak_ansible.measuring.runner import Runner
+from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
+from modak_ansible.measuring.suites.variants import blocks_of
+from modak_ansible.model.measured.record import Record
+from modak_ansible.store.project import state_folder
+
+
+class Benching:
+    """One command's work.
+
+    Args:
+        path: the suite's file.
+        inputs: for the blueprints of its targets.
+        groups: names of its groups; empty for all.
+        rounds: instead of the suite's.
+    """
+
+    def __init__(self, path: Path, inputs: Inputs, groups: tuple[str, ...], rounds: int | None) -> None:
+        known = known_here()
+        self._path = path
+        self._suite = read_suite(path, known)
+        self._blocks = blocks_of(self._suite, known, groups, rounds)
+        used = {variant.target for block in self._blocks for variant in block.variants}
+        self._places = {
+            name: place_of(find_target(path, text), inputs)
+            for name, text in self._suite.targets.items()
+            if name in used
+        }
+        self.measured: list[Record] = []
+
+    def listed(self, *, as_json: bool) -> str:
+        """What would be run."""
+        rows = [
+            {"group": block.group, "variant": variant.name, "rounds": block.rounds, **self._planned(variant)}
+            for block in self._blocks
+            for variant in block.variants
+        ]
+        if as_json:
+            return json.dumps(rows, indent=2)
+        runs = sum(row["rounds"] for row in rows)
+        lines = [f"{self._suite.name}: {self._suite.title}", f"{runs} runs of {len(rows)} variants", ""]
+        for row in rows:
+            detail = row["problem"] or f"{row['image'][:12]}  {' '.join(row['command'])}"
+            lines.append(f"  {row['group']}  {row['variant']}  {row['rounds']} rounds  {detail}")
+        return "\n".join(lines)
+
+    def run(self, records: Path | None, *, again: bool, patience: int, attempts: int, is_quiet: bool) -> None:
+        """Measures what is not on record yet.
+
+        Raises:
+            KeyboardInterrupt: the user ended it, and was told how to go on.
+            TargetUnreachable: likewise.
+        """
+        console = Console(stderr=is_quiet, highlight=False)
+
+        def say(text: str) -> None:
+            console.print(Text(text), soft_wrap=True)
+
+        file = RecordFile(records or state_folder(Path.cwd()) / "records" / f"{self._suite.name}.jsonl")
+        history = self._history(file, again, say)
+        runner = Runner(
+            suite=self._suite,
+            blocks=self._blocks,
+            places=self._places,
+            executor=PlaybookExecutor(say),
+            file=file,
+            history=history,
+            say=say,
+            wait=partial(wait_until_quiet, patience, say),
+            attempts=attempts,
+        )
+        try:
+            with _signals_as_interrupts():
+                runner.run()
+        except (KeyboardInterrupt, TargetUnreachable):
+            runs = "1 run is" if len(history) == 1 else f"{len(history)} runs are"
+            say(f"{runs} on record in {file.path}; to go on: the same command")
+            raise
+        say(f"records: {file.path}")
+        self.measured = list(history)
+
+    def _history(self, file: RecordFile, again: bool, say: Any) -> History:
+        if again and (aside := file.set_aside()):
+            say(f"the records so far are in {aside} now")
+        known, mended = file.open()
+        if mended:
+            say(mended)
+        history = History(self._suite, known)
+        if history.others:
+            say(f"{file.path} has records of another suite, or of an earlier text of this one: they do not count")
+        if len(history):
+            say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
+        return history
+
+    def _planned(self, variant: Any) -> dict[str, Any]:
+        from modak_ansible.planning.plan import CannotPlan
+
+        place = self._places[variant.target]
+        if waits_for_processor(variant, place):
+            return {"image": "", "command": [], "problem": "planned for the processor that is found on the target"}
+        try:
+            plan = plan_run(self._suite, variant, place, run="dry-run").plan
+        except CannotPlan as error:
+            return {"image": "", "command": [], "problem": error.message}
+        words = [
+            word for name, value in plan.application.arguments for word in (f"--{name}", value) if word is not True
+        ]
+        return {"image": plan.image.digest, "command": [plan.application.script, *words], "problem": ""}
+
+
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """A terminal that is closed and a polite kill end the job that runs, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+    before = [(number, signal.signal(number, interrupt)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)

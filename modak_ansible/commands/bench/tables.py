@@ -1,0 +1,80 @@
+"""Tables of what was measured, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table as Shown
+
+from modak_ansible.measuring.compare import PARTS, Line, Table, compare
+from modak_ansible.measuring.statistics import Ratio, Summary
+from modak_ansible.model.measured.record import Record
+
+
+def print_tables(records: Iterable[Record]) -> None:
+    """A table for every group: trainings by variant, or quantities of the infrastructure."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000  # for other programs, a variant a line
+    tables = compare(records)
+    if not tables:
+        console.print("nothing was measured")
+    for table in tables:
+        console.print()
+        console.print(f"{table.suite}, {table.group}: {table.workload} on {table.target}", style="bold", markup=False)
+        if any(line.steady for line in table.lines):
+            console.print(_trainings(table))
+        if table.quantities:
+            console.print(_quantities(table))
+        for line in table.lines:
+            if line.left_out:
+                counts = ", ".join(f"{number} {name}" for name, number in line.left_out.items())
+                console.print(f"  {line.variant}: {counts}: {line.reason.splitlines()[0]}", markup=False)
+
+
+def _trainings(table: Table) -> Shown:
+    shown = Shown(box=None, pad_edge=False, header_style="bold")
+    for title in ("variant", "s an epoch", "least to most", "runs", "images/s", "time ratio", "95 %", "", *PARTS):
+        shown.add_column(title, no_wrap=True)
+    for line in table.lines:
+        if line.steady and line.images_per_second:
+            spread = f"{_number(line.steady.least)} to {_number(line.steady.most)}"
+            parts = [_seconds(line.parts.get(name)) for name in PARTS]
+            rate = _number(line.images_per_second.median)
+            shown.add_row(
+                line.variant, _number(line.steady.median), spread, str(line.steady.n), rate, *_ratio(line), *parts
+            )
+    return shown
+
+
+def _ratio(line: Line) -> tuple[str, str, str]:
+    ratio: Ratio | None = line.ratio
+    if ratio is None:
+        return "", "", ""
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.median:.3f}", "", "one round says nothing of the noise"
+    noise = "within noise" if line.is_noise else ""
+    if line.tick:
+        noise = f"no measure: steps wait for ticks of {1000 * line.tick:.0f} ms"
+    return f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", noise
+
+
+def _quantities(table: Table) -> Shown:
+    shown = Shown(box=None, pad_edge=False, header_style="bold")
+    for title in ("variant", "quantity", "median", "unit", "least to most", "samples", "of"):
+        shown.add_column(title, no_wrap=True)
+    for each in table.quantities:
+        spread = f"{_number(each.values.least)} to {_number(each.values.most)}"
+        shown.add_row(
+            each.variant, each.name, _number(each.values.median), each.unit, spread, str(each.values.n), each.about
+        )
+    return shown
+
+
+def _seconds(values: Summary | None) -> str:
+    return f"{values.median:.2f} s" if values else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""modak catalogue and modak image."""

@@ -1,0 +1,169 @@
+"""Builds catalogue entries on a target, one after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.text import Text
+
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.catalogue import Catalogue, Entry, load_catalogue
+from modak_ansible.commands.deploy.progress import StageDisplay
+from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
+from modak_ansible.model.application import Optimisation
+from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.model.request import Request
+from modak_ansible.optimisations.image import why_refused
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.store.project import blueprint_state, known_testbed
+from modak_ansible.store.refusals import forget_refusals, known_refusals
+
+_STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red", "not tried": "dim"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of an entry.
+
+    Attributes:
+        outcome: whether its image was built and serves, was there already, was refused by its probe, or could not be
+            built; not tried where the target was lost, or somebody interrupted, before its end.
+        reason: why it was refused or failed.
+        seconds: wall-clock, with the way to the target.
+        size: of the image in bytes, where it is known.
+        image: its path on the target.
+    """
+
+    entry: str
+    outcome: Literal["built", "there", "refused", "failed", "not tried"]
+    reason: str = ""
+    seconds: float = 0.0
+    size: int | None = None
+    image: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Builder:
+    """Builds entries on the target of a blueprint's first training.
+
+    Args:
+        blueprint: the service template.
+        inputs: values for its inputs.
+        console: shows how it gets on.
+        again: whether what was refused before is tried once more.
+    """
+
+    def __init__(self, blueprint: Path, inputs: Inputs, console: Console, *, again: bool) -> None:
+        self._blueprint = blueprint
+        self._request = request_of(blueprint, inputs)
+        self._state = blueprint_state(blueprint)
+        self._console = console
+        self._again = again
+        self.results: list[Result] = []
+
+    def build(self, entries: Sequence[Entry]) -> None:
+        """Builds what is not there; what becomes of each is in ``results``, whatever ends this.
+
+        Raises:
+            KeyboardInterrupt: the user had enough.
+        """
+        try:
+            for entry in entries:
+                self._console.print(f"{entry.name} on {self._request.target.name}", markup=False)
+                began = time.monotonic()
+                result, code = self._result(entry, began)
+                self.results.append(result)
+                if code == TARGET_UNREACHABLE:
+                    break
+        finally:
+            self.results += [Result(entry.name, "not tried") for entry in entries[len(self.results) :]]
+
+    def _result(self, entry: Entry, began: float) -> tuple[Result, int]:
+        """What becomes of an entry, and the exit code of an error that it may have ended with."""
+        known = "" if self._again else self._why_refused(entry)
+        if known:
+            return Result(entry.name, "refused", known), 0
+        try:
+            image, changed = self._make(entry)
+        except ModakError as error:
+            seconds = round(time.monotonic() - began, 1)
+            refused = self._why_refused(entry)
+            outcome: Literal["refused", "failed"] = "refused" if refused else "failed"
+            return Result(entry.name, outcome, refused or str(error), seconds), error.exit_code
+        seconds = round(time.monotonic() - began, 1)
+        made: Literal["built", "there"] = "built" if changed else "there"
+        return Result(entry.name, made, "", seconds, image.get("size"), image.get("path", "")), 0
+
+    def _make(self, entry: Entry) -> tuple[dict[str, Any], bool]:
+        from modak_ansible.deployment import run_playbook
+
+        planned = self._plan(entry)
+        folder = planned.save(self._state / "builds")
+        if self._again:
+            forget_refusals(self._state, entry.name, planned.plan.target.address)
+        variables = {"modak_plan": str(folder / "plan.json"), "image_again": self._again}
+        with StageDisplay(self._console) as display:
+            result = run_playbook("image", variables, display).results["modak_image"]
+        return result.get("image") or {}, bool(result.get("changed"))
+
+    def _plan(self, entry: Entry) -> Planned:
+        catalogue = load_catalogue()
+        if self._again:  # whatever the catalogue says of its probe
+            catalogue = _without_refusals(catalogue, entry)
+        plan = make_plan(request_for(entry, self._request), catalogue)
+        return Planned(plan, self._blueprint, self._state, known_testbed(self._state))
+
+    def _why_refused(self, entry: Entry) -> str:
+        return why_refused(entry, self._request.target, known_refusals(self._state))
+
+
+def request_for(entry: Entry, like: Request) -> Request:
+    """A request for an entry's image on the target of another request; nothing is to be trained."""
+    its_own = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
+    application = like.application.model_copy(update={"framework": entry.framework, **its_own})
+    alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 1 if entry.accelerator else 0}
+    update = {
+        "blueprint": f"catalogue-{entry.name}",
+        "application": application,
+        "resources": like.resources.model_copy(update=alone),
+        "optimisation": Optimisation(entry=entry.name),
+        "dataset": None,
+        "image": None,
+    }
+    return like.model_copy(update=update)
+
+
+def _without_refusals(catalogue: Catalogue, entry: Entry) -> Catalogue:
+    entries = (
+        each.model_copy(update={"refusals": {}}) if each.name == entry.name else each for each in catalogue.entries
+    )
+    return catalogue.model_copy(update={"entries": tuple(entries)})
+
+
+def print_summary(console: Console, results: Sequence[Result]) -> None:
+    """A line for every entry, and what to do about those that are not there."""
+    if not results:
+        return
+    console.print()
+    width = max(len(each.entry) for each in results)
+    for each in results:
+        line = Text(f"  {each.entry:<{width}}  ")
+        line.append(f"{each.outcome:<9}", style=_STYLES[each.outcome])
+        line.append(f"  {format_size(each.size) if each.size else '':>8}  {format_seconds(each.seconds):>8}")
+        reason = each.reason.replace("\n", " ")
+        line.append(f"  {reason}" if reason else "")
+        console.print(Text(line.plain.rstrip(), spans=line.spans), soft_wrap=True)
+    if any(each.outcome == "refused" for each in results):
+        console.print(
+            "\nRefused: built, and its probe does not work on the target's processor. --again tries once more."
+        )
+    if any(each.outcome == "not tried" for each in results):
+        console.print("\nA build that had begun on the target goes on there; the same command joins it.")

@@ -1,0 +1,127 @@
+"""modak catalogue: which builds of which frameworks are known, what they are made of, and do they work there?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+
+app = typer.Typer(
+    name="catalogue", rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+Framework = Annotated[str | None, typer.Option(help="Only the builds of this framework.")]
+EntryName = Annotated[
+    str,
+    typer.Argument(metavar="ENTRY", help="An entry, as modak catalogue lists it.", autocompletion=completing.entries),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context, framework: Framework = None, as_json: Json = False) -> None:
+    """The builds of frameworks that the planner knows; without a command, the list of them."""
+    from modak_ansible.errors import UsageError
+
+    if context.invoked_subcommand is None:
+        list_entries(framework, as_json)
+    elif framework or as_json:
+        raise UsageError(
+            f"options go behind {context.invoked_subcommand}",
+            hint=f"modak catalogue {context.invoked_subcommand} --help",
+        )
+
+
+@app.command("list", epilog="Example: modak catalogue list --framework pytorch")
+def list_entries(framework: Framework = None, as_json: Json = False) -> None:
+    """List the entries, and what this project knows of them: built, refused by their probe, never tried."""
+    from pathlib import Path
+
+    from modak_ansible.catalogue import load_catalogue
+    from modak_ansible.commands.catalogue.text import print_rows, rows_of
+    from modak_ansible.errors import UsageError, nearest
+    from modak_ansible.store.project import state_folder
+
+    entries = load_catalogue().entries
+    frameworks = {entry.framework for entry in entries}
+    if framework is not None and framework not in frameworks:
+        raise UsageError(f"the catalogue has no {framework}", hint=nearest(framework, frameworks))
+    chosen = [entry for entry in entries if framework in (None, entry.framework)]
+    rows = rows_of(chosen, state_folder(Path.cwd()))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        print_rows(rows)
+
+
+@app.command(epilog="Example: modak catalogue show pytorch-2.13-cpu --architecture zen5 --definition")
+def show(
+    entry: EntryName,
+    architecture: Annotated[str, typer.Option(help="The archspec name of the processor it is made for.")] = "x86_64",
+    definition: Annotated[bool, typer.Option("--definition", help="Show the definition files of its image.")] = False,
+    dockerfile: Annotated[bool, typer.Option("--dockerfile", help="Show it as a Dockerfile.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what an entry is made of, where from, and how it is probed."""
+    from modak_ansible.commands.catalogue.text import definitions_of, dockerfile_of, find_entry, text_of
+
+    found = find_entry(entry)
+    texts = dict(definitions_of(found, architecture)) if definition else {}
+    docker = dockerfile_of(found, architecture) if dockerfile else ""
+    if as_json:
+        more = {**({"definitions": texts} if definition else {}), **({"dockerfile": docker} if dockerfile else {})}
+        typer.echo(json.dumps({**found.model_dump(mode="json"), "digest": found.digest, **more}, indent=2))
+    elif definition or dockerfile:
+        typer.echo("\n".join([*(f"# {name}\n\n{text}" for name, text in texts.items()), docker]).strip("\n"))
+    else:
+        typer.echo(text_of(found))
+
+
+@app.command(epilog="Example: modak catalogue build pytorch-2.13-cpu-opt mxnet-1.6-pip -i site.yaml")
+def build(
+    entries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENTRY...", help="Entries, as modak catalogue lists them.", autocompletion=completing.entries
+        ),
+    ],
+    blueprint: Annotated[
+        str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is built on.")
+    ] = "mnist-pytorch-slurm",
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
+    allow_refused: Annotated[
+        bool, typer.Option("--allow-refused", help="Do not call it a failure when a probe refuses its build.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Build entries on a target and probe them there, one after another; nothing is trained.
+
+    One that fails or is refused by its probe does not stop the others. The images are those that deployments use.
+    Ctrl-C leaves the build that runs on the target running; the same command joins it. Exit code 1 means that at
+    least one is not there.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.catalogue.build import Builder, print_summary
+    from modak_ansible.commands.catalogue.text import find_entry
+    from modak_ansible.errors import FAILED
+    from modak_ansible.store.project import find_blueprint
+
+    found = [find_entry(name) for name in dict.fromkeys(entries)]
+    console = Console(stderr=as_json, highlight=False)
+    builder = Builder(find_blueprint(blueprint), given_inputs(inputs, value), console, again=again)
+    try:
+        builder.build(found)
+    finally:
+        print_summary(console, builder.results)
+        if as_json:
+            typer.echo(json.dumps([each.as_json() for each in builder.results], indent=2))
+    good = ("built", "there", *(["refused"] if allow_refused else []))
+    if any(each.outcome not in good for each in builder.results):
+        raise typer.Exit(FAILED)

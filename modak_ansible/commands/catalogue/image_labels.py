@@ -1,0 +1,52 @@
+"""What an image on this machine says of itself; the only file that knows spython."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.errors import ModakError
+
+_LABEL = "modak."
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What an image file holds.
+
+    Attributes:
+        labels: those that the build wrote, without their prefix: framework, version, compiler, target, licence,
+            definition-digest, base-digest, build-date; empty for an image of somebody else's.
+        definition: the definition file that it was built from.
+        test: its test script.
+    """
+
+    labels: dict[str, str]
+    definition: str
+    test: str
+
+
+def inspect_image(path: Path) -> ImageFacts:
+    """Reads an image file.
+
+    Raises:
+        ModakError: there is no such image, or no Singularity to read it with.
+    """
+    if not path.is_file():
+        raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file of this machine")
+    if shutil.which("singularity") is None:
+        raise ModakError("singularity is not on this machine", hint="install apptainer, which brings it along")
+    from spython.main import get_client
+
+    answer = get_client().inspect(str(path))
+    attributes = answer.get("attributes")
+    if attributes is None:
+        said = "".join(answer.get("message") or ()).strip().splitlines()
+        raise ModakError(f"{path} cannot be read: {said[-1] if said else 'no reason given'}", hint="is it an image?")
+    labels = {name: str(value) for name, value in sorted(attributes["labels"].items()) if name.startswith(_LABEL)}
+    return ImageFacts(
+        labels={name[len(_LABEL) :]: value for name, value in labels.items()},
+        definition=attributes.get("deffile") or "",
+        test=attributes.get("test") or "",
+    )

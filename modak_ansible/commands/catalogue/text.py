@@ -1,0 +1,163 @@
+"""The catalogue for people: its table, and one entry at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.catalogue import Entry, load_catalogue
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.refusals import known_refusals
+from modak_ansible.target.core.files import read_json
+
+_TITLES = ("name", "framework", "version", "origin", "compilers", "needs", "base", "state")
+
+
+def find_entry(name: str) -> Entry:
+    """
+    Raises:
+        UsageError: the catalogue has no such entry.
+    """
+    entries = {entry.name: entry for entry in load_catalogue().entries}
+    if name not in entries:
+        raise UsageError(f"the catalogue has no entry {name}", hint=nearest(name, entries) or "see modak catalogue")
+    return entries[name]
+
+
+# --- the table
+
+
+def rows_of(entries: Iterable[Entry], state: Path) -> list[dict[str, Any]]:
+    """A row for every entry, by the table's titles.
+
+    Args:
+        entries: in any order.
+        state: the state folder of the project that may have built them.
+    """
+    told = _told(state)
+    ordered = sorted(entries, key=lambda entry: (entry.framework, entry.name))
+    return [
+        {
+            "name": entry.name,
+            "framework": entry.framework,
+            "version": entry.version,
+            "origin": entry.origin,
+            "compilers": list(entry.compilers),
+            "needs": _needs(entry),
+            "base": entry.base,
+            "state": _state(entry, told),
+        }
+        for entry in ordered
+    ]
+
+
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in _TITLES:
+        table.add_column(title, no_wrap=title in ("name", "framework", "version", "origin"))
+    for row in rows:
+        words = {**row, "compilers": ", ".join(row["compilers"]), "needs": ", ".join(row["needs"])}
+        table.add_row(*(words[title] for title in _TITLES))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000  # for other programs, an entry a line
+    console.print(table)
+
+
+def _needs(entry: Entry) -> list[str]:
+    """What a target must have besides any x86_64."""
+    families = [" or ".join(entry.architectures)] if entry.architectures != ("x86_64",) else []
+    hub = ["a hub"] if entry.origin == "hub" else []
+    return [*families, *entry.features, *([entry.accelerator] if entry.accelerator else []), *hub]
+
+
+def _told(state: Path) -> dict[str, str]:
+    """What this project knows of entries, by their names: where they were built, and where their probe refused them."""
+    told = {}
+    for plan_file in sorted(state.glob("*/*/plan.json")):
+        plan = read_json(plan_file) or {}
+        record = read_json(plan_file.parent / "state.json") or {}
+        stage = record.get("stages", {}).get("image", {})
+        if stage.get("state") == "done" and "image" in plan:
+            told[plan["image"]["entry"]] = f"built on {plan['target']['name']}"
+    entries = {entry.name: entry for entry in load_catalogue().entries}
+    for each in known_refusals(state):
+        if each.entry in entries and entries[each.entry].digest == each.entry_digest:
+            told[each.entry] = f"refused on {each.processor} ({each.address})"
+    return told
+
+
+def _state(entry: Entry, told: dict[str, str]) -> str:
+    if entry.name in told:
+        return told[entry.name]
+    if entry.refusals:
+        return f"refuses {', '.join(sorted(entry.refusals))}"
+    return "untried" if entry.untried else ""
+
+
+# --- one entry
+
+
+def text_of(entry: Entry) -> str:
+    """All of an entry, its probe at the end."""
+    catalogue = load_catalogue()
+    base = catalogue.bases.get(entry.base)
+    refusals = [f"on {name}: {reason}" for name, reason in sorted(entry.refusals.items())]
+    pairs = [
+        ("framework", f"{entry.framework} {entry.version}"),
+        ("origin", f"{entry.origin}: {entry.provenance.strip()}"),
+        ("licence", entry.licence),
+        ("base", f"{base.name}, Python {base.python}" if base else entry.source),
+        ("remark", base.remark.strip() if base else ""),
+        ("processors", " or ".join(entry.architectures) + "".join(f", with {each}" for each in entry.features)),
+        ("accelerator", entry.accelerator or ""),
+        ("compilers", ", ".join(entry.compilers)),
+        ("packages", ", ".join(entry.packages)),
+        ("compiled", ", ".join(entry.libraries)),
+        ("installed", ", ".join(entry.requirements)),
+        ("environment", ", ".join(f"{name}={value}" for name, value in sorted(entry.environment.items()))),
+        ("untried", entry.untried.strip()),
+        ("refused", "; ".join(refusals)),
+    ]
+    lines = [entry.name, *(f"  {title:<13}{text}" for title, text in pairs if text)]
+    probe = [f"    {line}".rstrip() for line in entry.probe.strip("\n").splitlines()]
+    return "\n".join([*lines, "  how it is probed, right after its build:", "", *probe])
+
+
+def definitions_of(entry: Entry, architecture: str) -> Iterator[tuple[str, str]]:
+    """The layers of an entry's image, from the base upwards: each one's name and its definition.
+
+    Raises:
+        ModakError: it cannot be made for that processor.
+    """
+    from modak_ansible.model.target import Processor, Scheduler, Target
+    from modak_ansible.planning.image_layers import image_of
+
+    processor = Processor(architecture=_known(architecture))
+    target = Target(name="target", scheduler=Scheduler.NONE, processor=processor)
+    for layer in image_of(entry, None, (), target, load_catalogue()).layers:
+        yield layer.name, layer.definition
+
+
+def dockerfile_of(entry: Entry, architecture: str) -> str:
+    """An entry's image as a Dockerfile.
+
+    Raises:
+        ModakError: it cannot be made for that processor.
+    """
+    from modak_ansible.recipes.docker import dockerfile
+
+    return dockerfile(entry, load_catalogue().bases.get(entry.base), _known(architecture))
+
+
+def _known(architecture: str) -> str:
+    import archspec.cpu
+
+    if architecture not in archspec.cpu.TARGETS:
+        hint = nearest(architecture, archspec.cpu.TARGETS) or "such as x86_64, skylake_avx512 or zen5"
+        raise UsageError(f"{architecture} is not a processor that archspec knows", hint=hint)
+    return architecture

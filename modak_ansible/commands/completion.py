@@ -1,0 +1,52 @@
+"""What the shell offers when somebody presses Tab: names that are looked up in a moment, and no file is read for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from modak_ansible.store.project import SERVICE_FILES, shipped, state_folder
+from modak_ansible.target.core.files import expanded
+
+
+def blueprints(incomplete: str) -> list[str]:
+    """Shipped blueprints, and folders and files of this machine that may be one."""
+    return sorted({*_shipped(incomplete), *_paths(incomplete)})
+
+
+def deployments(incomplete: str) -> list[str]:
+    """The deployments of the project, and blueprints, for their newest one."""
+    folder = state_folder(Path.cwd()) / "deployments"
+    known = [each.name for each in folder.glob("*/")] if folder.is_dir() else []
+    return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})
+
+
+def entries(incomplete: str) -> list[str]:
+    """The catalogue's entries, which are named like their files."""
+    folder = Path(__file__).resolve().parents[1] / "catalogue" / "entries"
+    return sorted(each.stem for each in folder.glob("*.yaml") if each.name.startswith(incomplete))
+
+
+def _shipped(incomplete: str) -> Iterator[str]:
+    for each in (shipped("tosca") / "blueprints").glob("*/service.yaml"):
+        if each.parent.name.startswith(incomplete):
+            yield each.parent.name
+
+
+def _paths(incomplete: str) -> Iterator[str]:
+    """Folders, with a slash where no blueprint is in them, and files that may be a blueprint or a package."""
+    head, _, begin = incomplete.rpartition("/")
+    prefix = f"{head}/" if "/" in incomplete else ""
+    try:
+        found = list(expanded(prefix or ".").iterdir())
+    except OSError:
+        return
+    for each in found:
+        if not each.name.startswith(begin) or (each.name.startswith(".") and not begin.startswith(".")):
+            continue
+        if os.path.isdir(each):  # noqa: PTH112 - pathlib's raises where a folder may not be entered
+            is_blueprint = os.path.isfile(each / "service.yaml")  # noqa: PTH113
+            yield f"{prefix}{each.name}" if is_blueprint else f"{prefix}{each.name}/"
+        elif each.suffix in SERVICE_FILES:
+            yield f"{prefix}{each.name}"

@@ -1,0 +1,154 @@
+"""Several trainings of one blueprint, carried out together: for modak deploy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modak_ansible.errors import ModakError
+    from modak_ansible.planning.service import Planned
+
+
+def deploy_all(
+    planned: list[Planned],
+    again: str,
+    *,
+    wait: bool,
+    as_json: bool,
+    deadline: float | None = None,
+    undeploys: bool = False,
+) -> None:
+    """Has all trainings run, and shows how each ended.
+
+    Args:
+        planned: each behind those that it comes after.
+        again: the command line that goes on.
+        wait: whether to stay until all have ended.
+        as_json: whether to print JSON.
+        deadline: when it is to end, by time.monotonic(); None for when all have ended.
+        undeploys: whether all is undeployed then.
+
+    Raises:
+        TimeIsOver: the deadline came first.
+        PlaybookError: it failed on the way, or a training did not complete.
+        UsageError: nobody would start the trainings one after another.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.deploy import whose_testbed
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment import PlaybookError, run_playbook
+    from modak_ansible.errors import TimeIsOver
+
+    _check_that_it_can_be_left(planned, wait=wait)
+    console = Console(stderr=as_json, highlight=False)
+    targets = list(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in planned))
+    console.print(f"{planned[0].plan.name}: {len(planned)} trainings on {', '.join(targets)}")
+    folders = [each.save() for each in planned]
+    variables = {"modak_plans": [str(folder / "plan.json") for folder in folders], "job_wait": wait}
+    failure: ModakError | None = None
+    changed = True
+    try:
+        with StageDisplay(console) as display:
+            changed = bool(run_playbook("deploy", variables, display, deadline=deadline).changed)
+    except KeyboardInterrupt:
+        console.print(_what_goes_on(planned, again), style="yellow", markup=False, soft_wrap=True)
+        raise
+    except TimeIsOver:
+        hint = _undeployed(variables, folders[0].parent, console) if undeploys else _what_goes_on(planned, again)
+        failure = TimeIsOver("the time limit is over", hint=hint.replace("\n", "\n  "))
+    except PlaybookError as error:
+        failure = error
+    rows = [row_of(folder) for folder in folders]
+    if as_json and failure is None:
+        typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
+    elif not as_json:
+        print_table(console, rows)
+    if failure is not None:
+        raise failure
+    if not changed and not as_json:
+        console.print("\nNothing had to be built, staged or submitted: these plans were carried out before.")
+
+
+def _check_that_it_can_be_left(planned: list[Planned], *, wait: bool) -> None:
+    from modak_ansible.errors import UsageError
+
+    if not wait and any(each.plan.target.scheduler == "none" for each in planned):
+        hint = "leave --detach out, or deploy them one by one with --training"
+        raise UsageError("without a scheduler nobody would start one training after the other", hint=hint)
+
+
+def _undeployed(variables: dict[str, Any], folder: Path, console: Console) -> str:
+    """Undeploys all after the end of the time; tells what is left."""
+    from contextlib import suppress
+
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.errors import ModakError
+
+    with StageDisplay(console) as display:
+        with suppress(ModakError):  # what has ended before
+            run_playbook("results", variables, display)
+        run_playbook("undeploy", variables, display)
+    return f"the jobs were cancelled and their folders on the target removed; what had ended is below {folder}"
+
+
+def _what_goes_on(planned: list[Planned], again: str) -> str:
+    """What goes on after Ctrl-C or the end of the time, and what to do about it."""
+    queued = all(each.plan.target.scheduler != "none" for each in planned)
+    words = "What was submitted goes on" if queued else "What runs goes on to its end, and nothing is started after it"
+    end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
+    return f"{words}. To follow it, and to do the rest: {again}\n{end}"
+
+
+def row_of(folder: Path) -> dict[str, Any]:
+    """What is known of a training, by its deployment's folder."""
+    from modak_ansible.target.core.files import read_json
+
+    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
+    job, metrics = record.get("job") or {}, record.get("metrics") or {}
+    return {
+        "training": plan["training"],
+        "deployment": folder.name,
+        "digest": plan["digest"],
+        "job_id": job.get("job_id", ""),
+        "state": job.get("state", "NONE"),
+        "exit_code": job.get("exit_code"),
+        "explanation": job.get("explanation", ""),
+        "epochs": metrics.get("epochs"),
+        "accuracy": metrics.get("accuracy"),
+        "seconds": _seconds(job),
+        "results": record.get("results", ""),
+    }
+
+
+def _seconds(job: dict[str, Any]) -> float | None:
+    """How long the job ran, where it noted its end."""
+    began, ended = job.get("started"), job.get("ended")
+    return round(ended - began, 1) if began and ended and ended >= began else None
+
+
+def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
+    """Shows how trainings are or have ended, a line each."""
+    from rich.table import Table
+
+    from modak_ansible.model.quantities import format_seconds
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("training", "job", "state", "time", "epochs", "accuracy", ""):
+        table.add_column(title, no_wrap=bool(title))
+    for row in rows:
+        seconds = format_seconds(row["seconds"]) if row["seconds"] is not None else ""
+        accuracy = f"{row['accuracy']:.2%}" if isinstance(row["accuracy"], float) else ""
+        epochs = str(row["epochs"] or "")
+        table.add_row(row["training"], row["job_id"], row["state"], seconds, epochs, accuracy, row["explanation"])
+    if not console.is_terminal:
+        console.width = 1000  # for other programs, a training a line
+    console.print()
+    console.print(table)

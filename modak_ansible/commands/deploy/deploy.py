@@ -1,0 +1,230 @@
+"""modak deploy: carries a plan out, from the image to the results."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Strict,
+    Targets,
+    Training,
+    as_data,
+    given_inputs,
+    restated,
+    show_warnings,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.notification import Ending
+    from modak_ansible.errors import TimeIsOver
+    from modak_ansible.model.plan import Plan
+    from modak_ansible.planning.service import Planned
+
+EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
+
+
+class AtTimeLimit(StrEnum):
+    """What becomes of a deployment whose time is over."""
+
+    LEAVE = "leave"
+    UNDEPLOY = "undeploy"
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    target: Targets = None,
+    strict: Strict = False,
+    as_json: Json = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long to go on, as 90s, 20m or 2h; then it ends with 6.")
+    ] = None,
+    at_time_limit: Annotated[
+        AtTimeLimit, typer.Option(help="Whether what runs on the target is left running then, or undeployed.")
+    ] = AtTimeLimit.LEAVE,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write how it went as JUnit's XML, which CI servers read.")
+    ] = None,
+    notify_command: Annotated[
+        str,
+        typer.Option(
+            envvar="MODAK_NOTIFY_COMMAND",
+            metavar="COMMAND",
+            help="Run a command at the end, which finds how it went in MODAK_STATE and others.",
+        ),
+    ] = "",
+) -> None:
+    """Build the image, stage the data, submit the job once, watch it, and bring back its results.
+
+    A blueprint with several trainings, or with a sweep, has all of them run, each after those that it comes after.
+    Run again, it goes on where it was, and changes nothing when all is done. Ctrl-C leaves what runs on the target
+    running; modak undeploy ends it.
+    """
+    from modak_ansible.commands.deploy.notification import Ending
+
+    deadline = deadline_in(time_limit)
+    ending = Ending(notify_command, junit)
+    try:
+        with ending:
+            _deploy(
+                blueprint, inputs, value, training, target, ending, deadline, at_time_limit,
+                strict=strict, as_json=as_json, detach=detach,
+            )  # fmt: skip
+    finally:
+        if ending.problem:
+            typer.echo(f"warning: the notification failed: {ending.problem}", err=True)
+
+
+def _deploy(
+    blueprint: str,
+    inputs: Path | None,
+    value: list[str] | None,
+    training: str | None,
+    target: Path | None,
+    ending: Ending,
+    deadline: float | None,
+    at_time_limit: AtTimeLimit,
+    *,
+    strict: bool,
+    as_json: bool,
+    detach: bool,
+) -> None:
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.errors import TimeIsOver
+    from modak_ansible.planning.service import plan_all
+    from modak_ansible.stages.results import summary_lines
+    from modak_ansible.store.project import find_blueprint
+    from modak_ansible.target.core.files import read_json
+
+    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target, strict=strict), training)
+    show_warnings(found[0].warnings)
+    for each in found:
+        _check_that_it_runs(each.plan)
+    again = f"modak deploy {restated(blueprint, inputs, value, training, target, strict=strict)}"
+    if len(found) > 1:
+        from modak_ansible.commands.deploy.campaign import deploy_all
+
+        ending.deployments += [(each.plan, each.folder) for each in found]
+        undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
+        deploy_all(found, again, wait=not detach, as_json=as_json, deadline=deadline, undeploys=undeploys)
+        return
+    planned = found[0]
+    folder = planned.save()
+    ending.deployments.append((planned.plan, folder))
+    console = Console(stderr=as_json, highlight=False)
+    where = f"{planned.plan.target.name}{whose_testbed(planned)}"
+    console.print(f"{planned.plan.name} on {where}, plan {planned.plan.digest[:12]}", markup=False)
+    variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
+    try:
+        with StageDisplay(console) as display:
+            outcome = run_playbook("deploy", variables, display, deadline=deadline)
+    except KeyboardInterrupt:
+        console.print(_what_goes_on(folder, again), style="yellow", markup=False, soft_wrap=True)
+        raise
+    except TimeIsOver as over:
+        raise _time_is_over(folder, again, at_time_limit, console) from over
+    record = read_json(folder / "state.json") or {}
+    plan = planned.plan.model_dump(mode="json")
+    if as_json:
+        facts = {"digest": plan["digest"], "deployment": planned.plan.deployment, "changed": outcome.changed}
+        warned = {"warnings": as_data(planned.warnings)} if planned.warnings else {}
+        typer.echo(json.dumps({**facts, **record, **warned}, indent=2, sort_keys=True))
+        return
+    console.print()
+    print_pairs(console, summary_lines(plan, record))
+    if not outcome.changed:
+        console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
+
+
+def whose_testbed(planned: Planned) -> str:
+    """Whose testbed a plan goes to, in words, where that is another project's; empty elsewhere."""
+    from modak_ansible.store.testbeds import owner_of
+    from modak_ansible.transport.ssh import TESTBED
+
+    is_others = planned.testbed.exists() and owner_of(planned.testbed) != planned.state.resolve().parent
+    return (
+        f" (the testbed of {owner_of(planned.testbed)})" if planned.plan.target.address == TESTBED and is_others else ""
+    )
+
+
+def _check_that_it_runs(plan: Plan) -> None:
+    """
+    Raises:
+        UsageError: the request is for the choice of an image alone.
+    """
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.application import runs_nothing
+
+    if runs_nothing(plan.application):
+        hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
+        raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
+
+
+def deadline_in(text: str | None) -> float | None:
+    """When a time limit ends, by time.monotonic(); None without one.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    import time
+
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.quantities import parse_duration
+
+    if text is None:
+        return None
+    try:
+        return time.monotonic() + parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--time-limit: {error}") from error
+
+
+def _time_is_over(folder: Path, again: str, at_time_limit: AtTimeLimit, console: Console) -> TimeIsOver:
+    """The error for a deployment whose time is over, after what the user wants done about it."""
+    from contextlib import suppress
+
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.errors import ModakError, TimeIsOver
+
+    if at_time_limit is AtTimeLimit.LEAVE:
+        return TimeIsOver("the time limit is over", hint=_what_goes_on(folder, again).replace("\n", "\n  "))
+    variables = {"modak_plan": str(folder / "plan.json")}
+    with StageDisplay(console) as display:
+        with suppress(ModakError):  # what the job has written so far, where there is any
+            run_playbook("results", variables, display)
+        ended = run_playbook("undeploy", variables, display).results["modak_job"]["msg"]
+    results = folder / "results"
+    fetched = f"; what it had written is in {results}" if results.is_dir() else ""
+    return TimeIsOver("the time limit is over", hint=f"{ended}{fetched}")
+
+
+def _what_goes_on(folder: Path, again: str) -> str:
+    """What goes on after Ctrl-C or the end of the time, and what to do about it."""
+    from modak_ansible.schedulers.base import LIVING
+    from modak_ansible.target.core.files import read_json
+
+    record = read_json(folder / "state.json") or {}
+    job = record.get("job", {})
+    if job.get("job_id") and not record.get("undeployed"):
+        if job.get("state") not in LIVING:
+            return f"Job {job['job_id']} had ended before. To go on: {again}"
+        return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {folder.name}"
+    return f"What had begun on the target, such as a build, goes on to its end. To take it up: {again}"

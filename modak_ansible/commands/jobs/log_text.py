@@ -1,0 +1,173 @@
+"""The lines of a deployment's logs, from the target or from what came back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.target.core.files import read_json
+
+Show = Callable[[str], None]
+
+
+def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) -> list[str]:
+    """What the job wrote; none are left where it was followed, and shown line by line.
+
+    Raises:
+        ModakError: the target cannot be asked.
+    """
+    from modak_ansible.deployment import run_playbook
+
+    if not follow:
+        _fetch(folder)
+        return _last(_read(folder / "results" / log, _offset(folder, log, since)), since)
+    variables: dict[str, Any] = {"modak_plan": str(folder / "plan.json"), "job_log": log}
+    if since != Since():
+        fetch_results(folder)
+        variables["job_offset"] = _offset(folder, log, since) + _bytes_before(folder / "results" / log, since)
+    run_playbook("watch", variables, _Shown(show))
+    return []
+
+
+def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+    """What the build of the image wrote on the target; none are left where it was followed.
+
+    Raises:
+        ModakError: the target cannot be asked, or has no such log.
+    """
+    from modak_ansible.deployment import run_playbook
+
+    lines: list[str] = []
+    variables: dict[str, Any] = {"modak_plan": str(folder / "plan.json"), "image_follow": follow}
+    if since.lines is not None:
+        variables["image_last"] = since.lines
+    if since.moment is not None:
+        variables["image_within"] = max(0.0, time.time() - since.moment)
+    run_playbook("build-log", variables, _Shown(show if follow else lines.append))
+    return lines
+
+
+def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+    """What the stages did and when; none are left where they were followed."""
+    from modak_ansible.stages.stage_log import read_diary
+
+    def written() -> list[str]:
+        entries = [each for each in read_diary(folder) if each.time >= (since.moment or 0)]
+        return [line for each in entries for line in _entry_lines(each)]
+
+    if not follow:
+        return _last(written(), since)
+    lines = written()
+    shown = len(lines) - len(_last(lines, since))
+    while True:
+        for line in lines[shown:]:
+            show(line)
+        shown = len(lines)
+        if _is_over(folder):
+            return []
+        time.sleep(0.5)
+        lines = written()
+
+
+def fetch_results(*folders: Path) -> dict[str, Any]:
+    """Brings the results of deployments here, and gives what the results stage found.
+
+    How the job ended is no error here.
+
+    Raises:
+        ModakError: the target cannot be asked, or a file did not arrive as it left.
+    """
+    from modak_ansible.deployment import PlaybookError, run_playbook
+    from modak_ansible.errors import JOB_FAILED
+
+    plans = [str(folder / "plan.json") for folder in folders]
+    variables = {"modak_plans": plans} if len(plans) > 1 else {"modak_plan": plans[0]}
+    try:
+        return run_playbook("results", variables).results.get("modak_results", {})
+    except PlaybookError as error:
+        if error.exit_code != JOB_FAILED:
+            raise
+    return {}
+
+
+def state_of(folder: Path) -> str:
+    """A deployment's training, and how its job is as far as is known here: ``train is queued``."""
+    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
+    job = record.get("job") or {}
+    words = f"job {job['job_id']} is {str(job['state']).lower()}" if job.get("job_id") else "no job was submitted"
+    explanation = f" ({job['explanation']})" if job.get("explanation") else ""
+    return f"{plan.get('training', folder.name)}: {words}{explanation}"
+
+
+def _fetch(folder: Path) -> None:
+    """Brings what the job has written, unless all of it is here."""
+    from modak_ansible.schedulers.base import LIVING
+
+    record = read_json(folder / "state.json") or {}
+    has_ended = record.get("undeployed") or record.get("job", {}).get("state", LIVING[0]) not in LIVING
+    if not has_ended or not (folder / "results" / "output.log").is_file():
+        fetch_results(folder)
+
+
+def _offset(folder: Path, log: str, since: Since) -> int:
+    """Where what was written since a moment begins, in bytes."""
+    from modak_ansible.stages.jobs.log_times import size_before
+
+    if since.moment is None:
+        return 0
+    job = (read_json(folder / "state.json") or {}).get("job") or {}
+    return size_before(folder, str(job.get("job_id", "")), log, since.moment)
+
+
+def _read(path: Path, offset: int) -> list[str]:
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read().decode("utf-8", errors="replace").splitlines()
+
+
+def _bytes_before(path: Path, since: Since) -> int:
+    """How many bytes of a log are before its last lines."""
+    if since.lines is None or not path.is_file():
+        return 0
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    return len(whole) - sum(map(len, lines[len(lines) - since.lines :] if since.lines else []))
+
+
+def _last(lines: list[str], since: Since) -> list[str]:
+    return lines if since.lines is None else lines[max(0, len(lines) - since.lines) :]
+
+
+def _entry_lines(entry: Any) -> list[str]:
+    moment = datetime.fromtimestamp(entry.time).isoformat(sep=" ", timespec="seconds")
+    first, *rest = entry.text.splitlines() or [""]
+    return [f"{moment}  {entry.stage:<8} {first}", *(f"{'':<28} {line}" for line in rest)]
+
+
+def _is_over(folder: Path) -> bool:
+    """Whether the stages have come to their end: the last one failed, or the results are here."""
+    record = read_json(folder / "state.json") or {}
+    last = record.get("stages", {}).get(record.get("stage", ""), {})
+    return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
+
+
+class _Shown:
+    """A listener for playbooks that hands on what they show."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
+        self._show(text)
+
+    def task(self, name: str) -> None:
+        """Tasks are of no interest here."""
+
+    def finished(self, action: str, result: dict[str, object]) -> None:
+        """Neither are their ends."""

@@ -1,0 +1,108 @@
+"""modak logs: what a job, the build of its image or the stages of its deployment have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.options import Json
+
+EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
+
+_KINDS = ("build", "stage", "job")
+_FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.log"}
+
+
+def command(
+    deployment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DEPLOYMENT]",
+            help="A deployment, or a blueprint; without it the newest deployment here.",
+            autocompletion=completing.deployments,
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[build|stage|job]",
+            help="What the build of the image has written, what the stages did and when, or what the job writes, "
+            "which is shown without it.",
+        ),
+    ] = None,
+    training: Only = None,
+    which: Annotated[str, typer.Option("--log", help="Of a job: output, error or scheduler.")] = "output",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="From when on: 10m, 2h, 14:30, an ISO date and time, or a number of lines."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a job has written so far, from its target; once it has ended, from its results.
+
+    Of a blueprint with several trainings it tells how each is, and shows the log of the first one that failed; where
+    none has, or with --follow, of the first one that runs.
+
+    Lines of a job carry no time: with a time, --since begins where the log ended when modak last looked at it before
+    then. A build's log is left out where nothing was written to it since.
+    """
+    from modak_ansible.commands.jobs import log_text as log_texts
+    from modak_ansible.commands.jobs.log_start import Since, read_since
+    from modak_ansible.errors import UsageError, nearest
+
+    if kind is None and deployment in _KINDS:
+        deployment, kind = None, deployment
+    kind = kind or "job"
+    if kind not in _KINDS:
+        raise UsageError(f"there is no log of a {kind}", hint=nearest(kind, _KINDS))
+    if which not in _FILES:
+        raise UsageError(f"there is no log {which}", hint=nearest(which, _FILES))
+    if follow and as_json:
+        raise UsageError("--json does not go with --follow", hint="leave one of them out")
+    if training and not deployment:
+        raise UsageError("--training goes with a blueprint", hint="modak logs BLUEPRINT --training NAME")
+    begin = read_since(since) if since else Since()
+    folder = _folder(deployment, training, follow=follow)
+    if kind == "stage":
+        lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
+    elif kind == "build":
+        lines = log_texts.of_build(folder, begin, follow=follow, show=typer.echo)
+    else:
+        lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo)
+    if as_json:
+        named = {"deployment": folder.name, "log": which if kind == "job" else kind}
+        typer.echo(json.dumps({**named, "lines": lines}, indent=2))
+        return
+    for line in lines:
+        typer.echo(line)
+    if not lines and not follow and since is None and kind == "job":
+        typer.echo(f"{log_texts.state_of(folder)}: nothing is in {_FILES[which]}", err=True)
+
+
+def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Path:
+    """The folder of the deployment that is meant; of several, which are shown, the one that tells most."""
+    from modak_ansible.store.deployments import find_trainings, newest_deployment
+
+    if deployment is None:
+        return newest_deployment()
+    found = find_trainings(deployment, training)
+    if len(found) == 1:
+        return found[0].folder
+    from modak_ansible.commands.status.query import ask_targets
+    from modak_ansible.commands.status.rows import Entry, most_telling, rows_of
+    from modak_ansible.commands.status.table import lines_of
+
+    entries = [Entry(each) for each in found]
+    ask_targets(entries)
+    rows = rows_of(entries)
+    name = most_telling(rows, is_followed=follow)["deployment"]
+    for line in lines_of(rows):
+        typer.echo(line, err=True)
+    typer.echo(f"the log of {name} (of another: modak logs {deployment} --training NAME)", err=True)
+    return next(each.folder for each in found if each.folder.name == name)

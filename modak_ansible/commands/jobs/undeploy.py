@@ -1,0 +1,57 @@
+"""modak undeploy: cancels the job and cleans up."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from modak_ansible.commands.jobs.operate import Only, Which
+from modak_ansible.commands.options import Json
+
+EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
+
+
+def command(
+    deployment: Which,
+    training: Only = None,
+    as_json: Json = False,
+    keep_images: Annotated[
+        bool,
+        typer.Option(
+            "--keep-images/--remove-images",
+            help="Leave its images for other deployments, or remove those that no other one on the target uses.",
+        ),
+    ] = True,
+    leave_job: Annotated[
+        bool, typer.Option("--leave-job", help="Go on where the job cannot be ended, such as on a dead node.")
+    ] = False,
+) -> None:
+    """Cancel a deployment's job and remove its folder from the target.
+
+    Images and data stay for other deployments, and the results that were fetched stay here. modak gc removes what no
+    deployment uses any more.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment import run_playbook
+    from modak_ansible.store.deployments import find_trainings
+
+    found = find_trainings(deployment, training)
+    if len(found) > 1:
+        from modak_ansible.commands.jobs.several import undeploy_all
+
+        undeploy_all(found, remove_images=not keep_images, leave_job=leave_job, as_json=as_json)
+        return
+    folder = found[0].folder
+    console = Console(stderr=as_json, highlight=False)
+    wanted = {"job_remove_images": not keep_images, "job_leave": leave_job}
+    variables = {"modak_plan": str(folder / "plan.json"), **wanted}
+    with StageDisplay(console) as display:
+        outcome = run_playbook("undeploy", variables, display)
+    if as_json:
+        result: dict[str, Any] = outcome.results.get("modak_job", {})
+        answer = {"deployment": folder.name, "changed": bool(outcome.changed), "message": result.get("msg", "")}
+        typer.echo(json.dumps(answer, indent=2))

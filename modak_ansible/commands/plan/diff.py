@@ -1,0 +1,82 @@
+"""modak diff: what would a deployment change?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Targets,
+    Training,
+    given_inputs,
+    show_warnings,
+    without_collecting,
+)
+
+EXAMPLES = "Example: modak diff mnist-pytorch-slurm --input epochs=4"
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    target: Targets = None,
+    as_json: Json = False,
+) -> None:
+    """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
+    from modak_ansible.planning.service import plan_blueprint
+    from modak_ansible.store.project import find_blueprint
+
+    without_collecting()
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    show_warnings(planned.warnings)
+    known = _deployed(planned)
+    plan = planned.plan.model_dump(mode="json")
+    is_same = known is not None and known.plan["digest"] == planned.plan.digest
+    found = _differences(known, plan) if known and not is_same else {}
+    name = known.folder.name if known else ""
+    if as_json:
+        typer.echo(
+            json.dumps({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **found}, indent=2)
+        )
+    else:
+        typer.echo(_text(name, planned.plan.deployment, found, is_same=is_same))
+    if not is_same:
+        raise typer.Exit(1)
+
+
+def _deployed(planned: Any) -> Any:
+    """The newest deployment of the same training of the same blueprint that still stands; None where there is none."""
+    from modak_ansible.store.deployments import deployments_of
+
+    standing = [
+        each
+        for each in deployments_of(planned.blueprint)
+        if each.plan.get("training") == planned.plan.training and not each.record.get("undeployed")
+    ]
+    same = [each for each in standing if each.plan["digest"] == planned.plan.digest]
+    found = same or standing
+    return found[-1] if found else None
+
+
+def _differences(known: Any, plan: dict[str, Any]) -> dict[str, Any]:
+    from modak_ansible.commands.plan.differences import differences
+
+    return differences(known.plan, plan)
+
+
+def _text(deployed: str, planned: str, found: dict[str, Any], *, is_same: bool) -> str:
+    from modak_ansible.commands.plan.differences import difference_lines
+
+    if is_same:
+        return f"{deployed} is what is planned"
+    if not deployed:
+        return f"{planned} is planned, and nothing of it is deployed"
+    return "\n".join([f"{deployed} is deployed, and {planned} is planned", *difference_lines(found)])

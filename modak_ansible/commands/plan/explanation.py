@@ -1,0 +1,112 @@
+"""The whole story of a plan: where its numbers come from, every option, and what is brought to the target."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, counted, factor, settings_of
+from modak_ansible.model.plan import Candidate, Choice, Plan, by_reason
+
+
+def plan_story(plan: Plan, width: int, model: str) -> str:
+    """What the table leaves out.
+
+    Args:
+        plan: what is told.
+        width: of a line, in characters.
+        model: what the performance model rests on.
+    """
+    lines = ["", "Where the numbers come from", *_wrapped(model, width, 2)]
+    lines += _candidates([each for each in plan.candidates if each.prediction], width)
+    told = [each for each in plan.choices if each.rejected or each.value != each.stock]
+    lines += ["", "Every option (modak_ansible/optimisations has a page on each)"]
+    for choice in told:
+        lines += _choice(choice, width)
+    rest = [f"{each.name.replace('_', ' ')} {each.value}" for each in plan.choices if each not in told]
+    if rest:
+        lines += _wrapped(f"as they come, with no other option here: {', '.join(rest)}", width, 2)
+    lines += ["", "Brought to the target, in this order", *_brought(plan)]
+    return "\n".join(lines)
+
+
+def _brought(plan: Plan) -> Iterator[str]:
+    """A line for each image and dataset, and one for all files of the script."""
+    workspace, code = plan.target.workspace, [each for each in plan.staging if each.what == "code"]
+    for each in plan.staging:
+        if each.what != "code":
+            yield f"  {each.what:<8} {each.source} -> {workspace}/{each.destination}"
+    if code:
+        folder = plan.application.folder or "."
+        yield f"  {'code':<8} {folder}, {counted(len(code), 'file')} -> {workspace}/deployments/*/code"
+
+
+def plan_texts(plan: Plan) -> str:
+    """The definitions of the image's layers and the job's script."""
+    lines: list[str] = []
+    for layer in plan.image.layers:
+        lines += ["", f"Definition of {layer.name} ({layer.digest[:12]})", "", _indented(layer.definition)]
+    return "\n".join([*lines, "", "Job script", "", _indented(plan.job.script)])
+
+
+def _candidates(candidates: Sequence[Candidate], width: int) -> list[str]:
+    """What is predicted of each candidate, in a line or two, and before them the doubts that all share."""
+    doubts = [each.prediction.doubts for each in candidates if each.prediction]
+    if not any(each.prediction and each.prediction.known for each in candidates):
+        return []  # the table has said why
+    shared = [each for each in doubts[0] if all(each in others for others in doubts)]
+    lines = [""]
+    for each in candidates:
+        lines += _wrapped(_candidate(each, shared), width, 2)
+    if shared:
+        of_all = " of all of them" if len(candidates) > 1 else ""
+        lines += ["", f"  doubtful{of_all}:", *(line for each in shared for line in _wrapped(f"- {each}", width, 4))]
+    return lines
+
+
+def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
+    found = candidate.prediction
+    assert found is not None  # noqa: S101 - the others are left out
+    note = "chosen" if candidate.chosen else candidate.note
+    text = f"{candidate.entry}, {settings_of(candidate)}{f' ({note})' if note and note != 'stock' else ''}: "
+    own = [each for each in found.doubts if each not in shared]
+    if found.known:
+        parts = ", ".join(f"{name.replace('_', ' ')} {clock(each.middle)}" for name, each in found.parts.items())
+        text += f"{clock(found.seconds.middle)} ({clocks(found.seconds)}), {counted(found.records, 'record')}"
+        text += f"; of it {parts}" if parts else ""
+    else:
+        text += "time not known"
+    return text + "".join(f"; {each}" for each in own)
+
+
+def _choice(choice: Choice, width: int) -> Iterator[str]:
+    stock = " (stock)" if choice.value == choice.stock else f" (stock: {choice.stock})" if choice.stock else ""
+    place = f", set in the {choice.reaches}" if choice.reaches else ""
+    speed = f"; {factor(choice.speed)} of stock, {counted(choice.records, 'record')}" if choice.speed else ""
+    evidence = (
+        f"; {choice.evidence}" if choice.evidence and choice.evidence != f"optimisations/{choice.name}.md" else ""
+    )
+    name = choice.name.replace("_", " ")
+    text = f"{name} {choice.value}{stock}: {choice.reason}{speed}; {NUMERICS[choice.numerics]}{place}{evidence}"
+    yield from _wrapped(text, width, 2)
+    for reason, values in by_reason(each for each in choice.rejected if not each.speed).items():
+        yield from _wrapped(f"not {', '.join(values)}: {reason}", width, 6)
+    for each in choice.rejected:
+        if each.speed:
+            measured = f"{factor(each.speed)}, {counted(each.records, 'record')}"
+            yield from _wrapped(f"not {each.value}, {measured}: {each.reason}", width, 6)
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 60),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())

@@ -1,0 +1,113 @@
+"""What a plan is about, in the words of its first lines: target, image, data, shape of the job, script."""
+
+from __future__ import annotations
+
+from modak_ansible.model.application import Checkpoint
+from modak_ansible.model.measured.prediction import Interval
+from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
+from modak_ansible.model.quantities import format_seconds, format_size, format_walltime
+from modak_ansible.performance.doubts import STRANGER
+
+NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
+
+
+def facts_of(plan: Plan) -> list[tuple[str, str]]:
+    """Titles and texts."""
+    dataset = plan.dataset
+    made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
+    facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
+    facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]
+    if dataset:
+        size = f", {format_size(dataset.size)}" if dataset.size else ""
+        tried = ", else ".join(source.location or source.label for source in dataset.sources)
+        copied = "; copied to node-local scratch" if dataset.staging == "node-local" else ""
+        facts.append(("data", f"{dataset.name}{size}, from {tried}{copied}"))
+    facts.append(("runs as", _shape(plan)))
+    facts.append(("script", _script(plan)))
+    if plan.job.checkpoint:
+        facts.append(("checkpoints", _checkpoints(plan.job.checkpoint)))
+    return facts
+
+
+def target_of(plan: Plan) -> str:
+    target = plan.target
+    kind = "this machine" if target.local else f"{target.scheduler.value} at {target.address}"
+    return f"{target.name} ({kind}, {target.processor.architecture})"
+
+
+def predicted(plan: Plan) -> str:
+    """How long the run takes and how sure that is, against stock; or what is not known of it."""
+    chosen = next((each for each in plan.candidates if each.chosen), None)
+    found = chosen.prediction if chosen else None
+    if found is None or not found.known:
+        return f"not known: {'; '.join(found.doubts) if found and found.doubts else 'nothing like it was measured'}"
+    epochs = plan.application.work.epochs
+    what = f"{counted(epochs, 'epoch')} in " if epochs else ""
+    text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
+    if found.core_hours is not None:
+        text += f", {found.core_hours:.2g} core-hours"
+    effects = [each for each in found.doubts if each.startswith("without the effect of ")]
+    text += "".join(f", {each}" for each in effects)
+    stock = next((each for each in plan.candidates if each.note == "stock" and each.prediction), None)
+    if stock is not None and stock.prediction is not None and stock.prediction.known:
+        text += f"; stock {format_seconds(stock.prediction.seconds.middle)}"
+    return text + "".join(f"; {each}" for each in found.doubts if each.endswith(STRANGER))
+
+
+def clock(seconds: float) -> str:
+    """A duration in few characters: ``8.1 s``, ``42 s``, ``4:10``, ``2:05:00``."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes}:{second:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+
+
+def clocks(interval: Interval) -> str:
+    return f"{clock(interval.low)} to {clock(interval.high)}"
+
+
+def factor(speed: Interval) -> str:
+    """A ratio of speeds with its interval: ``1.29x (1.20 to 1.38)``."""
+    return f"{speed.middle:.2f}x ({speed.low:.2f} to {speed.high:.2f})"
+
+
+def counted(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def is_taken(choice: Choice) -> bool:
+    """Whether a matter differs from stock by what was chosen; the build has lines of its own."""
+    return choice.name != "image" and choice.value != choice.stock
+
+
+def settings_of(candidate: Candidate) -> str:
+    """What differs from stock, in one text."""
+    return ", ".join(f"{name} {value}" for name, value in candidate.settings.items()) or "stock"
+
+
+def _ways(layers: tuple[Layer, ...]) -> str:
+    words = {"build": "built", "pull": "pulled", "file": "taken as it is", "venv": "installed"}
+    return " on ".join(f"{layer.name} ({words[layer.kind]})" for layer in reversed(layers))
+
+
+def _shape(plan: Plan) -> str:
+    job = plan.job
+    counts = [(job.nodes, "node"), (job.processes_per_node, "process"), (job.cores_per_process, "core")]
+    shape = " x ".join(counted(number, noun) for number, noun in counts if number)
+    threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
+    partition = f", partition {job.partition}" if job.partition else ""
+    return f"{shape}{threads}, at most {format_walltime(job.walltime)}{partition}"
+
+
+def _checkpoints(checkpoint: Checkpoint) -> str:
+    every, before = format_seconds(checkpoint.every), format_seconds(checkpoint.signal_before_wall)
+    again = f"queued again up to {counted(checkpoint.requeue, 'time')}" if checkpoint.requeue else "not queued again"
+    return f"every {every} and {before} before the wall; {again}"
+
+
+def _script(plan: Plan) -> str:
+    application = plan.application
+    name = application.script or " ".join(application.command)
+    files = counted(len(application.files), "file")
+    return f"{name}, {files} from {application.folder or '.'}"

@@ -1,0 +1,207 @@
+"""A blueprint with all that it needs elsewhere: its types, playbooks and roles, and the user's own files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.blueprint.reader import read_blueprint
+from modak_ansible.blueprint.script.folder import WORKLOAD_FILE
+from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.model.plan import Plan
+from modak_ansible.model.quantities import format_size
+from modak_ansible.planning.service import plan_trainings
+from modak_ansible.requests.recognise import is_request
+from modak_ansible.store.csar import archive
+from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import expanded
+
+ENTRY = "service.yaml"
+MAX_BYTES = 500 * 10**6
+_LEFT_OUT = (".*", "__pycache__", "*.pyc", "*.sif", "*.egg-info", "node_modules")
+# Of the package that modules carry to targets, what they use there.
+_ON_TARGETS = ("__init__.py", "errors.py", "target", "schedulers")
+_SECRET_NAMES = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.kdbx", "*.p12", "*.pfx", "*.jks")
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
+_SECRET_INPUT = re.compile(r"passw|secret|token|api_?key|credential", re.IGNORECASE)
+
+
+def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str], list[str]]:
+    """A blueprint as an archive; the values that are given become its inputs' defaults.
+
+    Returns:
+        The archive, the names of its files, and what stays behind, in words.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: it is a request.
+        ModakError: it would hold a secret, or is too large.
+    """
+    if is_request(path):
+        hint = "send the file itself, with what stands beside it"
+        raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
+    plans = [each.plan for each in plan_trainings(path, inputs)]
+    folder = path.parent.absolute()
+    files = {name: _file(folder, name) for name in _names(path, plans)}
+    _check_secrets(files)
+    _check_size(files)
+    contents = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
+    contents[ENTRY] = (_with_defaults(path, inputs), False)
+    return archive(ENTRY, contents, creator), sorted(contents), _left_behind(plans)
+
+
+# --- which files
+
+
+def _names(path: Path, plans: list[Plan]) -> set[str]:
+    """The files that a blueprint needs, as paths below its folder."""
+    folder = path.parent.absolute()
+    found = {name for name in _referenced(folder, path.name, set()) if name != path.name}
+    for plan in plans:
+        code = plan.application.folder
+        found |= {_join(code, each.path) for each in plan.application.files}
+        if (folder / code / WORKLOAD_FILE).is_file():
+            found.add(_join(code, WORKLOAD_FILE))
+        for source in plan.dataset.sources if plan.dataset else ():
+            if source.kind == "folder" and _is_below(source.location):
+                found |= {_join(source.location, each.name) for each in source.files}
+    if (folder / "README.md").is_file():
+        found.add("README.md")
+    return found
+
+
+def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
+    """A template, and all files that it names: imports, playbooks, roles and artifacts."""
+    if name in seen:
+        return
+    seen.add(name)
+    yield name
+    tree = read_yaml(folder / name, Mistakes())
+    if tree is None:
+        return
+    data = tree.plain()
+    for imported in data.get("imports") or []:
+        text = str(imported["file"] if isinstance(imported, dict) else imported)
+        yield from _referenced(folder, _join(Path(name).parent, text), seen)
+    for text in _files_named_in(data):
+        target = _join(Path(name).parent, text)
+        if target not in seen and not target.startswith(".."):
+            yield from _walk(target, _file(folder, target))
+
+
+def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
+    """What stands under implementation and artifacts, anywhere in a template."""
+    if isinstance(data, str) and key in ("implementation", "primary", "dependencies", "file"):
+        yield data
+    elif isinstance(data, list):
+        for each in data:
+            yield from _files_named_in(each, key if key == "dependencies" else "")
+    elif isinstance(data, dict):
+        for name, each in data.items():
+            yield from _files_named_in(each, "file" if key == "artifacts" and isinstance(each, str) else name)
+
+
+def _file(folder: Path, name: str) -> Path:
+    """What a name in the archive stands for.
+
+    The types name playbooks beside them, which opera alone needs: where a blueprint has the types only, they are ours.
+    """
+    path = folder / name
+    _, is_playbook, below = f"/{name}".partition("/playbooks/")
+    ours = shipped("playbooks") / below
+    return ours if is_playbook and ours.exists() and not path.exists() else path
+
+
+def _walk(name: str, path: Path) -> Iterator[str]:
+    """A file, or all files below a folder, links followed and caches left out."""
+    if any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT):
+        return
+    if path.is_file():
+        yield name
+    elif path.is_dir():
+        chosen = _ON_TARGETS if name.endswith("module_utils/modak") else None
+        for each in sorted(path.iterdir()):
+            if chosen is None or each.name in chosen:
+                yield from _walk(f"{name}/{each.name}", each)
+
+
+def _join(folder: str | Path, name: str) -> str:
+    """A path below the blueprint's folder, without .. where that does not lead out of it."""
+    return os.path.normpath(Path(folder) / name)
+
+
+def _is_below(location: str) -> bool:
+    return not expanded(location).is_absolute() and not _join("", location).startswith("..")
+
+
+def _left_behind(plans: list[Plan]) -> list[str]:
+    """What a plan needs of this machine, and an archive does not carry."""
+    sources = [source for plan in plans for source in (plan.dataset.sources if plan.dataset else ())]
+    folders = {each.location for each in sources if each.kind == "folder" and not _is_below(each.location)}
+    keys = {plan.target.identity_file for plan in plans if plan.target.identity_file}
+    return [f"the data in {each}" for each in sorted(folders)] + [f"the key {each}" for each in sorted(keys)]
+
+
+# --- what must not travel
+
+
+def _check_secrets(files: dict[str, Path]) -> None:
+    """
+    Raises:
+        ModakError: a file is a private key, or looks like one.
+    """
+    for name, path in sorted(files.items()):
+        is_named_so = any(fnmatch(path.name.lower(), pattern) for pattern in _SECRET_NAMES)
+        with path.open("rb") as file:
+            is_key = _PRIVATE_KEY.search(file.read(4096)) is not None
+        if is_named_so or is_key:
+            hint = "move it away, or name what is to travel in the training's files"
+            raise ModakError(f"{name} looks like a private key, and is not packed", hint=hint)
+
+
+def _check_size(files: dict[str, Path]) -> None:
+    """
+    Raises:
+        ModakError: the files are too large together.
+    """
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    total = sum(sizes.values())
+    if total > MAX_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        hint = f"the largest is {largest}, {format_size(sizes[largest])}; have the target fetch data from an address"
+        raise ModakError(f"the files are {format_size(total)} together, and more than a package holds", hint=hint)
+
+
+# --- the template
+
+
+def _with_defaults(path: Path, inputs: Inputs) -> bytes:
+    """The service template as it is, or with the values that are given as its inputs' defaults.
+
+    Raises:
+        ModakError: a value looks like a secret.
+    """
+    mistakes = Mistakes()
+    blueprint = read_blueprint(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    data = blueprint.template.plain() if blueprint and blueprint.template else {}
+    is_named = bool((data.get("metadata") or {}).get("template_name"))
+    if is_named and inputs.file is None and not inputs.values:
+        return path.read_bytes()
+    if not is_named:  # it goes by the name of its folder, which does not travel
+        data["metadata"] = {**(data.get("metadata") or {}), "template_name": path.parent.resolve().name}
+    for name, value in (blueprint.inputs if blueprint else {}).items():
+        if _SECRET_INPUT.search(name) and isinstance(value, str) and value:
+            hint = "give it where the package is deployed"
+            raise ModakError(f"the input {name} looks like a secret, and is not packed", hint=hint)
+        data["topology_template"]["inputs"][name]["default"] = value
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120).encode()

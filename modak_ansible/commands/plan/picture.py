@@ -1,0 +1,112 @@
+"""A picture of a plan after its job ran: what was predicted, with its interval, against what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.errors import ModakError
+from modak_ansible.measuring.records import read_records
+from modak_ansible.model.measured.prediction import Interval
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.plan import Plan
+
+RECORDS = "records/jobs.jsonl"
+_SIZE, _DPI = (8.0, 3.2), 150  # inches, dots an inch
+_PREDICTED, _MEASURED = "#2f6fb7", "#c2570c"
+
+
+def draw(plan: Plan, state: Path, file: Path) -> list[str]:
+    """Draws the picture, in the format that the file's name ends with; gives what it shows, a line for each part.
+
+    Args:
+        plan: whose job ran.
+        state: the state folder of its project, where every finished job leaves a record.
+        file: to be written.
+
+    Raises:
+        ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.
+    """
+    rows = compared(plan, _record(plan, state))
+    try:
+        _write(plan, rows, file)
+    except (OSError, ValueError) as error:
+        raise ModakError(f"{file} cannot be written: {error}", hint="its name ends in .png, .svg or .pdf") from error
+    return [f"{name}: {measured:.3g} s measured, {_told(predicted)} predicted" for name, predicted, measured in rows]
+
+
+def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
+    """Every part that was predicted and measured, in seconds, and the whole run.
+
+    Raises:
+        ModakError: nothing was predicted of the plan's run, or nothing measured of its parts.
+    """
+    chosen = next((each for each in plan.candidates if each.chosen and each.prediction), None)
+    if chosen is None or chosen.prediction is None:
+        raise ModakError("nothing was predicted of this plan", hint="modak model show tells what is known")
+    measured = _measured(record)
+    predicted = {**chosen.prediction.parts, "whole": chosen.prediction.seconds}
+    rows = [(name, predicted[name], measured[name]) for name in predicted if name in measured]
+    if not rows:
+        raise ModakError("nothing of what was predicted was measured in this job")
+    return rows
+
+
+def _told(predicted: Interval) -> str:
+    return f"{predicted.middle:.3g} s ({predicted.low:.3g} to {predicted.high:.3g})"
+
+
+def _record(plan: Plan, state: Path) -> Record:
+    path = state / RECORDS
+    found = [each for each in read_records(path) if each.plan == plan.digest] if path.exists() else []
+    ended = [each for each in found if each.outcome in ("measured", "disturbed")]
+    if not ended:
+        raise ModakError(
+            "no job of this plan has ended yet", hint="modak deploy carries it out, modak status looks at it"
+        )
+    return ended[-1]
+
+
+def _measured(record: Record) -> dict[str, float]:
+    """Seconds of the parts that a prediction has; what a first step takes longer is in the training."""
+    result, steps = record.training, record.steps
+    found: dict[str, float | None] = {}
+    if result is not None:
+        training = sum(each.seconds for each in result.epochs)
+        found = {"start": result.seconds.to_first_step, "training": training, "whole": result.seconds.total}
+    elif steps is not None:
+        first, to_first = steps.first_seconds, steps.to_first_step_seconds
+        start = to_first - first if first is not None and to_first is not None else None
+        found = {"start": start, "training": steps.all_seconds, "whole": steps.total_seconds}
+    return {name: seconds for name, seconds in found.items() if seconds}
+
+
+def _write(plan: Plan, rows: list[tuple[str, Interval, float]], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=_SIZE)
+    places = range(len(rows), 0, -1)
+    middles = [predicted.middle for _, predicted, _ in rows]
+    below = [max(predicted.middle - predicted.low, 0) for _, predicted, _ in rows]
+    above = [max(predicted.high - predicted.middle, 0) for _, predicted, _ in rows]
+    axes.errorbar(
+        middles,
+        list(places),
+        xerr=[below, above],
+        fmt="o",
+        color=_PREDICTED,
+        capsize=4,
+        label="predicted, with 90 % interval",
+    )
+    axes.plot([measured for _, _, measured in rows], list(places), "D", color=_MEASURED, label="measured")
+    axes.set_yticks(list(places), [name.replace("_", " ") for name, _, _ in rows])
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_title(f"{plan.name}: {plan.training}, plan {plan.digest[:12]}", fontsize=10)
+    axes.legend(fontsize=8)
+    axes.grid(axis="x", alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(file, dpi=_DPI)
+    pyplot.close(figure)

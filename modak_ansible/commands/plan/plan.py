@@ -1,0 +1,132 @@
+"""modak plan: what would happen?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.blueprint.forms.mistakes import NOT_KEPT
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Strict,
+    Targets,
+    Training,
+    as_data,
+    given_inputs,
+    show_warnings,
+    without_collecting,
+)
+from modak_ansible.errors import Mistake
+
+if TYPE_CHECKING:
+    from modak_ansible.model.plan import Plan
+
+EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
+
+# Where the output is no terminal, which would say how wide it is.
+_WIDTH = 100
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    target: Targets = None,
+    strict: Strict = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A new folder for the job script, the definitions and the plan."),
+    ] = None,
+    as_json: Json = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show every option, its reason, and where each number comes from.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="After its job ran: draw what was predicted against what was measured, to a file."),
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Show the definitions of the image and the job script.")
+    ] = False,
+) -> None:
+    """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
+    from modak_ansible.planning.service import plan_trainings, the_one, those_named
+    from modak_ansible.store.project import find_blueprint
+
+    without_collecting()
+    path = find_blueprint(blueprint)
+    found = plan_trainings(path, given_inputs(inputs, value, target, strict=strict), training)
+    found = those_named(path, found, training)
+    # the plan itself has the wishes that it does not keep
+    warnings = [each for each in found[0].warnings if each.rule != NOT_KEPT]
+    if len(found) > 1 and as_json and not (explain or texts or output or plot):
+        show_warnings(warnings)
+        typer.echo(json.dumps([each.plan.model_dump(mode="json") for each in found], indent=2))
+        return
+    if len(found) > 1 and not (as_json or explain or texts or output or plot):
+        from modak_ansible.commands.plan.table import trainings_table
+
+        show_warnings(warnings)
+        typer.echo(trainings_table([each.plan for each in found], _width()))
+        return
+    planned = the_one(path, found, training)
+    plan = planned.plan
+    show_warnings(warnings)
+    if output is not None:
+        from modak_ansible.commands.plan.output import write_output
+
+        for path in write_output(plan, output):
+            typer.echo(f"wrote {path}", err=True)
+    if plot is not None:
+        from modak_ansible.commands.plan.picture import draw
+
+        for line in [*draw(plan, planned.state, plot), f"wrote {plot}"]:
+            typer.echo(line, err=as_json)
+    if as_json:
+        typer.echo(plan_json(plan, warnings))
+        return
+    from modak_ansible.commands.plan.table import plan_table
+
+    width = _width()
+    typer.echo(_bold(plan_table(plan, width, with_rest=not explain)))
+    if explain:
+        from modak_ansible.commands.plan.explanation import plan_story
+        from modak_ansible.planning.service import basis_of
+
+        typer.echo(plan_story(plan, width, basis_of(planned.state)))
+    if texts:
+        from modak_ansible.commands.plan.explanation import plan_texts
+
+        typer.echo(plan_texts(plan))
+
+
+def plan_json(plan: Plan, warnings: Sequence[Mistake]) -> str:
+    """A plan as JSON, with the warnings of its request where there are any."""
+    warned = {"warnings": as_data(warnings)} if warnings else {}
+    return json.dumps({**plan.model_dump(mode="json"), **warned}, indent=2)
+
+
+def _width() -> int:
+    import shutil
+    import sys
+
+    return min(shutil.get_terminal_size().columns, 120) if sys.stdout.isatty() else _WIDTH
+
+
+def _bold(text: str) -> str:
+    """The first line and the chosen candidate in bold, on terminals."""
+    import sys
+
+    if not sys.stdout.isatty():
+        return text
+    first, *lines = text.split("\n")
+    shown = [typer.style(line, bold=True) if line.startswith("* ") else line for line in lines]
+    return "\n".join([typer.style(first, bold=True), *shown])

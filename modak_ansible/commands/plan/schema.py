@@ -1,0 +1,67 @@
+"""modak schema: what editors need to help with requests, and programs to read plans and records."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = "Example: modak schema request --output request.schema.json"
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Document(StrEnum):
+    """What there is a schema of."""
+
+    REQUEST = "request"
+    PLAN = "plan"
+    RECORD = "record"
+
+
+def command(
+    document: Annotated[Document, typer.Argument(help="What the schema is of.")] = Document.REQUEST,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there, not to the terminal.")] = None,
+) -> None:
+    """Print the JSON schema of a request, a plan or a record (draft 2020-12)."""
+    text = json.dumps(schema_of(document), indent=2) + "\n"
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    from modak_ansible.target.core.files import write_whole
+
+    write_whole(output, text)
+
+
+def schema_of(document: Document) -> dict[str, Any]:
+    """The schema of a document."""
+    return {"$schema": _DIALECT, **_SCHEMAS[document]()}
+
+
+def _request() -> dict[str, Any]:
+    from pydantic import RootModel
+
+    from modak_ansible.requests.form.form import OptimisationOnlyForm, RequestForm
+
+    class Either(RootModel[RequestForm | OptimisationOnlyForm]):
+        pass
+
+    return {**Either.model_json_schema(), "title": "An optimisation request of modak"}
+
+
+def _plan() -> dict[str, Any]:
+    from modak_ansible.model.plan import Plan
+
+    return Plan.model_json_schema(mode="serialization")
+
+
+def _record() -> dict[str, Any]:
+    from modak_ansible.model.measured.record import Record
+
+    return Record.model_json_schema(mode="serialization", by_alias=True)
+
+
+_SCHEMAS = {Document.REQUEST: _request, Document.PLAN: _plan, Document.RECORD: _record}

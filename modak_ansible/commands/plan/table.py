@@ -1,0 +1,223 @@
+"""A plan as a table for people: what it will do, how fast that will be, and what was and was not taken."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Container, Iterable, Sequence
+
+from modak_ansible.commands.plan.facts import (
+    NUMERICS,
+    clock,
+    clocks,
+    counted,
+    factor,
+    facts_of,
+    is_taken,
+    predicted,
+    settings_of,
+    target_of,
+)
+from modak_ansible.model.plan import Candidate, Choice, Note, Plan, Rejected, by_reason
+
+_TITLE = 12
+_NARROWEST = 60
+# Matters that were not taken: those that might have been come first, and the rest is counted.
+_SHOWN = 8
+_LONGEST = 160
+
+
+def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
+    """The table, in lines of at most so many characters where no single word is longer.
+
+    Args:
+        plan: what is shown.
+        width: of a line.
+        with_rest: whether it says what was not taken.
+    """
+    width = max(width, _NARROWEST)
+    head, digest = f"{plan.name}: {plan.training} on {target_of(plan)}", f"plan {plan.digest[:12]}"
+    space = width - len(head) - len(digest)
+    lines = [f"{head}{' ' * space}{digest}"] if space > 1 else [head, digest]
+    lines.append("")
+    for title, text in (*facts_of(plan), ("predicted", predicted(plan))):
+        lines += _row(title, text, width)
+    lines += _not_kept(plan.notes, width)
+    lines += _candidates(plan.candidates, width)
+    lines += _taken([each for each in plan.choices if is_taken(each)], width)
+    lines += _not_taken(plan.choices, width) if with_rest else []
+    return "\n".join(lines)
+
+
+def trainings_table(plans: list[Plan], width: int) -> str:
+    """All trainings of a blueprint, a line each: how long each takes, and what it has that stock has not."""
+    name = max(len("training"), *(len(plan.training) for plan in plans))
+    lines = [f"{plans[0].name}: {counted(len(plans), 'training')}", ""]
+    lines.append(f"  {'training':<{name}}  {'time':>8}  {'interval':<18}  {'core-h':>6}  what differs from stock")
+    for plan in plans:
+        chosen = next((each for each in plan.candidates if each.chosen), None)
+        start = f"  {plan.training:<{name}}  {_times(chosen)}  "
+        text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
+        text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
+        lines += textwrap.wrap(
+            text, max(width, len(start) + 30), initial_indent=start, subsequent_indent=" " * len(start),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    for plan in plans:
+        lines += [f"    {plan.training}"] * bool(plan.notes) + _not_kept(plan.notes, width)[2:]
+    return "\n".join([*lines, "", f"  {_together(plans)}; --training NAME tells more of one"])
+
+
+def _together(plans: list[Plan]) -> str:
+    """What all trainings take together, as far as it is known."""
+    chosen = [each for plan in plans for each in plan.candidates if each.chosen and each.prediction]
+    hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
+    known = [each for each in hours if each is not None]
+    if not known:
+        return "how long they take is not known of any"
+    some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
+    return f"{sum(known):.2g} core-hours are predicted{some}"
+
+
+def _times(candidate: Candidate | None) -> str:
+    found = candidate.prediction if candidate else None
+    if found is None or not found.known:
+        return f"{'unknown':>8}  {'':<18}  {'':>6}"
+    hours = f"{found.core_hours:.2g}" if found.core_hours is not None else ""
+    return f"{clock(found.seconds.middle):>8}  {clocks(found.seconds):<18}  {hours:>6}"
+
+
+def _row(title: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=f"  {title:<{_TITLE}}",
+        subsequent_indent=" " * (_TITLE + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
+    """The wishes that the plan does not keep, each by its path."""
+    lines = []
+    for note in notes:
+        hint = f" ({note.hint})" if note.hint else ""
+        lines += textwrap.wrap(
+            f"{note.path}: {note.reason}{hint}", width, initial_indent="    ", subsequent_indent="      ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return ["", "  not kept", *lines] if lines else []
+
+
+# --- candidates
+
+
+def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
+    told = [each for each in candidates if each.prediction is not None]
+    if not any(each.prediction and each.prediction.known for each in told):
+        return []  # a table of times without a time
+    chosen = next((each for each in told if each.chosen), told[0])
+    lines = ["", f"  {'time':>8}  {'interval':<18}  {'core-h':>6}  {'numerics':<13}  candidates"]
+    return lines + [line for each in told for line in _candidate(each, chosen, width)]
+
+
+def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
+    mark = "*" if candidate.chosen else " "
+    start = f"{mark} {_times(candidate)}  {candidate.numerics:<13}  "
+    indent = " " * len(start)
+    text = _what(candidate, chosen)
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _what(candidate: Candidate, chosen: Candidate) -> str:
+    """What a candidate is: all that differs from stock, or what differs from the one that was chosen."""
+    if candidate is chosen:
+        return f"{settings_of(candidate)} (chosen)"
+    entry = [candidate.entry] if candidate.entry != chosen.entry else []
+    if candidate.note == "stock":
+        return ", ".join([*entry, "stock"])
+    new = [f"with {name} {value}" for name, value in candidate.settings.items() if chosen.settings.get(name) != value]
+    gone = [f"without {name} {value}" for name, value in chosen.settings.items() if name not in candidate.settings]
+    what = ", ".join(entry + (new + gone if not entry else [settings_of(candidate)]))
+    return f"{what} ({candidate.note})" if candidate.note else what
+
+
+# --- choices
+
+
+def _taken(choices: list[Choice], width: int) -> list[str]:
+    lines = ["", "  taken"] if choices else []
+    for choice in choices:
+        speed = f"{factor(choice.speed)}, {counted(choice.records, 'record')}; " if choice.speed else ""
+        how = f"{choice.value}: {speed}{NUMERICS[choice.numerics]}; {choice.reason}"
+        lines += _row(_title(choice.name), how, width)
+    return lines
+
+
+def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
+    """What was not taken, and why; a reason that options of several kinds share is told once."""
+    shared = _shared(choices)
+    rows = [(choice, _grouped(choice, shared)) for choice in choices]
+    told = [(choice, text) for choice, text in rows if text and not _is_told(choice)]
+    told.sort(key=lambda each: -_promise(each[0]))  # stable
+    lines = ["", "  not taken"] if told or shared else []
+    for choice, text in told[:_SHOWN]:
+        lines += _row(_title(choice.name), text, width)
+    for reason, options in shared.items():
+        lines += _row("several", f"{', '.join(options)}: {reason}", width)
+    rest = [choice.name.replace("_", " ") for choice, _ in told[_SHOWN:]]
+    if rest:
+        lines += _row("", f"and of {', '.join(rest)}; --explain tells all", width)
+    return lines
+
+
+def _shared(choices: Iterable[Choice]) -> dict[str, list[str]]:
+    """Options of several kinds, by the reason that keeps all of them out."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for choice in choices:
+        for each in choice.rejected if not _is_told(choice) and choice.name != "image" else ():
+            if not each.speed and not (is_taken(choice) and each.value == choice.stock):
+                found.setdefault(each.reason, {}).setdefault(choice.name, []).append(each.value)
+    return {
+        reason: [f"{name.replace('_', ' ')} {' or '.join(values)}" for name, values in kinds.items()]
+        for reason, kinds in found.items()
+        if len(kinds) > 1
+    }
+
+
+def _is_told(choice: Choice) -> bool:
+    """Whether what was taken says it all, since nothing is known of the speed of the others."""
+    return is_taken(choice) and not any(each.speed for each in choice.rejected)
+
+
+def _promise(choice: Choice) -> float:
+    """The largest factor that something not taken was predicted to have; builds come last."""
+    if choice.name == "image":
+        return -1.0
+    return max((each.speed.middle for each in choice.rejected if each.speed), default=0.0)
+
+
+def _grouped(choice: Choice, shared: Container[str]) -> str:
+    """The alternatives, those with a predicted speed each by itself, the others by their reasons."""
+    rejected = [each for each in choice.rejected if not (is_taken(choice) and each.value == choice.stock)]
+    measured = [f"{each.value} {_speed(each)}: {each.reason}" for each in rejected if each.speed]
+    others = by_reason(each for each in rejected if not each.speed and each.reason not in shared)
+    texts = [*measured, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]
+    shown = texts[:1]
+    for text in texts[1:]:
+        if len(" | ".join((*shown, text))) > _LONGEST:
+            break
+        shown.append(text)
+    more = f" | and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
+    return " | ".join(shown) + more if shown else ""
+
+
+def _speed(rejected: Rejected) -> str:
+    assert rejected.speed is not None  # noqa: S101 - the others have no speed to tell
+    return f"{factor(rejected.speed)}, {counted(rejected.records, 'record')}"
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").replace("memory format", "mem. format")

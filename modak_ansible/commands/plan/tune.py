@@ -1,0 +1,159 @@
+"""modak tune: tries on the target what the records cannot tell, and trains nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Targets,
+    Training,
+    given_inputs,
+    show_warnings,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modak_ansible.model.plan import Plan
+    from modak_ansible.store.tuned import Row
+
+EXAMPLES = "Example: modak tune mnist-pytorch-slurm --budget 300 --dry-run"
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    target: Targets = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help="Seconds that all trials may take; the blueprint's own without it."),
+    ] = None,
+    as_json: Json = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be tried, and change nothing.")] = False,
+) -> None:
+    """Run the configurations that the records cannot tell apart for a few steps each, in a job on the target.
+
+    The job ends when it is tuned. Every trial becomes a record of the project, and modak model fit learns from them.
+    """
+    from modak_ansible.planning.service import plan_blueprint
+    from modak_ansible.planning.tuning import tuning_alone
+    from modak_ansible.store.project import find_blueprint
+
+    planned = plan_blueprint(
+        find_blueprint(blueprint),
+        given_inputs(inputs, value, target),
+        training,
+        change=lambda request: tuning_alone(request, budget),
+    )
+    show_warnings(planned.warnings)
+    if dry_run:
+        _show_plan(planned.plan, as_json=as_json)
+        return
+    folder = planned.save()
+    _deploy(planned.plan, folder, as_json=as_json)
+    _show_result(planned.plan, folder, as_json=as_json)
+
+
+def _deploy(plan: Plan, folder: Path, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment import run_playbook
+
+    console = Console(stderr=as_json, highlight=False)
+    console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", markup=False)
+    with StageDisplay(console) as display:
+        run_playbook("deploy", {"modak_plan": str(folder / "plan.json")}, display)
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> None:
+    tuning = plan.tuning
+    if tuning is None:
+        return
+    if as_json:
+        typer.echo(tuning.model_dump_json(indent=2))
+        return
+    steps = ", ".join(str(tuning.steps * tuning.reduction**rung) for rung in range(tuning.rungs))
+    typer.echo(f"{plan.name}: {plan.training} on {plan.target.name}, in {plan.image.entry}")
+    typer.echo(f"{len(tuning.candidates)} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
+    for each in tuning.candidates:
+        note = "" if each.may_win else " (only compared with)"
+        typer.echo(f"  {each.name:<4} {each.numerics:<14} {each.title}{note}")
+
+
+def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
+    from modak_ansible.errors import ModakError
+    from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
+
+    as_planned = plan.model_dump(mode="json")
+    report = read_report(folder / "results")
+    if report is None:
+        raise ModakError("the job left no tuning.json", hint=f"what it wrote is in {folder / 'results'}")
+    rows = rows_of(report, as_planned)
+    if as_json:
+        facts = {"digest": plan.digest, "deployment": plan.deployment, "state": report.state, "reason": report.reason}
+        spent = {"budget": report.budget, "spent": report.spent, "best": report.best}
+        typer.echo(json.dumps({**facts, **spent, "candidates": [_as_json(row) for row in rows]}, indent=2))
+        return
+    _print_table(rows)
+    for _, text in summary_pairs(report, as_planned)[:1]:
+        typer.echo(f"\n{text}")
+    typer.echo("modak model fit learns from these trials; the plans that follow know them.")
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    trial = row.trial
+    return {
+        "name": row.name,
+        "title": row.title,
+        "rung": trial.rung if trial else None,
+        "steps": trial.steps if trial else None,
+        "score": trial.score if trial else None,
+        "over_stock": row.over_stock,
+        "over_plan": row.over_plan,
+        "told": row.told,
+    }
+
+
+def _print_table(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("step", "10 to 90 %", "first", "steps", "x stock", "x plan"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("candidate", overflow="fold")
+    table.add_column("", overflow="fold")
+    for row in rows:
+        table.add_row(*_cells(row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
+
+
+def _cells(row: Row) -> list[str]:
+    told = "best" if row.told == "trains" else row.told
+    if row.trial is None:
+        return ["", "", "", "", "", "", row.title, told]
+    median, low, high = (row.trial.seconds_of(name) for name in ("median", "p10", "p90"))
+    first = row.trial.seconds_of("first") or row.trial.seconds_of("to_first_step")
+    return [
+        f"{median * 1e3:.2f} ms" if median else "",
+        f"{low * 1e3:.2f} to {high * 1e3:.2f}" if low and high else "",
+        f"{first:.1f} s" if first else "",
+        str((row.trial.steps or {}).get("count", "")),
+        f"{row.over_stock:.2f}" if row.over_stock else "",
+        f"{row.over_plan:.2f}" if row.over_plan else "",
+        row.title,
+        told,
+    ]

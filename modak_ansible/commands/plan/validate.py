@@ -1,0 +1,55 @@
+"""modak validate: is a blueprint right?"""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    Strict,
+    Targets,
+    as_data,
+    given_inputs,
+    show_warnings,
+    without_collecting,
+)
+
+EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
+
+
+def command(
+    blueprint: Blueprint,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    target: Targets = None,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
+    from modak_ansible.blueprint.forms.mistakes import Mistakes
+    from modak_ansible.errors import INVALID_BLUEPRINT
+    from modak_ansible.planning.service import check_blueprint
+    from modak_ansible.store.project import find_blueprint
+
+    without_collecting()
+    path = find_blueprint(blueprint)
+    mistakes, warnings = Mistakes(), Mistakes()
+    plans = check_blueprint(path, given_inputs(inputs, value, target, strict=strict), mistakes, warnings)
+    show_warnings(warnings)
+    if as_json:
+        found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        for mistake in mistakes:
+            typer.echo(str(mistake))
+        count = len(mistakes)
+        trainings = ", ".join(plan.training for plan in plans)
+        does = "trains" if all(plan.application.is_training for plan in plans) else "runs"
+        typer.echo(f"{count} mistake{'s' if count > 1 else ''}" if count else f"{path} is valid; it {does} {trainings}")
+    if mistakes:
+        raise typer.Exit(INVALID_BLUEPRINT)

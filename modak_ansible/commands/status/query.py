@@ -1,0 +1,114 @@
+"""Asks the targets of many deployments how their jobs are: each target once for all of its own."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.commands.status.rows import Entry, may_live
+from modak_ansible.deployment import run_playbook
+from modak_ansible.stages.jobs.query import ANSWERED
+from modak_ansible.store.project import read_origin
+from modak_ansible.target.core.files import read_json
+from modak_ansible.transport.ssh import Way, connect, queue_of
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Deployments that are asked for together; the first one's plan says where."""
+
+    entries: tuple[Entry, ...]
+    variables: dict[str, Any]
+
+    def take(self, answer: dict[str, Any]) -> None:
+        jobs, problem = answer.get("jobs", {}), answer.get("problem", "")
+        for entry in self.entries:
+            entry.problem = problem
+            if not problem and entry.name in jobs:
+                entry.answer, entry.asked = jobs[entry.name], time.monotonic()
+
+
+def ask_targets(entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None) -> None:
+    """Brings entries up to date by their targets; those whose end is known are not asked for.
+
+    Args:
+        entries: what is known; a target that does not answer is noted in those of its own.
+        every: seconds between two looks, until all jobs have ended; 0 to look once.
+        heard: is called after every answer.
+
+    Raises:
+        PlaybookError: Ansible could not be run.
+        KeyboardInterrupt: the user has seen enough.
+    """
+    groups = _groups([entry for entry in entries if may_live(entry.known)])
+    if not groups:
+        return
+    with tempfile.TemporaryDirectory(prefix="modak-status-") as folder:
+        hosts = {
+            f"target{number}": {
+                **group.variables,
+                "jobs_deployments": " ".join(entry.name for entry in group.entries),
+                "jobs_answer": str(Path(folder) / f"{number}.json"),
+                "jobs_every": every,
+            }
+            for number, group in enumerate(groups)
+        }
+        inventory = {"all": {"children": {"modak": {"hosts": hosts}}}}
+        run_playbook("jobs", {}, _Answers(Path(folder), groups, heard), inventory=inventory)
+
+
+class _Answers:
+    """Takes what the targets answer: a listener for the playbook."""
+
+    def __init__(self, folder: Path, groups: list[_Group], heard: Callable[[], None] | None) -> None:
+        self._folder, self._groups, self._heard = folder, groups, heard
+
+    def progress(self, stage: str, text: str) -> None:  # noqa: ARG002 - there is only one
+        number, _, word = text.partition(" ")
+        if word != ANSWERED:
+            return
+        self._groups[int(number)].take(read_json(self._folder / f"{number}.json") or {})
+        if self._heard:
+            self._heard()
+
+    def task(self, name: str) -> None:
+        """Tasks are of no interest here."""
+
+    def finished(self, action: str, result: dict[str, Any]) -> None:
+        """Neither are their ends."""
+
+
+def _groups(entries: list[Entry]) -> list[_Group]:
+    """Entries by the way to their targets; those whose plan does not say it are left out."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        try:
+            origin = read_json(entry.known.folder / "origin.json") or {}
+            queue = origin.get("queue") or queue_of(entry.known.plan, str(origin.get("blueprint")))
+        except (KeyError, TypeError, AttributeError) as error:
+            entry.problem = f"its plan is damaged: {error}"
+            continue
+        found.setdefault(str(queue), []).append(entry)
+    groups = [_group(each) for each in found.values()]
+    return [group for group in groups if group]
+
+
+def _group(entries: list[Entry]) -> _Group | None:
+    """The group of some deployments, by the first of them whose files say how its target is entered."""
+    for entry in entries:
+        plan_file = entry.known.folder / "plan.json"
+        try:
+            origin = read_origin(plan_file)
+            way = Way.of(entry.known.plan["target"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        connection = connect(way, origin["testbed"], origin["blueprint"].parent, plan_file.parent)
+        variables = {**connection.ansible_variables(), "jobs_plan_file": str(plan_file)}
+        return _Group(tuple(entries), variables)
+    for entry in entries:
+        entry.problem = "origin.json beside its plan cannot be read; deploy its blueprint again"
+    return None

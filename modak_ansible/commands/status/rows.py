@@ -1,0 +1,199 @@
+"""What modak status says of a deployment: out of its plan, its record here, and its target's answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from modak_ansible.schedulers.base import LIVING, UNKNOWN
+from modak_ansible.stages.base import latest
+from modak_ansible.store.deployments import natural
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modak_ansible.store.deployments import Known
+
+# What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
+_ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")
+_OVER = ("UNDEPLOYED",)
+
+
+@dataclass
+class Entry:
+    """A deployment, and what is known of it now.
+
+    Attributes:
+        answer: what its target says, as stages.jobs hands it on; None before it was asked.
+        asked: when that was, by the monotonic clock.
+        problem: why its target does not answer; empty where it does.
+    """
+
+    known: Known
+    answer: dict[str, Any] | None = None
+    asked: float = field(default_factory=time.monotonic)
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.known.folder.name
+
+
+def may_live(known: Known) -> bool:
+    """Whether only the target knows how a deployment is: its job is not known to have ended, and may have begun."""
+    record = known.record
+    if record.get("undeployed"):
+        return False
+    if is_damaged(known):
+        return True
+    state = _mapping(record.get("job")).get("state", "NONE")
+    stages = [_mapping(each) for each in _mapping(record.get("stages")).values()]
+    # a deploy that was killed may have submitted a job that it has not noted
+    has_begun = bool(stages) and all(stage.get("state") == "done" for stage in stages)
+    return state in LIVING or (state == "NONE" and has_begun)
+
+
+def is_damaged(known: Known) -> bool:
+    """Whether there is a record, and it cannot be read."""
+    return not known.record and (known.folder / "state.json").exists()
+
+
+def row_of(entry: Entry) -> dict[str, Any]:
+    """One line of the answer, as --json prints it.
+
+    Raises:
+        KeyError, TypeError: the plan lacks what every plan has.
+    """
+    plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
+    noted = _mapping(record.get("job"))
+    job = _mapping(answer.get("situation") or noted)
+    job = latest(noted, job) if job.get("state") == UNKNOWN else job
+    is_noted = job.get("job_id") == noted.get("job_id")
+    progress = _mapping(answer.get("progress") or (record.get("progress") if is_noted else None))
+    metrics = _mapping(record.get("metrics"))
+    return {
+        "deployment": entry.name,
+        "training": plan["training"],
+        "target": plan["target"]["name"],
+        "stage": _stage(record, job),
+        "job_id": job.get("job_id", ""),
+        "state": _state(entry, job),
+        "reason": "" if record.get("undeployed") else job.get("reason", ""),
+        "explanation": entry.problem or _explanation(entry, job),
+        "position": answer.get("position"),
+        "starts": answer.get("starts", ""),
+        "nodes": job.get("nodes", ""),
+        "exit_code": job.get("exit_code"),
+        "elapsed_seconds": _elapsed(entry, job),
+        "predicted_seconds": _predicted(plan),
+        "step": progress.get("step"),
+        "epoch": progress.get("epoch", metrics.get("epochs")),
+        "epochs_requested": progress.get("epochs", metrics.get("epochs_requested")) or _planned_epochs(plan),
+        "loss": progress.get("loss", metrics.get("loss")),
+        "accuracy": progress.get("accuracy", metrics.get("accuracy")),
+        "epochs": metrics.get("epochs"),
+        "results": record.get("results", ""),
+        "answered": entry.answer is not None and not entry.problem,
+        "digest": plan["digest"],
+    }
+
+
+def damaged_row(folder: Path, why: str) -> dict[str, Any]:
+    """The line of a deployment whose files here cannot be read."""
+    return {"deployment": folder.name, "state": "DAMAGED", "explanation": why}
+
+
+def rows_of(entries: list[Entry]) -> list[dict[str, Any]]:
+    """All lines, in the order in which they are shown; a damaged deployment hides no other."""
+    rows = []
+    for entry in sorted(entries, key=lambda each: -each.known.updated):
+        if not entry.known.plan.get("digest"):
+            rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
+            continue
+        try:
+            rows.append(row_of(entry))
+        except (KeyError, TypeError) as error:
+            rows.append(damaged_row(entry.known.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
+    return sorted(rows, key=_place)
+
+
+def most_telling(rows: list[dict[str, Any]], *, is_followed: bool) -> dict[str, Any]:
+    """The row whose log is looked at first: one that has failed before one that runs, unless it is to be followed.
+
+    Of those that are alike it is the first by its training's name.
+    """
+    from modak_ansible.stages.jobs.members import NOT_RUN
+
+    ended_first = ("failed", "running", "completed", "waits", "void")
+    order = ("running", "waits", "failed", "completed", "void") if is_followed else ended_first
+
+    def place(row: dict[str, Any]) -> tuple[int, list[tuple[float, str]]]:
+        is_void = not row.get("job_id") or str(row["explanation"]).startswith(NOT_RUN) or row["state"] in _OVER
+        living = "running" if row.get("elapsed_seconds") else "waits"
+        ended = "completed" if row["state"] == "COMPLETED" else "failed"
+        rank = order.index("void" if is_void else living if row["state"] in LIVING else ended)
+        return rank, natural(row.get("training", ""))
+
+    return min(rows, key=place)
+
+
+def _place(row: dict[str, Any]) -> tuple[int, float]:
+    state = row["state"]
+    over = len(_ORDER) + (state in _OVER)
+    return _ORDER.index(state) if state in _ORDER else over, row.get("position") or float("inf")
+
+
+def _state(entry: Entry, job: dict[str, Any]) -> str:
+    if entry.known.record.get("undeployed"):
+        return "UNDEPLOYED"
+    if entry.answer is None and is_damaged(entry.known):
+        return "DAMAGED"
+    return str(job.get("state", "NONE"))
+
+
+def _explanation(entry: Entry, job: dict[str, Any]) -> str:
+    if entry.answer is None and is_damaged(entry.known):
+        return "its record here cannot be read; the target was not asked"
+    if entry.answer and not entry.answer["there"] and _mapping(entry.known.record.get("job")).get("job_id"):
+        return "its folder on the target is gone"
+    failed = [_mapping(each) for each in _mapping(entry.known.record.get("stages")).values()]
+    if not job.get("job_id") and job.get("state") != "DAMAGED":
+        messages = [str(each.get("message", "")) for each in failed if each.get("state") == "failed"]
+        return messages[-1].partition("\n")[0] if messages else ""
+    return str(job.get("explanation", ""))
+
+
+def _stage(record: dict[str, Any], job: dict[str, Any]) -> str:
+    """Where the deployment is: at its job while that may live, and else at the last stage that it came to."""
+    if record.get("undeployed"):
+        return "undeployed"
+    if job.get("job_id") and job.get("state") in LIVING:
+        return "job"
+    stage = str(record.get("stage", "planned"))
+    return "results" if stage == "report" else stage
+
+
+def _elapsed(entry: Entry, job: dict[str, Any]) -> float | None:
+    """Seconds that the job has run, or ran; by the target's own clock."""
+    if entry.answer and entry.answer.get("elapsed") is not None:
+        since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
+        return round(float(entry.answer["elapsed"]) + since, 1)
+    started, ended = job.get("started"), job.get("ended")
+    return round(max(0.0, ended - started), 1) if started and ended else None
+
+
+def _predicted(plan: dict[str, Any]) -> float | None:
+    """Seconds that the whole run was predicted to take; None where nothing like it was measured."""
+    found = next((each.get("prediction") for each in plan.get("candidates", ()) if each.get("chosen")), None)
+    return round(float(found["seconds"]["middle"]), 1) if found and found.get("known") else None
+
+
+def _planned_epochs(plan: dict[str, Any]) -> int | None:
+    found: int | None = (plan["application"].get("work") or {}).get("epochs")
+    return found
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """The value itself, where it is a mapping: a record may have been written by anybody."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,142 @@
+"""modak status: what is deployed, and how it is getting on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.options import Json, without_collecting
+
+if TYPE_CHECKING:
+    from modak_ansible.commands.status.rows import Entry
+
+EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
+
+
+def command(
+    deployment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DEPLOYMENT]",
+            help="One deployment, or a blueprint; without it all of them.",
+            autocompletion=completing.deployments,
+        ),
+    ] = None,
+    training: Only = None,
+    as_json: Json = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until all jobs have ended.")] = False,
+    every: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="With --watch: how soon to look again; 2 without it.")
+    ] = None,
+) -> None:
+    """Show the deployments of this project; jobs that may still run are asked for on their targets.
+
+    Every target is asked once for all of its jobs. With --watch it is asked again, less and less often (up to 30 s)
+    while nothing changes: on a terminal the table is drawn anew, elsewhere every change is a line; with --json it is an
+    object on a line of its own.
+    """
+    if watch:
+        _watch(_entries(deployment, training), _pause(every), as_json=as_json, offline=offline)
+        return
+    _refuse(every is not None, "--every goes with --watch")
+    without_collecting()
+    _ask_and_show(_entries(deployment, training), as_json=as_json, offline=offline)
+
+
+def _entries(deployment: str | None, training: str | None) -> list[Entry]:
+    from pathlib import Path
+
+    from modak_ansible.commands.status.rows import Entry
+    from modak_ansible.store.deployments import find_deployments, find_trainings, glance
+    from modak_ansible.store.project import state_folder
+
+    _refuse(bool(training and not deployment), "--training goes with a blueprint", "modak status BLUEPRINT")
+    if deployment and training:
+        return [Entry(each) for each in find_trainings(deployment, training)]
+    known = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
+    return [Entry(each) for each in known]
+
+
+def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
+    from threading import Thread
+
+    from modak_ansible.commands.status.rows import may_live, rows_of
+
+    open_ones = [] if offline else [entry for entry in entries if may_live(entry.known)]
+    shown = False
+
+    def show() -> None:
+        nonlocal shown
+        if not shown:
+            _show(rows_of(entries), as_json=as_json)
+            shown = True
+
+    def heard() -> None:
+        if all(entry.answer or entry.problem for entry in open_ones):
+            show()  # while Ansible ends
+
+    if open_ones:
+        from modak_ansible.commands.status.query import ask_targets
+
+        # read while Ansible starts
+        Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
+        ask_targets(entries, heard=heard)
+    show()
+
+
+def _pause(every: float | None) -> float:
+    """
+    Raises:
+        UsageError: it is too short for a machine that others use, too.
+    """
+    _refuse(every is not None and every < 1, f"--every {every} is too often", "ask at most once a second")
+    return 2.0 if every is None else every
+
+
+def _refuse(condition: bool, message: str, hint: str = "") -> None:
+    from modak_ansible.errors import UsageError
+
+    if condition:
+        raise UsageError(message, hint=hint)
+
+
+def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) -> None:
+    from modak_ansible.commands.status.query import ask_targets
+    from modak_ansible.commands.status.rows import rows_of
+    from modak_ansible.commands.status.watch import watch_for
+
+    _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
+    if not entries:
+        _show([], as_json=False)
+        return
+    with watch_for(lambda: rows_of(entries), as_json=as_json) as shown:
+        ask_targets(entries, every, shown.update)
+        shown.update()
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    elif not rows:
+        typer.echo("nothing was deployed from this project; modak deploy BLUEPRINT does")
+        typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
+    else:
+        _print_table(rows)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    from modak_ansible.commands.status.table import lines_of
+    from modak_ansible.commands.status.watch import styled
+
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(styled(lines_of(rows, console.width)), soft_wrap=True)
+    else:
+        typer.echo("\n".join(lines_of(rows)))

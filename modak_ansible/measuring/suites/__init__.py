@@ -1,0 +1,1 @@
+"""Suites of benchmarks: read from YAML, every mistake with its place."""

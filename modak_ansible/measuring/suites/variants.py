@@ -1,0 +1,101 @@
+"""What a suite runs: every group's variants on every target, in the suite's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from modak_ansible.catalogue import Entry
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.measuring.suites.reader import Known, variant_name
+from modak_ansible.measuring.suites.workloads import script_for
+from modak_ansible.model.measured.suite import Group, Suite
+from modak_ansible.model.measured.workload import Workload
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One build with one set of switches on one target.
+
+    Attributes:
+        group: the group in which it is compared.
+        name: what tells it from the others of its group.
+        target: the suite's name of the target.
+        script: the script's name below the workload's folder.
+        arguments: options of the script, without those of its switches.
+    """
+
+    group: str
+    name: str
+    target: str
+    workload: Workload
+    entry: Entry
+    script: str
+    settings: dict[str, str]
+    arguments: dict[str, str]
+    nodes: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.group}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A group's variants, which are run in turn; the first is what the others are held against."""
+
+    group: str
+    rounds: int
+    variants: tuple[Variant, ...]
+
+    def order(self, round_number: int) -> tuple[Variant, ...]:
+        """The order of a round: reversed in every other one, so that being first or last is nobody's advantage."""
+        return self.variants[:: 1 if round_number % 2 else -1]
+
+
+def blocks_of(suite: Suite, known: Known, groups: Iterable[str] = (), rounds: int | None = None) -> list[Block]:
+    """What is to be run.
+
+    Args:
+        suite: whose entries and switches are known to be right.
+        known: what it names.
+        groups: their names; empty for all.
+        rounds: instead of those that the suite says.
+
+    Raises:
+        UsageError: the suite has no such group.
+    """
+    names = [group.name for group in suite.groups]
+    chosen = list(groups) or names
+    for name in chosen:
+        if name not in names:
+            raise UsageError(f"the suite {suite.name} has no group {name}", hint=nearest(name, names))
+    return [
+        Block(group.name, rounds or group.rounds or suite.rounds, tuple(_variants(suite, group, known)))
+        for group in suite.groups
+        if group.name in chosen
+    ]
+
+
+def _variants(suite: Suite, group: Group, known: Known) -> Iterator[Variant]:
+    workload = known.workloads[group.workload]
+    entries = {entry.name: entry for entry in known.catalogue.entries}
+    arguments = {**(suite.arguments if workload.kind == "training" else {}), **group.arguments}
+    targets = group.targets or tuple(suite.targets)
+    for target in targets:
+        for matrix in group.matrix:
+            for name in matrix.entries:
+                script = script_for(workload, entries[name])
+                assert script is not None  # noqa: S101 - the suite's reader has seen to it
+                for settings in matrix.settings:
+                    title = variant_name(name, settings) + (f" on {target}" if len(targets) > 1 else "")
+                    yield Variant(
+                        group=group.name,
+                        name=title,
+                        target=target,
+                        workload=workload,
+                        entry=entries[name],
+                        script=script.script,
+                        settings=settings,
+                        arguments=arguments,
+                        nodes=group.nodes,
+                    )

@@ -1,0 +1,48 @@
+"""The workloads that there are: folders of benchmarks/ with a workload.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from modak_ansible.catalogue.reader import script_for
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.workload import Workload, WorkloadScript
+from modak_ansible.store.project import shipped
+
+__all__ = ["load_workloads", "script_for", "switch_problem", "workloads_folder"]
+
+
+def workloads_folder() -> Path:
+    """Where the workloads are."""
+    return shipped("benchmarks")
+
+
+def load_workloads(folder: Path | None = None) -> dict[str, Workload]:
+    """All workloads by name.
+
+    Raises:
+        ModakError: a workload.yaml is not what it must be.
+    """
+    found = (_read(path) for path in sorted((folder or workloads_folder()).glob("*/workload.yaml")))
+    return {each.name: each for each in found}
+
+
+def switch_problem(script: WorkloadScript, settings: Mapping[str, str], name: str) -> tuple[str, str]:
+    """What is wrong with a script's own switch in a set of them, and what would be right; empty when nothing is."""
+    values = script.switches.get(name)
+    if values is None:
+        return f"{script.script} has no switch {name}", ", ".join(script.switches)
+    if settings[name] not in values:
+        return f"{name} of {script.script} cannot be {settings[name]}", ", ".join(values)
+    return "", ""
+
+
+def _read(path: Path) -> Workload:
+    try:
+        return Workload(**yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, yaml.YAMLError, TypeError, ValidationError) as error:
+        raise ModakError(f"{path} describes no workload: {error}") from error

@@ -1,0 +1,88 @@
+"""What the performance model is asked, and what it answers."""
+
+from __future__ import annotations
+
+from math import log
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+from modak_ansible.model.measured.work import Work
+
+SIGMAS = 1.6449  # standard deviations of a normal distribution from the middle of its 90 % interval to either end
+
+
+class Interval(Model):
+    """A quantity and the 90 % interval around it."""
+
+    middle: float
+    low: float
+    high: float
+
+
+class Question(Model):
+    """One training in one configuration on one target.
+
+    Settings hold what differs from the stock run, under the names that suites and records use: memory_format, compiler,
+    precision, matmul, allocator, input, step_loop, wait_policy, staging, huge_pages, batch_size ...
+    """
+
+    work: Work = Work()
+    framework: str
+    version: str = ""
+    entry: str = Field(default="", description="the catalogue entry; empty for an image that the user gives")
+    origin: str = ""
+    container: bool = True
+    settings: dict[str, str] = {}
+    architecture: str = Field(default="", description="archspec name of the processor")
+    processor: str = Field(default="", description="model name, as the kernel gives it, where that is known")
+    peak_gflops: float | None = Field(default=None, description="GFLOP/s in single precision of one node")
+    memory_bandwidth: float | None = Field(default=None, description="GB/s of one node")
+    node_cores: int | None = None
+    cores: int | None = Field(default=None, description="of one process")
+    threads: int | None = None
+    nodes: int = 1
+    processes_per_node: int = 1
+    accelerator: str = ""
+    dataset_bytes: int | None = None
+
+
+_PROBABLE = 0.8416  # the same from the middle to the bound that 80 % lie above
+_WORTH = 1.01  # a smaller gain could be told from none by no series of runs
+
+
+class Gain(Model):
+    """How much faster one configuration is than another: ratio of whole times, over 1 where the other is faster."""
+
+    ratio: Interval
+    records: int = Field(description="measured runs of the very matters in which the two differ")
+    known: bool = Field(description="false where nothing like it was measured: the ratio is then not to be relied on")
+    why: str = Field(default="", description="what is not known, or where the number comes from")
+    apart: str = Field(
+        default="",
+        description="which of the new one's switches gain nothing here, as no record has them beside the rest",
+    )
+
+    def is_faster(self) -> bool:
+        """Whether it is more than noise: worth a hundredth, and over 1 with a probability of 80 %.
+
+        With 80 % the least is lost on workloads that are left out of the fit: surer ones forgo more gains than they
+        avoid losses (benchmarks/findings.md).
+        """
+        ratio = self.ratio
+        if not self.known or ratio.middle < _WORTH:
+            return False
+        return log(ratio.middle) > _PROBABLE / SIGMAS * log(ratio.high / ratio.middle)
+
+
+class Prediction(Model):
+    """How long a whole run takes, in parts."""
+
+    seconds: Interval
+    parts: dict[str, Interval] = Field(
+        default={}, description="seconds of start, first_step, training, evaluation, staging ... of the whole run"
+    )
+    core_hours: float | None = None
+    records: int = Field(default=0, description="measured runs that it rests on")
+    known: bool = Field(default=True, description="false outside of what was measured; see doubts")
+    doubts: tuple[str, ...] = ()

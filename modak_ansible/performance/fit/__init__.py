@@ -1,0 +1,1 @@
+"""Fits the performance model to records, and validates it; planning needs none of it."""

@@ -1,0 +1,162 @@
+"""Records as the regressions see them: features, what was measured, and the round that it was measured in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import log
+from statistics import median
+from typing import NamedTuple
+
+from modak_ansible.model.measured.record import Record, TrainingResult
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.features import Facts, short_version
+from modak_ansible.performance.fit.machines import balance_of, machine_name, peak_for
+from modak_ansible.performance.stock import MEASURED_BY_USERS, recorded
+from modak_ansible.performance.stored import Machine
+
+_LEAST = 1e-3  # seconds: a first step is never faster than this over a steady one, whatever the noise says
+
+Block = tuple[str, str, str, int]  # target, the suite's digest, group, round
+
+
+@dataclass(frozen=True)
+class Case:
+    """A measured training.
+
+    Attributes:
+        answers: the logarithm that each part's regression is to give, where the record has it.
+        step_seconds: of one steady step.
+        samples_per_second: of a steady epoch.
+        block: runs of one are compared with each other, whatever the machine does by itself.
+    """
+
+    facts: Facts
+    answers: Mapping[str, float]
+    step_seconds: float
+    work: Work
+    block: Block
+    record: Record
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step's time was rounded up to the tick of a clock."""
+        return self.record.quantised_s is not None
+
+
+def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterable[Machine]) -> list[Case]:
+    """Every training that was measured, on a machine whose peak is known, of a workload whose work is known.
+
+    Args:
+        records: of all outcomes; those that are not simply measured are left out.
+        works: what a workload computes, by its name.
+        machines: with their peaks.
+    """
+    known = {each.name: each for each in machines}
+    found = (_case(each, works, known) for each in records if each.outcome == "measured")
+    return [each for each in found if each is not None]
+
+
+def work_of(record: Record, works: Mapping[str, Work]) -> Work:
+    """What a recorded training computed: as the record has it, and else as its workload does."""
+    known = works.get(record.workload, Work(workload=record.workload))
+    said = {name: value for name, value in record.work if value}
+    result, steps = record.training, record.steps
+    if result is not None and result.network is not None:
+        network = result.network
+        known = Work(
+            workload=f"{record.workload}/{network.name}",
+            gflop_per_sample=network.gflop_per_image,
+            sample_bytes=network.bytes_per_image,
+            layers=network.layers,
+        )
+    measured: dict[str, int | None] = {}
+    if result is not None:
+        measured = {
+            "parameters": result.parameters,
+            "samples": result.training_images,
+            "epochs": len(result.epochs),
+            "batch_size": result.batch_size,
+        }
+    elif steps is not None:
+        measured = {"parameters": steps.parameters, "samples": steps.samples, "batch_size": steps.batch_size}
+    return known.model_copy(update={**said, **{name: value for name, value in measured.items() if value}})
+
+
+def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Machine]) -> Case | None:
+    machine = machines.get(machine_name(record))
+    times = _times(record)
+    if machine is None or times is None:
+        return None
+    work = work_of(record, works)
+    threads = record.allocation.threads or record.allocation.cores_per_process or 1
+    peak = peak_for(machine, threads)
+    if not work.gflop_per_sample or not work.batch_size or not peak:
+        return None
+    gflop = work.gflop_per_sample * work.batch_size
+    facts = Facts(
+        framework=record.framework,
+        entry=record.entry,
+        workload=work.workload,
+        switches=recorded(record.framework, record.suite, record.settings),
+        machine=machine.name,
+        container=record.image is None or record.image.container,
+        step_gflop=gflop,
+        parameters=work.parameters,
+        threads=threads,
+        layers=work.layers,
+        step_bytes=work.sample_bytes * work.batch_size if work.sample_bytes else None,
+        balance=balance_of(machine, threads),
+        version=short_version(record.version),
+    )
+    answers = {"step": log(times.step * peak / gflop)}
+    answers.update({name: log(seconds) for name, seconds in times.parts.items() if seconds > 0})
+    return Case(facts, answers, times.step, work, _block(record), record)
+
+
+def _block(record: Record) -> Block:
+    """Runs of users' own jobs stand alone: nobody interleaved them."""
+    if record.suite == MEASURED_BY_USERS:
+        return record.target.name, record.plan, f"{record.date} {record.allocation.job_id}", 0
+    return record.target.name, record.suite_digest, record.group, record.round
+
+
+class _Times(NamedTuple):
+    """Seconds of a steady step, and of the other parts where they were seen; evaluation in steps of training."""
+
+    step: float
+    parts: dict[str, float]
+
+
+def _times(record: Record) -> _Times | None:
+    if record.training is not None:
+        return _of_metrics(record.training)
+    steps = record.steps
+    if steps is None or not steps.median_seconds:
+        return None
+    parts = {}
+    if steps.first_seconds:
+        parts["first_step"] = max(steps.first_seconds - steps.median_seconds, _LEAST)
+        if steps.to_first_step_seconds:
+            parts["start"] = steps.to_first_step_seconds - steps.first_seconds
+    return _Times(steps.median_seconds, parts)
+
+
+def _of_metrics(result: TrainingResult) -> _Times | None:
+    step = _step_seconds(result)
+    if step is None:
+        return None
+    seconds = result.seconds
+    parts = {"start": seconds.to_first_step - seconds.load_data - seconds.compile}
+    if seconds.first_step > 0:
+        parts["first_step"] = max(seconds.first_step + seconds.compile - step, _LEAST)
+    evaluation = [each.evaluation_seconds for each in result.steady if each.evaluation_seconds > 0]
+    if evaluation and result.test_images:
+        parts["evaluation"] = median(evaluation) / result.test_images / (step / result.batch_size)
+    return _Times(step, parts)
+
+
+def _step_seconds(result: TrainingResult) -> float | None:
+    """Of one steady step; None where no epoch is free of the start."""
+    epochs = [each.seconds for each in result.steady if each.seconds > 0]
+    return median(epochs) / max(1.0, result.training_images / result.batch_size) if epochs else None

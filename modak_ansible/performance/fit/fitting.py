@@ -1,0 +1,251 @@
+"""Fits the performance model: a regularised linear regression of logarithms for each part of a run.
+
+Every coefficient has a normal prior around nought, whose standard deviation is shared by its group of features. The
+groups' deviations, that of the rounds and that of a single run are those which make the measured times most probable
+(maximum a posteriori, with a broad prior of their own around what such effects usually are); with them the regression
+is a ridge regression, which scikit-learn solves, and the posterior's covariance gives the intervals. Each round has a
+coefficient of its own: a slow hour of the machine is the round's, and what is left identifies the switches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.features import FEATURES_OF, Feature, usual_group, waiting
+from modak_ansible.performance.fit.cases import Case, cases, work_of
+from modak_ansible.performance.fit.machines import machines
+from modak_ansible.performance.series import series
+from modak_ansible.performance.stored import Machine, Part, Stored
+from modak_ansible.performance.together import together
+
+# How large effects usually are, as standard deviations of logarithms; what the records say counts for more.
+USUAL = {
+    "all": 3.0,
+    "framework": 0.7,
+    "entry": 0.4,
+    "container": 0.5,
+    # One machine says nothing of it. A zen3 was 0.31 off what another machine predicted; frameworks and works on one
+    # machine differ by 0.47 and 0.23 in what they lose to its peak.
+    "machine": 0.35,
+    "balance": 0.1,
+    "workload": 0.5,
+    "framework in workload": 0.2,
+    "size": 0.3,
+    "framework and size": 0.1,
+    "threads": 0.2,
+    "switch": 0.4,
+    "switch and size": 0.1,
+    "switch and bytes": 0.1,
+    "switch in version": 0.15,
+    "switch in build": 0.2,
+    "switch in workload": 0.15,
+    "switch on machine": 0.15,
+    "pair": 0.1,
+    "configuration": 0.05,
+    # up to a tick: XLA was seen to compute 257 ms of 1,049, others 75 or 125 of 131
+    "wait": 0.5,
+    "round": 0.05,
+    "noise": 0.08,
+}
+_FIXED = {"all"}
+_BREADTH = 0.7  # standard deviation of the logarithm of a group's deviation around what is usual
+_FARTHEST = 3.0  # of that logarithm from the usual: a factor of 20, so that a step of the search stays computable
+_LEAST_RUNS = 3
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """Standard deviations of the groups of features, of rounds, and of the runs of each framework."""
+
+    groups: dict[str, float]
+    noise: dict[str, float]
+
+
+def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
+    """The model of some records.
+
+    Args:
+        records: of all outcomes and workloads; trainings and machines are found among them.
+        works: what the workloads of benchmarks/ compute, by name.
+
+    Raises:
+        ModakError: there is no training among them that can be used.
+    """
+    every = list(records)
+    known = tuple(each for each in machines(every) if each.peaks)  # of others no training can be compared
+    stored = fit_cases(cases(every, works, known), known, works)
+    return stored.model_copy(update={"scaling": series(every)})
+
+
+def fit_cases(
+    found: Sequence[Case],
+    known: tuple[Machine, ...],
+    works: Mapping[str, Work],
+    *,
+    names: Iterable[str] = tuple(FEATURES_OF),
+    rounds: bool = True,
+    spreads: Mapping[str, Spreads] | None = None,
+) -> Stored:
+    """The model of some measured trainings.
+
+    Args:
+        found: the trainings.
+        known: the machines.
+        works: what the workloads of benchmarks/ compute, by name.
+        names: of the parts that are fitted.
+        rounds: whether rounds have coefficients of their own.
+        spreads: of each part, where they are known already; found from the trainings otherwise.
+
+    Raises:
+        ModakError: there is no training.
+    """
+    if not found:
+        raise ModakError(
+            "there is nothing to fit: no training of a known workload was measured on a machine with a measured peak",
+            hint="modak bench run today-cpu measures some, with the machine's peak",
+        )
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - it comes with scikit-learn
+
+    parts = {}
+    with threadpool_limits(1):  # threads would only wait for each other, and sum in another order
+        for name in names:
+            members = [each for each in found if name in each.answers]
+            if len(members) >= _LEAST_RUNS:
+                parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
+    return Stored(
+        records=len(found),
+        records_digest=digest(each.record for each in found),
+        workloads=_workloads(found, works),
+        machines=known,
+        together=together(each.facts for each in found),
+        parts=parts,
+    )
+
+
+def spreads_of(stored: Stored) -> dict[str, Spreads]:
+    """The standard deviations that a model was fitted with, by part."""
+    return {
+        name: Spreads({**part.spread, "round": part.rounds}, dict(part.noise)) for name, part in stored.parts.items()
+    }
+
+
+def digest(records: Iterable[Record]) -> str:
+    """SHA-256 that names a set of records, in whatever order and files."""
+    lines = sorted(each.model_dump_json(by_alias=True, exclude_defaults=True) for each in records)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads: Spreads | None = None) -> Part:
+    """The regression of one part."""
+    import numpy as np  # noqa: PLC0415 - planning never fits
+    from sklearn.linear_model import Ridge  # noqa: PLC0415
+
+    features = [features_of(name, each) for each in members]
+    blocks = [each.block for each in members] if rounds else []
+    design = _Design(features, blocks)
+    answers = np.array([each.answers[name] for each in members])
+    frameworks = [each.facts.framework for each in members]
+    chosen = spreads or most_probable(design, answers, frameworks)
+    scale = np.array([chosen.groups.get(group, USUAL[usual_group(group)]) for group in design.groups])
+    noise = np.array([chosen.noise.get(each, USUAL["noise"]) for each in frameworks])
+    scaled = design.matrix * scale
+    ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(scaled, answers, noise**-2)
+    precision = np.eye(len(scale)) + (scaled.T / noise**2) @ scaled
+    covariance = np.linalg.inv(precision) * np.outer(scale, scale)
+    kept = range(len(design.names) - design.rounds)  # the rounds of the past are nobody's business
+    mean = ridge.coef_ * scale
+    used = {group: spread for group, spread in chosen.groups.items() if group != "round"}
+    return Part(
+        names=tuple(design.names[place] for place in kept),
+        groups=tuple(design.groups[place] for place in kept),
+        mean=tuple(_rounded(mean[place]) for place in kept),
+        covariance=tuple(tuple(_rounded(covariance[row, place]) for place in range(row + 1)) for row in kept),
+        counts=tuple(int((design.matrix[:, place] != 0).sum()) for place in kept),
+        spread={group: _rounded(value) for group, value in sorted({**_usual(), **used}.items())},
+        noise={"": USUAL["noise"], **chosen.noise},
+        rounds=_rounded(chosen.groups.get("round", 0.0)),
+        runs=len(members),
+    )
+
+
+def features_of(name: str, case: Case) -> list[Feature]:
+    """What a part's regression knows a measured training by."""
+    return [*FEATURES_OF[name](case.facts), *([waiting(case.facts)] if name == "step" and case.waits else [])]
+
+
+class _Design:
+    """The matrix of features, those of the rounds last."""
+
+    def __init__(self, features: Sequence[Sequence[Feature]], blocks: Sequence[Any]) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        groups = dict(sorted({name: group for row in features for group, name, _ in row}.items()))
+        rounds = {each: f"round {number}" for number, each in enumerate(sorted(set(blocks)))}
+        self.names = [*groups, *rounds.values()]
+        self.groups = [*groups.values(), *("round" for _ in rounds)]
+        self.rounds = len(rounds)
+        column = {name: place for place, name in enumerate(self.names)}
+        self.matrix = np.zeros((len(features), len(self.names)))
+        for place, row in enumerate(features):
+            for _, name, value in row:
+                self.matrix[place, column[name]] = value
+        for place, block in enumerate(blocks):
+            self.matrix[place, column[rounds[block]]] = 1.0
+
+
+def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> Spreads:
+    """The standard deviations that explain the measured times best, with the usual ones as their prior."""
+    import numpy as np  # noqa: PLC0415
+    from scipy.optimize import minimize  # noqa: PLC0415
+
+    groups = [each for each in sorted(set(design.groups)) if each not in _FIXED]
+    runners = sorted(set(frameworks))
+    kernels = [_kernel(design, each) for each in groups]
+    kernels += [np.diag([float(each == runner) for each in frameworks]) for runner in runners]
+    fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
+    usual = np.log([*(USUAL[usual_group(each)] for each in groups), *(USUAL["noise"] for _ in runners)])
+
+    def loss(logarithms: Any) -> tuple[float, Any]:
+        variances = np.exp(2 * logarithms)
+        covariance = fixed + sum(variance * kernel for variance, kernel in zip(variances, kernels, strict=True))
+        inverse = np.linalg.inv(covariance)
+        weighted = inverse @ answers
+        away = (logarithms - usual) / _BREADTH
+        value = 0.5 * answers @ weighted + 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * away @ away
+        slope = [
+            variance * (np.sum(inverse * kernel) - weighted @ kernel @ weighted)
+            for variance, kernel in zip(variances, kernels, strict=True)
+        ]
+        return float(value), np.array(slope) + away / _BREADTH
+
+    bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
+    options = {"maxiter": 200, "ftol": 1e-6}
+    best = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    values = [float(f"{each:.3g}") for each in np.exp(best)]
+    return Spreads(dict(zip(groups, values, strict=False)), dict(zip(runners, values[len(groups) :], strict=True)))
+
+
+def _kernel(design: _Design, group: str) -> Any:
+    columns = design.matrix[:, [place for place, each in enumerate(design.groups) if each == group]]
+    return columns @ columns.T
+
+
+def _usual() -> dict[str, float]:
+    return {group: value for group, value in USUAL.items() if group not in {"round", "noise"}}
+
+
+def _workloads(found: Iterable[Case], works: Mapping[str, Work]) -> dict[str, Work]:
+    """What each workload of the records computes, as its newest record had it; the size of the run is the run's own."""
+    known = {each.work.workload: work_of(each.record, works) for each in found}
+    return {name: work.model_copy(update={"samples": None, "epochs": None}) for name, work in sorted(known.items())}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

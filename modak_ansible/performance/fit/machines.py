@@ -1,0 +1,105 @@
+"""What the records say of machines: peaks, bandwidths, storage, and the start of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import TYPE_CHECKING
+
+from modak_ansible.performance.stored import Machine
+
+if TYPE_CHECKING:  # planning needs no records
+    from modak_ansible.model.measured.record import Measure, Record
+
+    Sample = tuple[Record, Measure]
+
+_PEAKS = {"sgemm"}  # one product for all: a convolution's peak depends on its shape and its memory format
+_BANDWIDTHS = {"triad"}
+_STORAGE = {"read", "write", "small_files_read", "small_files_write"}
+
+
+def machine_name(record: Record) -> str:
+    """The accelerator where there is one, the processor otherwise."""
+    return record.target.accelerator or record.target.processor
+
+
+def machines(records: Iterable[Record]) -> tuple[Machine, ...]:
+    """Every machine that something was measured on, by name."""
+    found: dict[str, list[Record]] = {}
+    for each in records:
+        if each.outcome == "measured":
+            found.setdefault(machine_name(each), []).append(each)
+    return tuple(_machine(name, members) for name, members in sorted(found.items()))
+
+
+def peak_for(machine: Machine, threads: int) -> float | None:
+    """GFLOP/s of so many threads: as measured, or in proportion from the nearest number of them."""
+    return _for_threads(machine.peaks, threads)
+
+
+def bandwidth_for(machine: Machine, threads: int) -> float | None:
+    """GB/s of so many threads, in the same way."""
+    return _for_threads(machine.bandwidths, threads)
+
+
+def balance_of(machine: Machine, threads: int) -> float | None:
+    """FLOP that so many threads do in the time in which they move a byte."""
+    peak, bandwidth = peak_for(machine, threads), bandwidth_for(machine, threads)
+    return peak / bandwidth if peak and bandwidth else None
+
+
+def _for_threads(values: dict[int, float], threads: int) -> float | None:
+    if not values:
+        return None
+    nearest = min(values, key=lambda each: (abs(each - threads), each))
+    return values[nearest] * threads / nearest
+
+
+def _machine(name: str, records: list[Record]) -> Machine:
+    samples = [(record, measure) for record in records for measure in record.measures]
+    newest = records[-1].target
+    return Machine(
+        name=name,
+        architecture=newest.architecture,
+        cores=newest.cores,
+        peaks=_best(samples, _PEAKS),
+        bandwidths=_best(samples, _BANDWIDTHS),
+        storage=_storage(samples),
+        launch=_launch(samples),
+    )
+
+
+def _best(samples: list[Sample], names: set[str]) -> dict[int, float]:
+    """The best median of all shapes and libraries, by threads, in single precision."""
+    values: dict[tuple[int, str], list[float]] = {}
+    for _, each in samples:
+        is_single = each.about.get("precision", "fp32") == "fp32"
+        if each.name in names and is_single:
+            threads = int(each.about.get("threads", 1))
+            about = ",".join(f"{key}={each.about[key]}" for key in sorted(each.about))
+            values.setdefault((threads, about), []).extend(each.samples)
+    found: dict[int, float] = {}
+    for (threads, _), numbers in sorted(values.items()):
+        found[threads] = max(found.get(threads, 0.0), round(median(numbers), 4))
+    return found
+
+
+def _storage(samples: list[Sample]) -> dict[str, dict[str, float]]:
+    """Medians by storage class; what came from the page cache is no property of the storage."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for _, each in samples:
+        place = str(each.about.get("storage", ""))
+        if each.name in _STORAGE and place and each.about.get("cache") != "warm":
+            values.setdefault((place, each.name), []).extend(each.samples)
+    found: dict[str, dict[str, float]] = {}
+    for (place, name), numbers in sorted(values.items()):
+        found.setdefault(place, {})[name] = round(median(numbers), 4)
+    return found
+
+
+def _launch(samples: list[Sample]) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for _, each in samples:
+        if each.name == "launch":
+            values.setdefault("container" if each.about.get("container") else "native", []).extend(each.samples)
+    return {kind: round(median(numbers), 4) for kind, numbers in sorted(values.items())}

@@ -1,0 +1,331 @@
+"""How good the model is where it has not been: runs are left out of the fit, and predicted.
+
+Left out are single configurations, whole workloads and whole machines. The error is that of a step's seconds. The
+regret of a table (a group of a suite that was measured as a whole) is the time of the configuration that the model
+takes, by the planner's own rule, over that of the best one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
+
+from modak_ansible.model.measured.prediction import SIGMAS, Question
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.work import Work
+from modak_ansible.performance.fit.cases import Case, cases
+from modak_ansible.performance.fit.fitting import Spreads, fit_cases, spreads_of
+from modak_ansible.performance.fit.machines import machines
+from modak_ansible.performance.model import PerformanceModel
+from modak_ansible.performance.stored import Stored
+
+LEFT_OUT = ("configurations", "workloads", "machines")
+CLASSES = ("up to reassociation", "any numerics")
+_NOTICED = 0.03  # a regret
+_LEAST_TABLE = 3  # variants: with two there is hardly a choice
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One configuration that the model was not told of.
+
+    Attributes:
+        measured: seconds of a step, the median of its runs; ``low`` and ``high`` bound the 90 % interval of a new run.
+        known: whether the model says that it knows the matter.
+        why: what it does not know.
+    """
+
+    left_out: str
+    workload: str
+    label: str
+    runs: int
+    measured: float
+    predicted: float
+    low: float
+    high: float
+    known: bool
+    why: str
+
+    @property
+    def error(self) -> float:
+        """Relative: 0.1 is ten per cent off."""
+        return abs(self.predicted / self.measured - 1)
+
+    @property
+    def is_covered(self) -> bool:
+        return self.low <= self.measured <= self.high
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What the model would have taken of a table, and what that would have cost.
+
+    Attributes:
+        left_out: what of the table the model had not been told of; empty: nothing.
+        regret: time of what it takes over that of the best, less 1.
+        over_stock: time of what it takes over that of stock, less 1; nought where it takes stock.
+        noise: standard deviation of one paired ratio of two runs, as far as the rounds of the table show it.
+    """
+
+    table: str
+    numerics: str
+    left_out: str
+    variants: int
+    taken: str
+    best: str
+    stock: str
+    regret: float
+    over_stock: float
+    noise: float | None
+
+
+@dataclass(frozen=True)
+class Regrets:
+    """The regret of many tables in short.
+
+    Attributes:
+        over: how many are over 3 %.
+        slower: how many of what is taken are slower than stock.
+    """
+
+    tables: int
+    median: float
+    mean: float
+    most: float
+    over: int
+    slower: int
+
+
+@dataclass(frozen=True)
+class Validation:
+    """All that was found out."""
+
+    predicted: tuple[Predicted, ...]
+    regrets: tuple[Regret, ...]
+    error_without_rounds: float | None
+    skipped: tuple[str, ...] = field(default=())
+
+    def error(self, left_out: str, *, known: bool = True) -> float | None:
+        """Mean relative error of what the model says it knows; None where there is nothing."""
+        errors = [each.error for each in self.predicted if each.left_out == left_out and each.known == known]
+        return fmean(errors) if errors else None
+
+    def regret(self, left_out: str) -> Regrets | None:
+        """Of the tables whose workload was left out (``workload``), or that were in the fit (empty); None for none."""
+        tables = [each for each in self.regrets if each.left_out == left_out]
+        if not tables:
+            return None
+        values = [each.regret for each in tables]
+        over, slower = sum(each > _NOTICED for each in values), sum(each.over_stock > 0 for each in tables)
+        return Regrets(len(values), median(values), fmean(values), max(values), over, slower)
+
+    def coverage(self, left_out: str) -> float | None:
+        """How many of those lie in their 90 % interval."""
+        found = [each.is_covered for each in self.predicted if each.left_out == left_out and each.known]
+        return fmean(found) if found else None
+
+
+def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress = lambda _: None) -> Validation:
+    """Cross-validates the model on some records.
+
+    The groups' standard deviations are found anew where a workload or a machine is left out, and once for all single
+    configurations: each of those hardly counts for them.
+
+    Raises:
+        ModakError: there is nothing to fit.
+    """
+    every = list(records)
+    known = machines(every)
+    found = cases(every, works, known)
+    whole = fit_cases(found, known, works, names=("step",))
+    spreads = spreads_of(whole)
+    make = _Maker(found, works, whole)
+    say("configurations are left out, one after the other")
+    predicted = list(make.left_out("configurations", _configuration, spreads))
+    without = [each.error for each in make.left_out("configurations", _configuration, None, rounds=False) if each.known]
+    models: dict[str, PerformanceModel] = {}
+    skipped = []
+    for kind, key in (("workloads", _workload), ("machines", _machine)):
+        if len({key(each) for each in found}) < 2:
+            skipped.append(f"no {kind} can be left out: the records have one alone")
+            continue
+        say(f"{kind} are left out, one after the other")
+        predicted += make.left_out(kind, key, None, models=models)
+    told = PerformanceModel(whole)
+    regrets = [
+        each
+        for left_out in ("workload", "")  # what was told nothing of it comes first: the other knows the answer
+        for table in _tables(found)
+        for numerics in CLASSES
+        for model in (models.get(_workload(table[0])) if left_out else told,)
+        if model is not None and (each := _regret(table, numerics, left_out, model)) is not None
+    ]
+    return Validation(tuple(predicted), tuple(regrets), fmean(without) if without else None, tuple(skipped))
+
+
+class _Maker:
+    def __init__(self, found: Sequence[Case], works: Mapping[str, Work], whole: Stored) -> None:
+        self._found, self._works, self._whole = found, works, whole
+
+    def left_out(
+        self,
+        kind: str,
+        key: Callable[[Case], Hashable],
+        spreads: Mapping[str, Spreads] | None,
+        *,
+        rounds: bool = True,
+        models: dict[str, PerformanceModel] | None = None,
+    ) -> Iterable[Predicted]:
+        """Fits the model once without every key's runs, and predicts their configurations."""
+        if not rounds:
+            whole = fit_cases(self._found, self._whole.machines, self._works, names=("step",), rounds=False)
+            spreads = spreads_of(whole)
+        for left in dict.fromkeys(map(key, self._found)):
+            kept = [each for each in self._found if key(each) != left]
+            if not kept:
+                continue
+            stored = fit_cases(kept, self._whole.machines, self._works, names=("step",), rounds=rounds, spreads=spreads)
+            if "step" not in stored.parts:
+                continue
+            model = PerformanceModel(stored)
+            if models is not None:
+                models[str(left)] = model
+            gone: dict[Hashable, list[Case]] = {}
+            for each in self._found:
+                if key(each) == left:
+                    gone.setdefault(_configuration(each), []).append(each)
+            for members in gone.values():
+                yield _predicted(kind, members, model)
+
+
+def _predicted(kind: str, members: Sequence[Case], model: PerformanceModel) -> Predicted:
+    first = members[0]
+    question = question_of(first)
+    run = model.runs.of(question)
+    step = model.step_seconds(run) or float("nan")
+    deviation = sqrt(model.step_variance(run))
+    factor = exp(SIGMAS * deviation)
+    seen = model.known.run(run, question)
+    return Predicted(
+        left_out=kind,
+        workload=first.facts.workload,
+        label=label_of(first),
+        runs=len(members),
+        measured=median(each.step_seconds for each in members),
+        predicted=step,
+        low=step / factor,
+        high=step * factor,
+        known=not seen.unknown and model.known.has_entry(first.facts.entry),
+        why="; ".join(seen.unknown or seen.notes),
+    )
+
+
+def question_of(case: Case) -> Question:
+    """The question whose answer a run is: steady steps alone, so that it is not said how long it runs."""
+    facts, target = case.facts, case.record.target
+    return Question(
+        work=case.work.model_copy(update={"epochs": None}),
+        framework=facts.framework,
+        version=case.record.version,
+        entry=facts.entry,
+        origin=case.record.origin,
+        container=facts.container,
+        settings={**facts.switches},
+        architecture=target.architecture,
+        processor=target.processor,
+        node_cores=target.cores,
+        threads=facts.threads,
+        accelerator=target.accelerator,
+    )
+
+
+def label_of(case: Case) -> str:
+    """A configuration in words; of PyTorch's input only what is not the benchmarks' own."""
+    switches = [f"{name}={value}" for name, value in case.facts.switches.items() if (name, value) != _BENCHMARKS_INPUT]
+    if case.facts.framework == "pytorch" and "input" not in case.facts.switches:
+        switches.append("input=loader")
+    return " ".join([case.facts.entry, *switches, *([] if case.facts.container else ["native"])])
+
+
+_BENCHMARKS_INPUT = ("input", "memory")
+
+
+def _configuration(case: Case) -> Hashable:
+    return case.facts.workload, case.facts.machine, label_of(case)
+
+
+def _workload(case: Case) -> str:
+    return case.facts.workload
+
+
+def _machine(case: Case) -> str:
+    return case.facts.machine
+
+
+# --- regret
+
+
+def _tables(found: Sequence[Case]) -> list[list[Case]]:
+    """The groups of suites, each on one machine and of one workload, with enough variants to choose among."""
+    tables: dict[Hashable, list[Case]] = {}
+    for each in found:
+        target, suite, group, _ = each.block
+        tables.setdefault((target, suite, group, each.facts.workload), []).append(each)
+    return [members for members in tables.values() if len(_by_label(members)) >= _LEAST_TABLE]
+
+
+def _by_label(members: Iterable[Case]) -> dict[str, list[Case]]:
+    """The runs by configuration, stock first: without a switch, and of the entry that the table begins with."""
+    found: dict[str, list[Case]] = {}
+    for each in sorted(members, key=lambda each: len(label_of(each).split())):
+        found.setdefault(label_of(each), []).append(each)
+    return found
+
+
+def _regret(table: Sequence[Case], numerics: str, left_out: str, model: PerformanceModel) -> Regret | None:
+    members = [each for each in table if numerics == CLASSES[1] or "precision" not in each.facts.switches]
+    has_precision = len(members) < len(table) or any("precision" in each.facts.switches for each in table)
+    variants = _by_label(members)
+    if len(variants) < _LEAST_TABLE or (numerics == CLASSES[1] and not has_precision):
+        return None
+    stock, *others = variants
+    question = question_of(variants[stock][0])
+    taken, ratio = stock, 1.0
+    for label in others:
+        gain = model.gain(question, question_of(variants[label][0]))
+        if gain.is_faster() and gain.ratio.middle > ratio:
+            taken, ratio = label, gain.ratio.middle
+    times, noise = _times(variants)
+    best = min(times, key=lambda each: times[each])
+    record = table[0].record
+    return Regret(
+        table=f"{record.suite} {record.group} ({table[0].facts.workload})",
+        numerics=numerics,
+        left_out=left_out,
+        variants=len(variants),
+        taken=taken,
+        best=best,
+        stock=stock,
+        regret=times[taken] / times[best] - 1,
+        over_stock=times[taken] / times[stock] - 1,
+        noise=noise,
+    )
+
+
+def _times(variants: Mapping[str, Sequence[Case]]) -> tuple[dict[str, float], float | None]:
+    """Time of every variant over the first one's, paired by round, and how much one such ratio varies."""
+    stock = next(iter(variants.values()))
+    base = {each.block: log(each.step_seconds) for each in stock}
+    times, deviations = {}, []
+    for label, members in variants.items():
+        ratios = [log(each.step_seconds) - base[each.block] for each in members if each.block in base]
+        if not ratios:  # never in one round with stock
+            ratios = [log(median(each.step_seconds for each in members)) - median(base.values())]
+        times[label] = exp(fmean(ratios))
+        if len(ratios) > 1 and members is not stock:
+            deviations.append(stdev(ratios))
+    return times, sqrt(fmean(each**2 for each in deviations)) if deviations else None

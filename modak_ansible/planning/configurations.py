@@ -1,0 +1,185 @@
+"""Whole configurations of a plan: a value for every matter, made by letting each optimisation act on a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from modak_ansible.model.measured.prediction import Question
+from modak_ansible.optimisations import optimisations
+from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, Numerics, Optimisation, Option
+
+IMAGE = "image"
+MOVES = {"same": "keeps results", "reassociation": "sums in another order", "any": "changes results"}
+
+
+@dataclass
+class Configuration:
+    """A draft with a value for every matter, and the options that there were."""
+
+    draft: Draft
+    values: dict[str, str]
+    options: dict[str, tuple[Option, ...]]
+
+    @property
+    def build(self) -> str:
+        return self.values[IMAGE]
+
+    @cached_property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self.values.items())
+
+    @cached_property
+    def question(self) -> Question:
+        return self.draft.question()
+
+    @property
+    def numerics(self) -> Numerics:
+        """How far its results may move from those of stock."""
+        return max((self.option(name).numerics for name in self.values), key=NUMERICS.index)
+
+    def option(self, name: str) -> Option:
+        return next(each for each in self.options[name] if each.value == self.values[name])
+
+
+class _Open(NamedTuple):
+    """What is open in one matter: its options, the value that records cannot change, and what is wrong with a wish."""
+
+    options: tuple[Option, ...]
+    fixed: str = ""
+    problem: CannotPlan | None = None
+
+
+# From a matter, what is open in it, and nothing else, to a value.
+_Pick = Callable[[Optimisation, _Open], str]
+
+
+class Configurations:
+    """Makes configurations of one request; what an optimisation said once, it is not asked again.
+
+    Args:
+        start: a draft in which nothing is decided.
+
+    Raises:
+        CannotPlan: no build fits, or the one that is asked for cannot be had.
+    """
+
+    def __init__(self, start: Draft) -> None:
+        found = optimisations()
+        self.start = start
+        self.image = next(each for each in found if each.name == IMAGE)
+        self.matters = tuple(each for each in found if each.name != IMAGE and _concerns(each, start))
+        self._reads = {each.name: _reads(each, found) for each in self.matters}
+        self._allowed = NUMERICS.index(start.request.optimisation.numerics)
+        self._drafts: dict[str, Draft] = {}
+        self._open: dict[tuple[str | None, ...], _Open] = {}
+        self.builds = self.image.options(start)
+        wish, problem = self._wish(self.image, start, self.builds)
+        if problem:
+            raise problem
+        self.names = (wish,) if wish else tuple(each.value for each in self.builds if self.may(each))
+
+    @property
+    def allowed(self) -> Numerics:
+        return NUMERICS[self._allowed]
+
+    def permits(self, option: Option) -> bool:
+        """Whether the request permits what an option does to results."""
+        return NUMERICS.index(option.numerics) <= self._allowed
+
+    def may(self, option: Option) -> bool:
+        """Whether an option can be had and may be taken."""
+        return not option.why_not and self.permits(option)
+
+    def settled(self, build: str, wanted: Mapping[str, str]) -> Configuration:
+        """The configuration with the values that are wanted, where wishes and safety leave them open, or stock.
+
+        Raises:
+            CannotPlan: a wish cannot be kept in it.
+        """
+
+        def pick(matter: Optimisation, found: _Open) -> str:
+            if found.problem:
+                raise found.problem
+            if found.fixed:
+                return found.fixed
+            named = next((each for each in found.options if each.value == wanted.get(matter.name)), None)
+            return named.value if named and self.may(named) else found.options[0].value
+
+        return self._made(build, pick)
+
+    def exactly(self, build: str, wanted: Mapping[str, str]) -> Configuration:
+        """The configuration with the values that are wanted, whether or not they may be taken; the rest is stock."""
+
+        def pick(matter: Optimisation, found: _Open) -> str:
+            value = wanted.get(matter.name, "")
+            return value if any(each.value == value for each in found.options) else found.options[0].value
+
+        return self._made(build, pick)
+
+    def is_fixed(self, matter: Optimisation, made: Configuration) -> bool:
+        """Whether a wish or safety has decided a matter."""
+        return bool(self._find(matter, made.draft, made.values).fixed)
+
+    def _made(self, build: str, pick: _Pick) -> Configuration:
+        draft = self._draft(build).copy()
+        made = Configuration(draft, {IMAGE: build}, {IMAGE: self.builds})
+        for matter in self.matters:
+            found = self._find(matter, draft, made.values)
+            if not found.options:
+                if found.problem:
+                    raise found.problem
+                continue
+            value = pick(matter, found)
+            matter.apply(draft, value)
+            made.values[matter.name], made.options[matter.name] = value, found.options
+        return made
+
+    def _draft(self, build: str) -> Draft:
+        if build not in self._drafts:
+            draft = self._drafts[build] = self.start.copy()
+            self.image.apply(draft, build)
+        return self._drafts[build]
+
+    def _find(self, matter: Optimisation, draft: Draft, values: Mapping[str, str]) -> _Open:
+        """What is open; it depends on the build and on the matters that the optimisation comes after."""
+        key = (matter.name, values[IMAGE], *(values.get(name) for name in self._reads[matter.name]))
+        if key not in self._open:
+            options = matter.options(draft)
+            wish, problem = self._wish(matter, draft, options)
+            default = matter.default(draft) if options else None
+            self._open[key] = _Open(options, wish or (default.value if default else ""), problem)
+        return self._open[key]
+
+    def _wish(self, matter: Optimisation, draft: Draft, options: tuple[Option, ...]) -> tuple[str, CannotPlan | None]:
+        """The user's wish, and what stands against it."""
+        wish = matter.wish(draft)
+        if not wish:
+            return "", None
+        about = "optimisation.entry" if matter.name == IMAGE else f"optimisation.{matter.name}"
+        there = [each.value for each in options if not each.why_not]
+        hint = f"take any, or {' or '.join(there)}" if there else "take any"
+        option = next((each for each in options if each.value == wish), None)
+        if option is None or option.why_not:
+            reason = option.why_not if option else f"there is no such {matter.name.replace('_', ' ')} here"
+            return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint, wish=True)
+        if not self.permits(option):
+            message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"
+            return wish, CannotPlan(about, message, f"numerics: {option.numerics} permits it", wish=True)
+        return wish, None
+
+
+def _concerns(matter: Optimisation, start: Draft) -> bool:
+    """Whether there is anything to say of a matter: nothing acts in the code of a program that is no training."""
+    return matter.reaches != "code" or start.request.application.is_training or bool(matter.wish(start))
+
+
+def _reads(matter: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
+    """The matters whose outcome decides what is open in one: those that it comes after, and those that they do."""
+    by_name = {each.name: each for each in found}
+    names: list[str] = []
+    for name in matter.after:
+        names += [*_reads(by_name[name], found), name]
+    return tuple(each for each in dict.fromkeys(names) if each != IMAGE)

@@ -1,0 +1,141 @@
+"""The plan's image: its layers from the base upwards, each named by what it is made from."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import archspec.cpu
+
+from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.errors import CannotPlan, ModakError
+from modak_ansible.model.plan import Layer, PlannedImage, digest_of
+from modak_ansible.model.request import GivenImage
+from modak_ansible.model.target import Target
+
+Kind = Literal["build", "pull", "file", "venv"]
+
+
+_NO_IMAGE = PlannedImage(
+    entry="none", container_runtime="none", digest="", definition="", path="", layers=(), python=""
+)  # fmt: skip
+
+
+def image_of(
+    entry: Entry | None,
+    given: GivenImage | None,
+    requirements: tuple[str, ...],
+    target: Target,
+    catalogue: Catalogue,
+    locked: tuple[str, ...] = (),
+) -> PlannedImage:
+    """The image that a training runs in on a target.
+
+    Args:
+        entry: the build that was chosen; None where the user gives an image, or where none is needed.
+        given: the user's image.
+        requirements: the user's own Python packages.
+        target: where it is made.
+        catalogue: knows the entry's base.
+        locked: what the plan needs besides the entry, as lines of a lock.
+
+    Raises:
+        CannotPlan: an image is given, and the target uses no containers; or one of the entry's libraries cannot be
+            compiled for the target's processor.
+    """
+    in_container = target.container_runtime != "none"
+    if entry is None and given is None:
+        return _NO_IMAGE
+    if entry is None:
+        assert given is not None  # noqa: S101 - mypy does not see it
+        layers, python = _given_layers(given, requirements, in_container=in_container)
+    elif not in_container:
+        layers, python = [_environment_layer(entry, requirements, catalogue, locked)], "bin/python"
+    elif entry.origin == "hub":
+        layers, python = _pulled_layers(entry, requirements), entry.python
+    else:
+        from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
+
+        layers, python = _built_layers(entry, requirements, target, catalogue, locked), PYTHON
+    top = layers[-1]
+    return PlannedImage(
+        entry=entry.name if entry else top.source or layers[0].source,
+        container_runtime=target.container_runtime,
+        digest=top.digest,
+        definition=top.definition,
+        path=top.path,
+        layers=tuple(layers),
+        python=python,
+    )
+
+
+def _layer(name: str, definition: str, below: Layer | None, kind: Kind = "build", **given: Any) -> Layer:
+    """A layer that is named by its definition, by what lies below it, and by what else is given of it."""
+    digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **given})
+    fields = {"path": f"images/{digest}.{'venv' if kind == 'venv' else 'sif'}", **given}
+    return Layer(name=name, kind=kind, digest=digest, definition=definition, **fields)
+
+
+def _built_layers(
+    entry: Entry, requirements: tuple[str, ...], target: Target, catalogue: Catalogue, locked: tuple[str, ...]
+) -> list[Layer]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    # what is not compiled for a processor is the same image on all of its family
+    known = archspec.cpu.TARGETS.get(target.processor.architecture)
+    family = known.family.name if known else target.processor.architecture
+    architecture = target.processor.architecture if entry.libraries else family
+    base = catalogue.bases[entry.base]
+    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, family), None)
+    try:
+        definition = apptainer.framework_definition(entry, architecture, bottom.digest)
+    except ModakError as error:
+        raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
+    framework = _layer(entry.name, definition, bottom)
+    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry, locked)]
+
+
+def _pulled_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    definition = apptainer.pulled_definition(entry.source)
+    probe = (entry.python, "-c", entry.probe)
+    layer = _layer(entry.name, definition, None, "pull", source=entry.source, probe=probe)
+    return [layer, *_requirements_layers(requirements, layer, entry.python, entry)]
+
+
+def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_container: bool) -> tuple[list[Layer], str]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    if not in_container:
+        raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
+    definition = apptainer.pulled_definition(given.source)
+    fields = {"source": given.source, "checksum": given.checksum or ""}
+    if "://" in given.source:
+        layer = _layer(given.source, definition, None, "pull", **fields)
+    else:
+        layer = _layer(given.source, definition, None, "file", path=given.source, **fields)
+    return [layer, *_requirements_layers(requirements, layer, given.python)], given.python
+
+
+def _requirements_layers(
+    requirements: tuple[str, ...],
+    below: Layer,
+    python: str,
+    entry: Entry | None = None,
+    locked: tuple[str, ...] = (),
+) -> list[Layer]:
+    from modak_ansible.recipes import apptainer  # noqa: PLC0415
+
+    if not requirements and not locked:
+        return []
+    definition = apptainer.requirements_definition(requirements, below.digest, python, entry, locked)
+    return [_layer("requirements", definition, below)]
+
+
+def _environment_layer(
+    entry: Entry, requirements: tuple[str, ...], catalogue: Catalogue, locked: tuple[str, ...]
+) -> Layer:
+    from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
+
+    script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
+    return _layer(entry.name, script, None, "venv")

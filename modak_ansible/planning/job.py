@@ -1,0 +1,116 @@
+"""The job of a plan: what the scheduler is asked for, and its script."""
+
+from __future__ import annotations
+
+from modak_ansible.allocation.options import account_of
+from modak_ansible.allocation.process_layout import cores_of
+from modak_ansible.allocation.site_rules import effects_of
+from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Scheduler
+from modak_ansible.model.tuning import PlannedTuning
+from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.optimisations.launcher import launching_of
+from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.script import ScriptParts, render_script
+
+# Options of which a job can do without what the scheduler has no words for.
+_WISHES = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
+CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
+
+
+def planned_job(
+    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+) -> PlannedJob:
+    """The job of a draft in which everything is settled, or is tried in the job itself.
+
+    Raises:
+        CannotPlan: the scheduler cannot be told what is asked for.
+    """
+    job = _asked(draft)
+    try:
+        script = render_script(job, script_parts(draft, image, dataset, tuning))
+    except CannotExpress as error:
+        raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _WISHES) from error
+    return job.model_copy(update={"script": script})
+
+
+def _asked(draft: Draft) -> PlannedJob:
+    request, target = draft.request, draft.request.target
+    resources = request.resources
+    return PlannedJob(
+        scheduler=target.scheduler,
+        name=request.job_options.job_name or request.blueprint,
+        nodes=resources.nodes,
+        processes_per_node=cores_of(request.application.hpc, resources.processes_per_node),
+        cores_per_process=draft.cores_per_process,
+        threads=draft.threads,
+        memory=resources.memory,
+        accelerators=resources.accelerators,
+        partition=draft.partition.name if draft.partition else resources.partition or target.site.partition,
+        account=account_of(request),
+        exclusive=resources.exclusive,
+        walltime=resources.walltime,
+        environment=draft.environment,
+        options=request.job_options,
+        checkpoint=request.checkpoint,
+        script="",
+    )
+
+
+def environment_of(draft: Draft) -> tuple[tuple[str, str], ...]:
+    """What the job sets for its processes; the user's own come last, and win."""
+    request = draft.request
+    environment = {**draft.environment, **dict(effects_of(request).environment)}
+    if draft.choices:
+        environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
+    return (*sorted(environment.items()), *request.application.environment)
+
+
+def script_parts(
+    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+) -> ScriptParts:
+    """What the job's script holds besides the job's own fields."""
+    request, target = draft.request, draft.request.target
+    application = request.application
+    scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
+    effects = effects_of(request)
+    return ScriptParts(
+        runtime=request.application.is_training,
+        image=image.path,
+        python=image.python,
+        script=application.script,
+        container_runtime=target.container_runtime if draft.in_container else None,
+        container_flags=draft.container_flags,
+        binds=draft.binds,
+        modules=target.site.modules,
+        dataset=dataset.path if dataset else None,
+        staging_path=scratch,
+        arguments=draft.arguments,
+        environment=environment_of(draft),
+        gpu_request=_gpu_request(request),
+        launch=launching_of(draft).launch,
+        command=application.command,
+        words=application.words,
+        build=application.build,
+        site_pre=effects.pre,
+        pre=_joined(application.pre_execution),
+        post=(*_joined(application.post_execution), *effects.post),
+        tuning=tuning,
+        seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
+        signing_key=target.site.signing_key or "" if image.layers else "",
+        after=tuple((each.training, each.deployments) for each in request.after),
+    )
+
+
+def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines as one text, so that a loop may span several of them."""
+    return ("\n".join(lines),) if lines else ()
+
+
+def _gpu_request(request: Request) -> str:
+    count = request.resources.accelerators
+    if not count:
+        return ""
+    default = ":gpus={count}" if request.target.scheduler is Scheduler.TORQUE else "--gres=gpu:{count}"
+    return (request.target.site.gpu_request or default).replace("{count}", str(count))

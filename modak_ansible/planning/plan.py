@@ -1,0 +1,267 @@
+"""Joins request, catalogue and optimisations into the plan. Pure: no file of the user's, and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modak_ansible.allocation.limits import choose_partition, cores_per_process, resource_problems
+from modak_ansible.allocation.options import settled
+from modak_ansible.allocation.site_rules import enforced
+from modak_ansible.catalogue import Catalogue, load_catalogue
+from modak_ansible.catalogue.companions import collision
+from modak_ansible.errors import nearest
+from modak_ansible.model.dataset import Dataset, DataSource
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.plan import (
+    UNSIGNED,
+    Plan,
+    PlannedDataset,
+    PlannedImage,
+    Staged,
+    digest_of,
+)
+from modak_ansible.model.request import Request
+from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.performance.scaled import Scaled, scaled_resources, with_shape
+from modak_ansible.planning.image_layers import image_of
+from modak_ansible.planning.job import CHOICES, planned_job
+from modak_ansible.planning.search import PerformanceModel, Shared, choose
+from modak_ansible.planning.tuning import planned_tuning, tuner_packages
+from modak_ansible.runtime import runtime_files
+from modak_ansible.schedulers.script import after_variable, trainings_before
+
+__all__ = ["CannotPlan", "make_plan"]
+
+_DIGITS_LABEL = "drawn digits, not MNIST"
+_DIGITS_SIZE = 5 * 10**6
+_DIGITS_SAMPLES = 6000
+
+
+def make_plan(
+    request: Request,
+    catalogue: Catalogue | None = None,
+    refusals: Sequence[Refusal] = (),
+    model: PerformanceModel | None = None,
+    shared: Shared | None = None,
+) -> Plan:
+    """The plan for a request; the same request, catalogue, refusals and model give the same plan, to the byte.
+
+    Args:
+        request: what is asked for.
+        catalogue: what is known; the one that ships without it.
+        refusals: builds that failed their probe before, and where.
+        model: knows how long things take; without it nothing is known to be faster than stock.
+        shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.
+
+    Raises:
+        CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
+    """
+    catalogue = catalogue or load_catalogue()
+    for problem in resource_problems(request):
+        raise problem
+    _check_after(request)
+    request, scaled = _scaled(request, model)
+    request = enforced(settled(request))
+    partition = choose_partition(request)
+    request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
+    request = _with_samples(request, catalogue)
+    draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
+    draft.scaled = scaled
+    chosen = choose(draft, model, shared)
+    draft, request = chosen.draft, chosen.draft.request
+    if draft.choices:
+        draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
+    tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
+    needed = tuner_packages(draft.entry) if tuning and draft.entry else ()
+    own = request.application.requirements
+    _check_requirements(draft)
+    image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
+    dataset = _dataset(draft)
+    job = planned_job(draft, image, dataset, tuning)
+    parts = {
+        "name": request.blueprint,
+        "blueprint": request.blueprint,
+        "training": request.training,
+        "application": request.application,
+        "target": request.target,
+        "image": image,
+        "dataset": dataset,
+        "job": job,
+        "runtime": runtime_files(tuner=tuning is not None) if request.application.is_training else (),
+        "staging": _staging(request, image, dataset),
+        "choices": (*chosen.choices, *([tuned] if tuned else [])),
+        "candidates": chosen.candidates,
+        "tuning": tuning,
+        "after": request.after,
+    }
+    unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
+    digest = digest_of(unsigned.model_dump(mode="json", exclude=set(UNSIGNED)))
+    return unsigned.model_copy(update={"digest": digest})
+
+
+# --- what comes before
+
+
+def _check_after(request: Request) -> None:
+    """
+    Raises:
+        CannotPlan: a placeholder names a training that does not come before, or the job waits for others already.
+    """
+    application, known = request.application, {each.training for each in request.after}
+    shell = (*application.pre_execution, *application.post_execution)
+    used = trainings_before([*(value for _, value in application.arguments), *application.words, *shell])
+    for name in sorted(used - known):
+        hint = f"- after: {name}, under its requirements" if known == set() else nearest(name, known)
+        raise CannotPlan("arguments", f"{{after:{name}}} is used, and the training does not come after {name}", hint)
+    variables = [after_variable(each) for each in known]
+    for name in (each for each in variables if variables.count(each) > 1):
+        raise CannotPlan("", f"two trainings before {request.training} would be {name}", "rename one of them")
+    if request.job_options.job_dependency and (request.after or request.parallel):
+        about = "job_options.job_dependency"
+        hint = "leave job_dependency out, or after and parallel"
+        raise CannotPlan(about, "what the job waits for is said by after and parallel already", hint)
+
+
+def _check_requirements(draft: Draft) -> None:
+    """
+    Raises:
+        CannotPlan: a package that the user asks for does not go with the build that was chosen.
+    """
+    if draft.entry is None:
+        return
+    base = draft.catalogue.bases.get(draft.entry.base)
+    for number, line in enumerate(draft.request.application.requirements):
+        found = collision(draft.entry, line, base.python if base else "")
+        if found:
+            raise CannotPlan(f"requirements_txt.{number}", found.message, found.hint)
+
+
+# --- nodes and processes
+
+
+def _scaled(request: Request, model: PerformanceModel | None) -> tuple[Request, Scaled | None]:
+    """The request with the nodes and processes for the efficiency that it wants, where it wants one.
+
+    They are settled before all else: what a process has of its node depends on them.
+    """
+    if request.optimisation.minimal_efficiency is None:
+        return request, None
+    known = getattr(model, "scaling_runs", None)
+    found = scaled_resources(settled(request), known(request) if known else ())
+    if found is None or not found.is_changed:
+        return request, found
+    return with_shape(request, found), found
+
+
+# --- data
+
+
+def _with_published(request: Request, catalogue: Catalogue) -> object:
+    """The request's dataset with the known addresses in place of the word ``published``."""
+    dataset = request.dataset
+    if dataset is None:
+        if any("{dataset}" in value for _, value in request.application.arguments if isinstance(value, str)):
+            raise CannotPlan("arguments", "{dataset} is used, and the training has no dataset", "- dataset: its node")
+        return None
+    known = catalogue.datasets.get(dataset.name)
+    sources: list[DataSource] = []
+    for source in dataset.sources:
+        if source.kind == "published":
+            if known is None:
+                hint = nearest(dataset.name, catalogue.datasets) or "give a folder, or an address with checksums"
+                raise CannotPlan("dataset.source", f"no addresses are known for the dataset {dataset.name}", hint)
+            sources += known.sources
+        elif source.kind == "digits":
+            sources.append(source.model_copy(update={"label": _DIGITS_LABEL}))
+        else:
+            if known and source.kind == "folder":
+                _check_published(dataset.name, source, known.sources[0])
+            sources.append(source)
+        if source.kind == "folder":
+            break  # it is there, so nothing behind it will be tried
+    size = dataset.size or _size(sources[0])
+    return dataset.model_copy(update={"sources": tuple(sources), "size": size})
+
+
+def _with_samples(request: Request, catalogue: Catalogue) -> Request:
+    """The request, with the samples of an epoch as they are there; who wants fewer gets fewer."""
+    dataset, application = request.dataset, request.application
+    there = _samples_there(dataset, catalogue) if dataset else None
+    if there is None:
+        return request
+    work = application.work.model_copy(update={"samples": min(there, application.work.samples or there)})
+    return request.model_copy(update={"application": application.model_copy(update={"work": work})})
+
+
+def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
+    """Those that the first source has; None where its files are neither here nor the published ones."""
+    first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
+    if first.kind == "digits":
+        return _DIGITS_SAMPLES
+    if first.kind == "folder":
+        return dataset.samples
+    return known.samples if known and any(_alike(first, each) for each in known.sources) else None
+
+
+def _alike(one: DataSource, other: DataSource) -> bool:
+    return {each.sha256 for each in one.files} == {each.sha256 for each in other.files}
+
+
+def _check_published(name: str, source: DataSource, published: DataSource) -> None:
+    expected = {file.name: file.sha256 for file in published.files}
+    for file in source.files:
+        if file.name in expected and file.sha256 != expected[file.name]:
+            raise CannotPlan(
+                "dataset.source",
+                f"{source.location}/{file.name} is not the published file of {name}: its SHA-256 differs",
+                "fetch it again, or give this data a name of its own",
+            )  # fmt: skip
+
+
+def _size(source: DataSource) -> int | None:
+    if source.kind == "digits":
+        return _DIGITS_SIZE
+    sizes = [file.size for file in source.files]
+    return sum(size for size in sizes if size) if sizes and all(sizes) else None
+
+
+def _dataset(draft: Draft) -> PlannedDataset | None:
+    dataset = draft.request.dataset
+    if dataset is None:
+        return None
+    identity = {
+        "name": dataset.name,
+        "format": dataset.format,
+        "sources": [
+            {"kind": source.kind, "files": [file.model_dump() for file in source.files]} for source in dataset.sources
+        ],
+    }
+    digest = digest_of(identity)
+    return PlannedDataset(
+        name=dataset.name,
+        format=dataset.format,
+        digest=digest,
+        path=f"datasets/{dataset.name}-{digest[:12]}",
+        sources=dataset.sources,
+        size=dataset.size,
+        staging=draft.staging,
+    )
+
+
+# --- what is brought to the target
+
+
+def _staging(request: Request, image: PlannedImage, dataset: PlannedDataset | None) -> tuple[Staged, ...]:
+    """What is brought to the target, in the order in which that happens."""
+    staged = [Staged(what="image", source=layer.source or layer.name, destination=layer.path) for layer in image.layers]
+    if dataset:
+        tried = ", else ".join(source.location or source.kind for source in dataset.sources)
+        staged.append(Staged(what="dataset", source=tried, destination=dataset.path, size=dataset.size))
+    folder = f"{request.application.folder}/" if request.application.folder else ""
+    staged += [
+        Staged(
+            what="code", source=f"{folder}{file.path}", destination=f"deployments/*/code/{file.path}", size=file.size
+        )
+        for file in request.application.files
+    ]
+    return tuple(staged)

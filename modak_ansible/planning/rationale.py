@@ -1,0 +1,196 @@
+"""The reasons of a plan: for every matter what was taken, what was not, and the nearest whole configurations."""
+
+from __future__ import annotations
+
+from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
+from modak_ansible.model.plan import Candidate, Choice, Rejected
+from modak_ansible.optimisations.base import NUMERICS, Optimisation, Option
+from modak_ansible.planning.comparison import UNKNOWN, Weighing
+from modak_ansible.planning.configurations import IMAGE, MOVES, Configuration, Configurations
+
+_NEAREST = 4
+
+
+class Teller:
+    """Tells of one choice.
+
+    Args:
+        made: all configurations of the request.
+        weighing: compares them.
+        best: the one that was chosen.
+        stock: what a run without this project would have.
+        found: the best of every build.
+    """
+
+    def __init__(
+        self,
+        made: Configurations,
+        weighing: Weighing,
+        best: Configuration,
+        stock: Configuration,
+        found: list[Configuration],
+    ) -> None:
+        self._made = made
+        self._weighing = weighing
+        self._best = best
+        self._stock = stock
+        self._builds = {each.build: each for each in found}
+        self._changed: dict[tuple[str, str], Configuration] = {}
+
+    # --- choices
+
+    def choices(self) -> tuple[Choice, ...]:
+        """One for every matter that there is something to say of."""
+        matters = (self._made.image, *self._made.matters)
+        return tuple(self._choice(each) for each in matters if each.name in self._best.values)
+
+    def _choice(self, matter: Optimisation) -> Choice:
+        best, name = self._best, matter.name
+        options, taken = best.options[name], best.option(name)
+        gain = None
+        if name != IMAGE and taken.value != options[0].value:
+            gain = self._weighing.gain(self._with(matter, options[0].value), best)
+        known = gain if gain and gain.known else None
+        return Choice(
+            name=name,
+            value=taken.value,
+            reason=self._reason(matter, taken),
+            numerics=taken.numerics,
+            stock=options[0].value,
+            reaches=matter.reaches,
+            speed=_rounded(known.ratio) if known else None,
+            records=known.records if known else 0,
+            evidence=matter.evidence(best.draft),
+            rejected=tuple(self._rejected(matter, each) for each in options if each.value != taken.value),
+        )
+
+    def _reason(self, matter: Optimisation, taken: Option) -> str:
+        draft = self._made.start if matter.name == IMAGE else self._best.draft
+        if matter.wish(draft):
+            return "asked for"
+        default = matter.default(draft)
+        if default:
+            return default.reason
+        return taken.reason or "nothing else that may be taken is known to be faster here"
+
+    def _rejected(self, matter: Optimisation, option: Option) -> Rejected:
+        gain = self._gain(matter, option)
+        known = gain if gain and gain.known else None
+        return Rejected(
+            value=option.value,
+            reason=self._why_rejected(matter, option, gain),
+            speed=_rounded(known.ratio) if known else None,
+            records=known.records if known else 0,
+        )
+
+    def _gain(self, matter: Optimisation, option: Option) -> Gain | None:
+        """Of an option over the one that was taken; None where it cannot be had."""
+        if matter.name == IMAGE:
+            other = self._builds.get(option.value)
+            return self._weighing.gain(self._best, other) if other else None
+        return None if option.why_not else self._weighing.gain(self._best, self._with(matter, option.value))
+
+    def _why_rejected(self, matter: Optimisation, option: Option, gain: Gain | None) -> str:
+        if option.why_not:
+            return option.why_not
+        draft, taken = self._best.draft, self._best.values[matter.name]
+        own = matter.why_other(option.value, taken, draft)
+        if not self._made.permits(option):
+            return own or f"it {MOVES[option.numerics]}, and numerics: {self._made.allowed} is asked for"
+        default = None if matter.name == IMAGE else matter.default(draft)
+        if default is not None and default.value == taken:
+            return own or f"good practice takes {taken}"
+        if gain is None or not gain.known:
+            return own or (gain.why if gain and gain.why else UNKNOWN.why)
+        if gain.ratio.high < 1:
+            return "slower here"
+        if gain.apart and not gain.is_faster():
+            return gain.apart
+        return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
+
+    def _with(self, matter: Optimisation, value: str) -> Configuration:
+        """What was chosen, with another value in one matter, whether or not it may be taken."""
+        key = (matter.name, value)
+        if key not in self._changed:
+            self._changed[key] = self._made.exactly(self._best.build, {**self._best.values, matter.name: value})
+        return self._changed[key]
+
+    # --- candidates
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The chosen one, stock, and those that come nearest."""
+        best = self._best
+        others = [each for each in self._builds.values() if each is not best]
+        for matter in self._made.matters:
+            for option in best.options.get(matter.name, ()):
+                if not option.why_not and option.value != best.values[matter.name]:
+                    others.append(self._with(matter, option.value))
+        gains = [(self._weighing.gain(best, each), each) for each in others]
+        near = [(gain, each) for gain, each in gains if gain.known and not each.draft.is_alike(self._stock.draft)]
+        near.sort(key=lambda each: -each[0].ratio.middle)
+        rows = [self._candidate(best, "", chosen=True)]
+        if not self._stock.draft.is_alike(best.draft):
+            rows.append(self._candidate(self._stock, "stock"))
+        rows += [self._candidate(each, self._note(gain, each)) for gain, each in near[:_NEAREST]]
+        return tuple(rows)
+
+    def _note(self, gain: Gain, other: Configuration) -> str:
+        if NUMERICS.index(other.numerics) > NUMERICS.index(self._made.allowed):
+            return f"needs numerics: {other.numerics}"
+        return "slower" if gain.ratio.high < 1 else "within noise"
+
+    def _candidate(self, made: Configuration, note: str, *, chosen: bool = False) -> Candidate:
+        return Candidate(
+            entry=made.draft.entry.name if made.draft.entry else made.build,
+            settings=dict(made.draft.settings),
+            numerics=made.numerics,
+            prediction=_rounded_all(self._prediction(made)),
+            chosen=chosen,
+            note=note,
+        )
+
+    def _prediction(self, made: Configuration) -> Prediction | None:
+        """How long a run takes; where only what safety has set was never measured, without its effect, and said so."""
+        model = self._weighing.model
+        if model is None:
+            return None
+        found = model.predict(made.question)
+        settings = made.question.settings
+        safe = [each.name for each in self._made.matters if each.name in settings and each.default(made.draft)]
+        if found.known or not safe:
+            return found
+        left = {name: value for name, value in settings.items() if name not in safe}
+        unknown = []
+        for name in safe:
+            one = {**left, name: settings[name]}
+            if model.predict(made.question.model_copy(update={"settings": one})).known:
+                left = one
+            else:
+                unknown.append(name)
+        without = model.predict(made.question.model_copy(update={"settings": left}))
+        if not without.known:
+            return found
+        told = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
+        doubt = f"without the effect of {told}, which was not measured"
+        return without.model_copy(update={"doubts": (*without.doubts, doubt)})
+
+
+def _rounded(interval: Interval) -> Interval:
+    """With four digits, which is more than is known: the last ones depend on the machine that plans."""
+    return Interval(middle=_digits(interval.middle), low=_digits(interval.low), high=_digits(interval.high))
+
+
+def _rounded_all(prediction: Prediction | None) -> Prediction | None:
+    if prediction is None:
+        return None
+    hours = prediction.core_hours
+    update = {
+        "seconds": _rounded(prediction.seconds),
+        "parts": {name: _rounded(each) for name, each in prediction.parts.items()},
+        "core_hours": None if hours is None else _digits(hours),
+    }
+    return prediction.model_copy(update=update)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,176 @@
+"""Settles every matter of a draft: by the user's wishes, by safety, and otherwise by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from modak_ansible.model.measured.prediction import Gain
+from modak_ansible.model.plan import Candidate, Choice
+from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
+from modak_ansible.optimisations.code import switches_of
+from modak_ansible.planning.comparison import PerformanceModel, Weighing
+from modak_ansible.planning.configurations import IMAGE, Configuration, Configurations
+from modak_ansible.planning.rationale import Teller
+
+__all__ = ["Chosen", "Configuration", "PerformanceModel", "Shared", "choose"]
+
+# Matters hardly depend on each other: the second sweep changes little, the third has changed nothing yet.
+_SWEEPS = 4
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A draft in which everything is settled, why, and what else was weighed.
+
+    Attributes:
+        best: what was chosen.
+        stock: the same build, with nothing else chosen.
+        free: what else may be taken, by the names of the matters that are left to the optimiser.
+        settle: the configuration with other values, by their matters; it raises CannotPlan where a wish stands against.
+        gain: of a configuration over another.
+    """
+
+    draft: Draft
+    choices: tuple[Choice, ...]
+    candidates: tuple[Candidate, ...]
+    best: Configuration
+    stock: Configuration
+    free: dict[str, tuple[Option, ...]]
+    settle: Callable[[dict[str, str]], Configuration]
+    gain: Callable[[Configuration, Configuration], Gain]
+
+
+# What was chosen for requests before, by all that a choice depends on.
+Shared = dict[str, Chosen]
+
+
+def choose(draft: Draft, model: PerformanceModel | None, shared: Shared | None = None) -> Chosen:
+    """Settles every matter, by coordinate descent over those that are left to the optimiser.
+
+    An option other than stock is taken where the request permits what it does to results, and the whole interval of
+    the predicted gain is over 1; without a model everything is unknown, and stock stays.
+
+    Args:
+        draft: in which nothing is decided.
+        model: knows how long things take.
+        shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.
+
+    Raises:
+        CannotPlan: a wish that cannot be kept, or contradicts another.
+    """
+    if shared is None:
+        return _Chooser(draft, model).choose()
+    key = _key(draft)
+    if key not in shared:
+        shared[key] = _Chooser(draft, model).choose()
+    return _for_request(shared[key], draft)
+
+
+def _key(draft: Draft) -> str:
+    """All of a request that choices depend on, as one text: neither its names, nor what the script alone reads."""
+    application = draft.request.application
+    relevant = switches_of(application)
+    told = [each for each in application.arguments if each[0].replace("-", "_") in relevant]
+    left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
+    names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel"), True)
+    text = draft.request.model_dump_json(exclude={**names, "application": left_out})
+    return f"{text}{told}{draft.partition}{draft.cores_per_process}{draft.scaled}"
+
+
+def _for_request(chosen: Chosen, draft: Draft) -> Chosen:
+    """What was chosen for a request that differs in nothing that matters."""
+    made = chosen.draft.copy()
+    application = draft.request.application.model_copy(
+        update={"framework": made.request.application.framework, "script": made.request.application.script}
+    )
+    made.request = draft.request.model_copy(update={"application": application})
+    return replace(chosen, draft=made)
+
+
+class _Chooser:
+    def __init__(self, draft: Draft, model: PerformanceModel | None) -> None:
+        self._made = Configurations(draft)
+        self._weighing = Weighing(model)
+
+    def choose(self) -> Chosen:
+        names = self._made.names
+        found = [self._descend(name) for name in names]
+        best = self._weighing.best(found[0], found[1:])
+        stock = self._made.exactly(names[0], {})
+        teller = Teller(self._made, self._weighing, best, stock, found)
+        return Chosen(
+            best.draft,
+            teller.choices(),
+            teller.candidates(),
+            best,
+            self._made.exactly(best.build, {}),
+            self._free(best),
+            lambda values: self._made.settled(values[IMAGE], values),
+            self._weighing.gain,
+        )
+
+    def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
+        """What may be taken in the matters that neither a wish nor safety has decided."""
+        free = [each for each in self._made.matters if each.name in best.values and not self._made.is_fixed(each, best)]
+        return {each.name: tuple(filter(self._made.may, best.options[each.name])) for each in free}
+
+    def _descend(self, build: str) -> Configuration:
+        """The best configuration of a build, one matter at a time."""
+        now = self._made.settled(build, {})
+        if self._weighing.model is None:
+            return now
+        for _ in range(_SWEEPS):
+            before = now.key
+            for matter in self._made.matters:
+                if matter.name in now.values and not self._made.is_fixed(matter, now):
+                    now = self._best_of(matter, now)
+            if now.key == before:
+                break
+        return now
+
+    def _best_of(self, matter: Optimisation, now: Configuration) -> Configuration:
+        stock, *others = now.options[matter.name]
+        open_to = [each.value for each in others if self._made.may(each)]
+        if not open_to and now.values[matter.name] == stock.value:
+            return now
+        first = self._with(now, matter, stock.value) or now
+        tried = [each for each in (self._with(now, matter, value) for value in open_to) if each]
+        together = [each for one in tried for each in self._with_what_it_opens(matter, now, one)]
+        instead = [each for one in tried for each in self._in_place_of_others(matter, first, one)]
+        return self._weighing.best(first, [*tried, *together, *instead])
+
+    def _in_place_of_others(
+        self, matter: Optimisation, first: Configuration, one: Configuration
+    ) -> list[Configuration]:
+        """Where nobody measured a value beside the others: configurations with it and one other at stock."""
+        if not self._weighing.gain(first, one).apart:
+            return []
+        others = [
+            each
+            for each in self._made.matters
+            if each.name in one.values and each is not matter and not self._made.is_fixed(each, one)
+        ]
+        found = [self._with(one, each, one.options[each.name][0].value) for each in others]
+        return [each for each in found if each and each.key != one.key]
+
+    def _with_what_it_opens(self, matter: Optimisation, now: Configuration, one: Configuration) -> list[Configuration]:
+        """Configurations with a value that can be had only beside the one that is tried: the two may pay together."""
+        found = []
+        for other in self._made.matters:
+            if matter.name not in other.after or other.name not in now.values:
+                continue
+            before = {each.value for each in now.options[other.name] if self._made.may(each)}
+            for option in one.options.get(other.name, ()):
+                if self._made.may(option) and option.value not in before:
+                    found.append(self._with(one, other, option.value))
+        return [each for each in found if each]
+
+    def _with(self, now: Configuration, matter: Optimisation, value: str) -> Configuration | None:
+        """The configuration with another value; None where a wish could not be kept with it."""
+        if now.values[matter.name] == value:
+            return now
+        try:
+            return self._made.settled(now.values[IMAGE], {**now.values, matter.name: value})
+        except CannotPlan:
+            return None

@@ -1,0 +1,364 @@
+"""From a blueprint or a request to a plan: reads, plans, and says where a wish that cannot be met stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from modak_ansible.allocation.limits import resource_problems
+from modak_ansible.blueprint.forms.mistakes import NOT_KEPT, Mistakes
+from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
+from modak_ansible.blueprint.script.options import check_arguments
+from modak_ansible.blueprint.types.parser_check import check_with_tosca_parser
+from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
+from modak_ansible.model.request import Request
+from modak_ansible.model.wishes import without
+from modak_ansible.performance import PerformanceModel, load_model
+from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
+from modak_ansible.planning.plan import CannotPlan, make_plan
+from modak_ansible.planning.search import Shared
+from modak_ansible.planning.this_machine import as_known_here
+from modak_ansible.requests.recognise import is_request
+from modak_ansible.store.project import SAVED, blueprint_state, known_testbed, read_origin
+from modak_ansible.store.refusals import known_refusals
+from modak_ansible.target.core.files import make_private, read_json, write_json, write_whole
+from modak_ansible.transport.ssh import queue_of
+
+_SHOWN = 8  # names in a message
+_MOST_BEFORE = 500  # trainings before one: their folders are in one variable of its environment
+
+Change = Callable[[Request], Request]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and where it comes from.
+
+    Attributes:
+        plan: what is to be done.
+        blueprint: the service template whose files it deploys.
+        state: the state folder of the project that it is deployed from.
+        testbed: the folder of the testbed that the target may be.
+        warnings: what was read, and would be better written otherwise.
+        node: the blueprint's node of the training; a sweep's points share it.
+        parallel: how many of those may run at once; None for as many as the target takes.
+    """
+
+    plan: Plan
+    blueprint: Path
+    state: Path
+    testbed: Path
+    warnings: tuple[Mistake, ...] = ()
+    node: str = ""
+    parallel: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The deployment's folder in its project."""
+        return self.state / "deployments" / self.plan.deployment
+
+    def save(self, deployments: Path | None = None) -> Path:
+        """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder.
+
+        It is the newest one of its blueprint then, even where another plan was deployed since it was first saved.
+        """
+        folder = deployments / self.plan.deployment if deployments else self.folder
+        make_private(folder)
+        ignore = self.state / ".gitignore"
+        if folder.is_relative_to(self.state) and not ignore.exists():
+            write_whole(ignore, "*\n")
+        paths = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
+        origin: dict[str, object] = {name: str(path) for name, path in paths.items()}
+        origin.update({"node": self.node, "parallel": self.parallel} if self.node else {})
+        plan = self.plan.model_dump(mode="json")
+        origin["queue"] = queue_of(plan, str(self.blueprint.absolute()))
+        _write_unless_same(folder / "plan.json", plan)
+        _write_unless_same(folder / "origin.json", origin)
+        with os.fdopen(os.open(folder / SAVED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(f"{time.time():.3f}\n")
+        return folder
+
+
+def _write_unless_same(path: Path, value: dict[str, object]) -> None:
+    """Writing waits for the disk, and most of two hundred plans are there when they are deployed again."""
+    if read_json(path) != value:
+        write_json(path, value)
+
+
+def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
+    """The plan of a training of a blueprint, or of a request.
+
+    Args:
+        path: the service template, or the request.
+        inputs: values for its inputs.
+        training: which one; not needed where there is only one.
+        change: makes something else of what is asked for, such as its tuning alone.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: there is no such training, or several and none is named.
+    """
+    return the_one(path, plan_trainings(path, inputs, training, change), training)
+
+
+def plan_all(path: Path, inputs: Inputs, training: str | None = None) -> list[Planned]:
+    """The plans of all trainings of a blueprint, or of the one that is named with all points of its sweep.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: there is no such training.
+    """
+    return those_named(path, plan_trainings(path, inputs, training), training)
+
+
+def plan_trainings(
+    path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None
+) -> list[Planned]:
+    """The plans of all trainings of a blueprint, or of the one that is named, if it is there.
+
+    Each comes behind those that have to complete before it.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes, warnings = Mistakes(), Mistakes()
+    found = _check(path, inputs, mistakes, warnings, training, change)
+    mistakes.raise_if_any()
+    state = blueprint_state(path)
+    testbed = known_testbed(state)
+    return [
+        Planned(plan, path, state, testbed, tuple(warnings), request.node, request.parallel) for request, plan in found
+    ]
+
+
+def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:
+    """The plans of the first training that a node of a blueprint belongs to, one for each point of its sweep.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    blueprint = read_blueprint(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    related = blueprint.related.get(node, []) if blueprint else []
+    return plan_all(path, inputs, related[0]) if related else []
+
+
+def request_of(path: Path, inputs: Inputs, training: str | None = None, target: str | None = None) -> Request:
+    """What a training of a blueprint asks for, the first one unless another or its target is named; it is not planned.
+
+    Its target and dataset serve whoever plans something else for the same machine, by ``model_copy``; what is known of
+    this machine is filled in where the target is on it.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: the blueprint has no such training.
+    """
+    mistakes = Mistakes()
+    blueprint = _read(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    requests = blueprint.requests if blueprint else []
+    if target and target not in (known := sorted({each.target.name for each in requests})):
+        raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, known))
+    named = [each for each in requests if is_meant(each, training) and target in (None, each.target.name)]
+    if not named:
+        hint = nearest(training or "", [each.training for each in requests])
+        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
+    alone = named[0].model_copy(update={"after": (), "parallel": None})
+    return _known_here(alone, known_testbed(blueprint_state(path)))
+
+
+def check_blueprint(
+    path: Path,
+    inputs: Inputs,
+    mistakes: Mistakes,
+    warnings: Mistakes | None = None,
+    training: str | None = None,
+    change: Change | None = None,
+) -> list[Plan]:
+    """Reads and plans all of a blueprint, or a request; what is wrong is noted, with its place.
+
+    Builds that its project knows to fail their probe on the target are not taken.
+
+    Args:
+        path: the service template, or the request.
+        inputs: values for inputs.
+        mistakes: collects what is wrong.
+        warnings: collects what is read, and would be better written otherwise.
+        training: the only one that is planned, if it is there, with what comes before it; all are read.
+        change: makes something else of each request.
+    """
+    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)]
+
+
+def _check(
+    path: Path,
+    inputs: Inputs,
+    mistakes: Mistakes,
+    warnings: Mistakes | None,
+    training: str | None,
+    change: Change | None,
+) -> list[tuple[Request, Plan]]:
+    """What :func:`check_blueprint` has planned, and for what requests."""
+    blueprint = _read(path, inputs, mistakes)
+    if blueprint is None:
+        return []
+    into = Mistakes() if warnings is None else warnings
+    check_arguments(blueprint, mistakes, blueprint.warnings)
+    for each in blueprint.warnings:
+        into.add(each.location, each.rule, each.message, each.hint)
+    if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already
+        check_with_tosca_parser(path, blueprint.inputs, mistakes)
+    if not blueprint.requests:
+        return []
+    state = blueprint_state(path)
+    known = Known(known_refusals(state), model_of(state))
+    testbed = known_testbed(state)
+    named = [each.training for each in blueprint.requests if is_meant(each, training)]
+    wanted = set(named or [each.training for each in blueprint.requests])
+    found: list[tuple[Request, Plan]] = []
+    for asked in in_order(blueprint.requests, wanted):
+        request = _known_here(after_planned(asked, found), testbed)
+        if change and asked.training in wanted:
+            request = change(request)
+        plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
+        if plan:
+            found.append((request, plan))
+    return [(request, plan) for request, plan in found if request.training in wanted]
+
+
+def _known_here(request: Request, testbed: Path) -> Request:
+    return request.model_copy(update={"target": as_known_here(request.target, testbed)})
+
+
+def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """A blueprint, or a request in the form of one; by the file's content."""
+    if not is_request(path):
+        return read_blueprint(path, inputs, mistakes)
+    from modak_ansible.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment
+
+    return read_request(path, inputs, mistakes)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a project knows: builds that fail their probe, and how long things take."""
+
+    refusals: tuple[Refusal, ...]
+    model: PerformanceModel
+    choices: Shared = field(default_factory=dict)
+
+
+def model_of(state: Path) -> PerformanceModel:
+    """The performance model of a project: its own where it has fitted one, or the one that ships.
+
+    Raises:
+        ModakError: the project's own is damaged, or another version fitted it.
+    """
+    own = state / "model.json"
+    return load_model(own if own.exists() else None)
+
+
+def basis_of(state: Path) -> str:
+    """What a project's performance model rests on, for people.
+
+    Raises:
+        ModakError: the project's own is damaged, or another version fitted it.
+    """
+    stored = model_of(state).stored
+    machines = ", ".join(each.name for each in stored.machines)
+    whose = "the project's own model" if (state / "model.json").exists() else "the model that ships"
+    return (
+        f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
+        f"workloads: {', '.join(stored.workloads)}. Intervals are of 90 %. modak model show tells more."
+    )
+
+
+def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
+    """The plan that is meant.
+
+    Raises:
+        UsageError: there is no such training, or several and none is named.
+    """
+    named = those_named(path, found, training)
+    names = [each.plan.training for each in named]
+    if len(names) > 1:
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        hint = f"say which one: --training {names[0]}"
+        raise UsageError(f"{path} has several trainings: {shown}", hint=hint)
+    return named[0]
+
+
+def those_named(path: Path, found: list[Planned], training: str | None) -> list[Planned]:
+    """The plans of the training that is named, or all.
+
+    Raises:
+        UsageError: there is no such training.
+    """
+    named = [each for each in found if training in (None, each.plan.training, each.node)]
+    if not named:
+        hint = nearest(training or "", [each.plan.training for each in found])
+        raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
+    return named
+
+
+def planned_from_file(path: Path) -> Planned:
+    """A plan that was saved before.
+
+    Raises:
+        ModakError: it is damaged, or of another version.
+    """
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        plan = Plan(**written)
+        origin = read_origin(path)
+        more = read_json(path.parent / "origin.json") or {}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
+    # of what was written: a later version's plans may have fields that this one lacks
+    if digest_of({name: value for name, value in written.items() if name not in UNSIGNED}) != plan.digest:
+        raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
+    node, parallel = more.get("node", ""), more.get("parallel")
+    return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel)
+
+
+def _plan_or_note(
+    blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes, warnings: Mistakes, *, is_strict: bool
+) -> Plan | None:
+    """The plan, without the wishes that cannot be kept; None, and mistakes, where even that cannot be."""
+    training = request.training
+    count = sum(len(each.deployments) for each in request.after)
+    if count > _MOST_BEFORE:
+        message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
+        mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
+        return None
+    strict = is_strict or request.optimisation.strict
+    notes = list(blueprint.notes.get(training, ()))
+    while True:
+        found = _plan_of(request, known)
+        if isinstance(found, Plan):
+            return found.model_copy(update={"notes": tuple(notes)})
+        weaker = next(((less, each) for each in found if not strict and (less := without(request, each))), None)
+        if weaker is None:
+            for each in found:
+                mistakes.add(blueprint.place(training, each.about), "cannot-plan", each.message, each.hint)
+            return None
+        request, problem = weaker
+        path, place = blueprint.shown(training, problem.about), blueprint.place(training, problem.about)
+        notes.append(Note(path=path, reason=problem.message, hint=problem.hint))
+        warnings.add(place, NOT_KEPT, f"{path}: {problem.message}", problem.hint)
+
+
+def _plan_of(request: Request, known: Known) -> Plan | list[CannotPlan]:
+    """The plan of a request, or what stands against it."""
+    problems = list(resource_problems(request))
+    try:
+        return problems or make_plan(request, refusals=known.refusals, model=known.model, shared=known.choices)
+    except CannotPlan as error:
+        return [error]

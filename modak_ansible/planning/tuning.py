@@ -1,0 +1,124 @@
+"""A plan's tuning, or why there is none."""
+
+from __future__ import annotations
+
+import math
+
+from modak_ansible.catalogue import Entry
+from modak_ansible.catalogue.locks import beside, lock_of
+from modak_ansible.model.plan import Choice
+from modak_ansible.model.request import Request
+from modak_ansible.model.tuning import PlannedTuning
+from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft
+from modak_ansible.planning.search import Chosen
+from modak_ansible.planning.tuning_candidates import candidates
+
+ABOUT = "optimisation.autotuning"
+# What the tuner needs in the image, in the release that the tests have, and the name of its lock.
+REQUIREMENTS = ("optuna==5.0.0",)
+TUNER = "optuna"
+# Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
+_COUNTED = ("pytorch", "tensorflow", "keras")
+# Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.
+_SHARE, _WHOLE = 0.25, 0.9
+# Seconds that a job takes to copy its data, to start the tuner and to end.
+_BESIDES = 120
+# The first rung's steps, and how many times more the best third gets in the next ones: 20, 60 and 180.
+_STEPS, _REDUCTION, _RUNGS = 20, 3, 3
+_SETTLED = "wishes, good practice and records leave nothing open that the request permits"
+
+
+def tuning_alone(request: Request, budget: int | None = None) -> Request:
+    """A request for nothing but the tuning of another one's training, as a deployment of its own.
+
+    Args:
+        request: for the training.
+        budget: seconds; the request's own without it.
+    """
+    seconds = budget or request.optimisation.tuning_budget
+    changes = {"autotuning": True, "only_tune": True, "tuning_budget": seconds}
+    options, resources = request.job_options, request.resources
+    walltime = min(options.wall_time_limit or resources.walltime, math.ceil(seconds / _WHOLE) + _BESIDES)
+    if options.wall_time_limit:
+        options = options.model_copy(update={"wall_time_limit": walltime})
+    return request.model_copy(
+        update={
+            "blueprint": f"{request.blueprint}-tune",
+            "optimisation": request.optimisation.model_copy(update=changes),
+            "resources": resources.model_copy(update={"walltime": walltime}),
+            "job_options": options,
+            "application": request.application.model_copy(update={"outputs": ()}),
+        }
+    )
+
+
+def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
+    """What the job tries before it trains, and the line in which the plan says so; None where nothing is open.
+
+    Raises:
+        CannotPlan: no trial could be run or ended here.
+    """
+    draft = chosen.draft
+    problem = why_not_tuned(draft)
+    if problem:
+        hint = "autotuning: false trains with the plan's choice"
+        is_wish = not draft.request.optimisation.only_tune
+        raise CannotPlan(ABOUT, f"nothing can be tuned: {problem}", hint, wish=is_wish)
+    found = candidates(chosen)
+    wish = draft.request.optimisation
+    if sum(each.may_win for each in found) < 2:
+        if wish.only_tune:
+            raise CannotPlan(ABOUT, f"nothing is left to be tuned: {_SETTLED}", "numerics: reassociation opens more")
+        return None, Choice(name="tuning", value="none", reason=_SETTLED, stock="none", reaches="job")
+    walltime = draft.request.resources.walltime
+    budget = max(1, min(wish.tuning_budget, int(walltime * (_WHOLE if wish.only_tune else _SHARE))))
+    tuning = PlannedTuning(
+        candidates=found,
+        budget=budget,
+        steps=_STEPS,
+        reduction=_REDUCTION,
+        rungs=_RUNGS,
+        trains=not wish.only_tune,
+    )
+    return tuning, _choice(tuning)
+
+
+def why_not_tuned(draft: Draft) -> str:
+    """Why trials cannot be run, or not be ended after so many steps; empty where they can."""
+    request, entry = draft.request, draft.entry
+    application, resources = request.application, request.resources
+    processes = resources.nodes * resources.processes_per_node
+    if not application.is_training or application.hpc:
+        return "a program that is no training has no steps that anybody counts"
+    if processes > 1:
+        return f"a trial is one process, and the job has {processes}"
+    if entry is None:
+        return "nobody knows what a given image holds"
+    base = draft.catalogue.bases.get(entry.base)
+    if base is None:
+        return "nothing of ours is in a hub's image"
+    if base.python not in lock_of(TUNER).pythons:
+        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {entry.name} has {base.python}"
+    if entry.framework not in _COUNTED:
+        return f"nothing counts the steps of a script of {entry.framework}"
+    return ""
+
+
+def tuner_packages(entry: Entry) -> tuple[str, ...]:
+    """What an image needs for the tuner besides what the framework brings, as lines of a lock."""
+    return beside(TUNER, entry.name)
+
+
+def _choice(tuning: PlannedTuning) -> Choice:
+    last = tuning.steps * tuning.reduction ** (tuning.rungs - 1)
+    end = "the best one trains" if tuning.trains else "the job ends"
+    return Choice(
+        name="tuning",
+        value=f"{len(tuning.candidates)} candidates",
+        reason=f"the records cannot tell them apart; each is tried for {tuning.steps} to {last} steps, all in at most "
+        f"{tuning.budget} s, and {end}",
+        numerics=max((each.numerics for each in tuning.candidates), key=NUMERICS.index),
+        stock="none",
+        reaches="job",
+        evidence="docs/tuning.md",
+    )

@@ -1,0 +1,107 @@
+"""The configurations that the model cannot separate from the chosen one, in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+from modak_ansible.model.tuning import TuningCandidate
+from modak_ansible.planning.job import environment_of
+from modak_ansible.planning.search import Chosen, Configuration
+
+MOST = 12  # with three times fewer in each rung, the last one compares two or three
+
+
+def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
+    """The chosen configuration, the stock one, and those that may be as fast: of one matter, of two, and so on.
+
+    All of them live in the chosen image, and keep every wish and good practice. Where stock does not, it is only there
+    to be compared with.
+    """
+    kept = [chosen.best]
+    only_compared = []
+    plain = chosen.settle({"image": chosen.best.values["image"]})
+    if not any(_runs_alike(chosen.stock, each) for each in (chosen.best, plain)):
+        kept.append(chosen.stock)
+        only_compared.append(chosen.stock)
+    is_worth_it = chosen.stock not in kept or _is_open(chosen, plain)
+    for each in (*([plain] if is_worth_it else []), *_open(chosen)):
+        if not any(_runs_alike(each, other) for other in kept):
+            kept.append(each)
+        if len(kept) == MOST:
+            break
+    return tuple(
+        _candidate(chosen, each, number, may_win=each not in only_compared) for number, each in enumerate(kept)
+    )
+
+
+def _open(chosen: Chosen) -> Iterator[Configuration]:
+    """Those that differ in one matter, the most promising first, and then all that they combine to."""
+    singles = []
+    for name, options in chosen.free.items():
+        for option in options:
+            made = chosen.settle({**chosen.best.values, name: option.value})
+            if made.values.get(name) == option.value != chosen.best.values[name] and _is_open(chosen, made):
+                singles.append(((name, option.value), made))
+    singles.sort(key=lambda each: -_promise(chosen, each[1]))  # stable
+    yield from (made for _, made in singles)
+    for size in range(2, len(chosen.free) + 1):
+        for parts in combinations([change for change, _ in singles], size):
+            wanted = dict(parts)
+            made = chosen.settle({**chosen.best.values, **wanted})
+            is_whole = len(wanted) == size and all(made.values.get(name) == value for name, value in parts)
+            if is_whole and _is_open(chosen, made):
+                yield made
+
+
+def _is_open(chosen: Chosen, made: Configuration) -> bool:
+    gain = chosen.gain(chosen.best, made)
+    return not gain.known or gain.ratio.high >= 1
+
+
+def _promise(chosen: Chosen, made: Configuration) -> float:
+    gain = chosen.gain(chosen.best, made)
+    return gain.ratio.middle if gain.known else 1.0
+
+
+def _runs_alike(one: Configuration, other: Configuration) -> bool:
+    """Whether the same command runs in the same environment; where the data lie is no matter of single steps."""
+    return (
+        one.draft.environment == other.draft.environment
+        and one.draft.arguments == other.draft.arguments
+        and one.draft.choices == other.draft.choices
+    )
+
+
+def _candidate(chosen: Chosen, made: Configuration, number: int, *, may_win: bool) -> TuningCandidate:
+    draft = made.draft
+    own, samples = chosen.draft.question().work.batch_size, draft.question().work.batch_size
+    return TuningCandidate(
+        name=f"c{number}",
+        title=_title(chosen, made) if number else "the plan's choice",
+        values=dict(made.values),
+        settings={**draft.own, **draft.settings},
+        numerics=made.numerics,
+        environment=environment_of(draft),
+        arguments=draft.arguments,
+        threads=draft.threads,
+        may_win=may_win,
+        is_stock=_runs_alike(made, chosen.stock),
+        total_steps=_total_steps(made),
+        work_per_step=samples / own if own and samples else 1.0,
+    )
+
+
+def _title(chosen: Chosen, made: Configuration) -> str:
+    """What differs from the plan's choice."""
+    changed = {name: value for name, value in made.values.items() if chosen.best.values.get(name) != value}
+    words = ", ".join(f"{name} {value}" for name, value in changed.items())
+    return f"stock: {words}" if made is chosen.stock else words
+
+
+def _total_steps(made: Configuration) -> int | None:
+    work = made.draft.question().work
+    if not (work.epochs and work.samples and work.batch_size):
+        return None
+    return work.epochs * math.ceil(work.samples / work.batch_size)

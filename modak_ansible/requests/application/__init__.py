@@ -1,0 +1,1 @@
+"""What a request runs, and on what data."""

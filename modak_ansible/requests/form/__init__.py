@@ -1,0 +1,1 @@
+"""A request as users write it."""

@@ -1,0 +1,1 @@
+"""The controller's side of jobs: run, followed, acted upon, recorded."""

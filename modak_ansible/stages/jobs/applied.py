@@ -1,0 +1,97 @@
+"""Planned against applied: what of the plan's choices in the code really acted, by the word of the process itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.target.core.files import read_json
+
+REPORT = "applied.json"
+_REPORTS = "modak.applied/1"
+_METRICS = "modak.metrics/1"
+
+
+def planned_in_code(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The plan's choices that act in the script's own code, and differ from stock."""
+    choices = [each for each in plan["choices"] if each.get("reaches") == "code"]
+    return [each for each in choices if each["value"] != each.get("stock")]
+
+
+def report_of(folder: Path) -> dict[str, Any] | None:
+    """The report in a folder of results; None where there is none of our form."""
+    found = read_json(folder / REPORT)
+    if not isinstance(found, dict) or found.get("schema") != _REPORTS:
+        return None
+    return found
+
+
+def switches_of(metrics: dict[str, Any] | None) -> dict[str, str] | None:
+    """How the switches of a script stood that writes a metrics.json of our form; None of any other."""
+    if not isinstance(metrics, dict) or metrics.get("schema") != _METRICS:
+        return None
+    switches = metrics.get("switches")
+    return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None
+
+
+def compare(
+    plan: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Each of the choices with what became of it.
+
+    Returns:
+        ``name``, ``planned``, ``applied`` (None where it was not, or where nobody knows), ``known``, ``how`` and
+        ``reason``, in the plan's order.
+    """
+    switches = switches_of(metrics) or {}
+    reported = (report or {}).get("choices")
+    reported = reported if isinstance(reported, dict) else {}
+    return [_outcome(name, value, switches, reported) for name, value in _wanted(plan)]
+
+
+def _wanted(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and values; halves of a batch that make one gradient are two choices of the process's."""
+    found = []
+    for each in planned_in_code(plan):
+        value, passes = str(each["value"]), ""
+        if each["name"] == "batch_size":
+            value, _, passes = value.partition("x")
+        found.append((each["name"], value))
+        found += [("accumulation", passes)] if passes else []
+    return found
+
+
+def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str, Any]) -> dict[str, Any]:
+    outcome = {"name": name, "planned": value, "applied": None, "known": True, "how": "", "reason": ""}
+    if name in switches:
+        stands = switches[name]
+        reason = "" if stands == value else f"the script's own switch stands at {stands}"
+        return {**outcome, "applied": stands if stands == value else None, "how": "switch", "reason": reason}
+    found = reported.get(name)
+    if not isinstance(found, dict):
+        return {**outcome, "known": False, "reason": "the process left no word of it"}
+    applied = found.get("applied")
+    return {
+        **outcome,
+        "applied": None if applied is None else str(applied),
+        "how": str(found.get("how") or ""),
+        "reason": str(found.get("reason") or ""),
+    }
+
+
+def summary_pairs(outcomes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What became of the choices, as pairs of a title and a text; nothing where none acts in the code."""
+    done = [f"{each['name']} {each['applied']} ({each['how']})" for each in outcomes if each["applied"] is not None]
+    pairs = [("applied", ", ".join(done))] if done else []
+    pairs += [("not applied", text) for text in warnings_of(outcomes)]
+    return pairs
+
+
+def warnings_of(outcomes: list[dict[str, Any]]) -> list[str]:
+    """A line for each choice that did not act, or of which nobody knows whether it did."""
+    lines = []
+    for each in outcomes:
+        if each["applied"] is None:
+            words = "planned but not applied" if each["known"] else "planned, and not known whether it was applied"
+            lines.append(f"{words}: {each['name']} {each['planned']}: {each['reason']}")
+    return lines

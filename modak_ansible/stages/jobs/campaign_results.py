@@ -1,0 +1,65 @@
+"""The results of several deployments, listed in one call and fetched in one transfer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from modak_ansible.model.quantities import format_size
+from modak_ansible.stages.base import Outcome, Stage, noted
+from modak_ansible.stages.results import keep_results, wanted_files
+from modak_ansible.target.core.files import Lock
+from modak_ansible.transport.rsync import pull
+
+
+def fetch_all(stages: Sequence[Stage]) -> Outcome:
+    """Brings back what the jobs of deployments on one target left, verified; what is here already is not fetched again.
+
+    Raises:
+        ModakError: a file did not arrive as it left.
+    """
+    names = {stage.folder.name: stage for stage in stages}
+    wanted = [{"deployment": name, "outputs": stage.plan["application"]["outputs"]} for name, stage in names.items()]
+    answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], deployments=wanted)
+    listed = answer["listed"]
+
+    def wanted_paths() -> list[str]:
+        return [f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, listed[name])]
+
+    if stages[0].check:
+        paths = wanted_paths()
+        return Outcome(bool(paths), f"would fetch {len(paths)} files")
+    deployments = stages[0].folder.parent
+    arrived = deployments / ".results.part"  # a fetch that was cut short is gone on with
+    with Lock(deployments / ".results.lock"):  # those of one project fetch in turn
+        paths = wanted_paths()
+        if paths:
+            pull(stages[0].connection, answer["folder"], paths, arrived, stages[0].say)
+        changed = [_keep(stage, listed[name], arrived / name) for name, stage in names.items()]
+        for name in names:
+            shutil.rmtree(arrived / name, ignore_errors=True)
+        with suppress(OSError):  # what is left there is another campaign's
+            arrived.rmdir()
+    size = sum(file["size"] for each in listed.values() for file in each["files"])
+    count = sum(len(each["files"]) for each in listed.values())
+    message = f"{count} files of {len(stages)} jobs, {format_size(size)}, in {stages[0].folder.parent}"
+    return Outcome(any(changed), message)
+
+
+def _keep(stage: Stage, listed: dict[str, list[dict[str, object]]], arrived: Path) -> bool:
+    """Moves what has arrived of one deployment to its place."""
+
+    def bring(paths: list[str], part: Path) -> None:
+        for path in paths:
+            (part / path).parent.mkdir(parents=True, exist_ok=True)
+            if (arrived / path).is_file():
+                shutil.move(arrived / path, part / path)
+
+    named = replace(stage, say=lambda text: stage.say(f"{stage.plan['training']}: {text}"))
+    with noted(stage, "results") as finish:
+        outcome = keep_results(named, listed, bring)
+        finish(outcome)
+    return outcome.changed

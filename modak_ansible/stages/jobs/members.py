@@ -1,0 +1,225 @@
+"""The trainings of a campaign: what each waits for, and what is to be done about it now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from modak_ansible.schedulers.base import LIVING
+from modak_ansible.stages.base import Stage
+from modak_ansible.stages.jobs.job import deployment_arguments
+from modak_ansible.target.core.files import read_json
+
+NONE: dict[str, Any] = {
+    "state": "NONE",
+    "job_id": "",
+    "exit_code": None,
+    "nodes": "",
+    "explanation": "",
+    "error_tail": [],
+}
+NOT_RUN = "not run: "
+
+
+@dataclass
+class Known:
+    """What the target knows of a deployment.
+
+    Attributes:
+        situation: of its job, as JSON.
+        began: whether the job has ever started.
+        skipped: whether the job is void, since one before it failed.
+        waited: the ids that it was submitted to run after, by their deployments.
+        staged: whether its files are there.
+    """
+
+    situation: dict[str, Any] = field(default_factory=lambda: dict(NONE))
+    began: bool = False
+    skipped: bool = False
+    waited: dict[str, str] = field(default_factory=dict)
+    staged: bool = False
+
+    @property
+    def state(self) -> str:
+        return str(self.situation["state"])
+
+    @property
+    def job_id(self) -> str:
+        return str(self.situation["job_id"])
+
+    @property
+    def explanation(self) -> str:
+        return str(self.situation["explanation"])
+
+    @property
+    def is_living(self) -> bool:
+        return self.state in LIVING
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state not in ("NONE", "COMPLETED", *LIVING)
+
+
+class Member:
+    """A training of a campaign.
+
+    Args:
+        stage: its deployment.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        plan = stage.plan
+        origin = read_json(stage.folder / "origin.json") or {}
+        self.stage = stage
+        self.known = Known()
+        self.name: str = deployment_arguments(plan)["deployment"]
+        self.training: str = plan["training"]
+        self.node: str = origin.get("node") or plan["training"]
+        self.parallel: int | None = origin.get("parallel")
+        self.after: dict[str, str] = {
+            name: each["training"] for each in plan.get("after", ()) for name in each["deployments"]
+        }
+        self.behind: tuple[str, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.known.state == "COMPLETED" or self.known.has_failed
+
+
+class Members:
+    """All trainings of a campaign on one target, each behind those that it comes after.
+
+    Args:
+        stages: of their deployments.
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._all = {each.name: each for each in _ordered([Member(stage) for stage in stages])}
+        self._outside: dict[str, Known] = {}
+        _put_behind(self._all.values())
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._all.values())
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def outside(self) -> list[str]:
+        """Deployments that come before, and are deployed by themselves."""
+        return sorted({name for each in self._all.values() for name in each.after if name not in self._all})
+
+    def note(self, known: dict[str, Known]) -> None:
+        """Takes over what the target knows."""
+        for name, each in known.items():
+            if name in self._all:
+                self._all[name].known = each
+            else:
+                self._outside[name] = each
+
+    def __getitem__(self, name: str) -> Member:
+        return self._all[name]
+
+    def known(self, name: str) -> Known:
+        """What is known of a deployment, be it one of the campaign or one that comes before."""
+        return self._all[name].known if name in self._all else self._outside.get(name, Known())
+
+    def count(self, *states: str) -> int:
+        """How many are in one of some states."""
+        return sum(each.known.state in states for each in self._all.values())
+
+    # --- what is to be done
+
+    def to_skip(self) -> dict[str, str]:
+        """Those that cannot run, since one before has failed, with the reason; the reason is handed down."""
+        reasons: dict[str, str] = {}
+        void = self._void()
+        for each in self._all.values():
+            if each.known.began or each.known.state == "COMPLETED" or each.name in void:
+                continue
+            reason = self._reason(each, reasons, void)
+            if reason:
+                reasons[each.name] = reason
+        return {name: reason for name, reason in reasons.items() if self.known(name).explanation != reason}
+
+    def _reason(self, member: Member, reasons: dict[str, str], void: set[str]) -> str:
+        for name, training in member.after.items():
+            if name in reasons:
+                return reasons[name]
+            known = self.known(name)
+            if known.has_failed and name not in void:
+                said = known.explanation
+                title = self._all[name].training if name in self._all else training
+                return said if said.startswith(NOT_RUN) else f"{NOT_RUN}{title} failed"
+        return ""
+
+    def to_submit(self) -> list[Member]:
+        """Those that are to be submitted, each behind those that it waits for."""
+        void = self._void()
+        return [each for each in self._all.values() if each.known.state == "NONE" or each.name in void]
+
+    def ready(self) -> list[Member]:
+        """Of those to submit as many as may run now, where no scheduler keeps the order."""
+        free = [each for each in self.to_submit() if all(self.known(name).state == "COMPLETED" for name in each.after)]
+        running, ready = self.count(*LIVING), list[Member]()
+        for each in free:
+            if running + len(ready) < (each.parallel or 1):
+                ready.append(each)
+        return ready
+
+    def is_task(self, name: str) -> bool:
+        """Whether the job of a deployment is one of an array."""
+        return "_" in self.known(name).job_id
+
+    def living_points(self) -> dict[str, list[str]]:
+        """Of each sweep with a limit the points whose jobs wait or run, by the sweep's node."""
+        void, found = self._void(), dict[str, list[str]]()
+        for each in self._all.values():
+            if each.parallel and each.known.is_living and each.name not in void:
+                found.setdefault(each.node, []).append(each.name)
+        return found
+
+    def is_void(self, member: Member) -> bool:
+        """Whether a job was submitted for a member that has not begun, and another is to be in its place."""
+        return member.name in self._void()
+
+    def _void(self) -> set[str]:
+        """Deployments whose jobs have not begun, and wait for what is no more, though all before may still end well."""
+        void: set[str] = set()
+        for each in self._all.values():
+            known = each.known
+            if not each.after or known.began or known.state in ("NONE", "COMPLETED"):
+                continue
+            before = {name: self.known(name) for name in each.after}
+            if any(one.has_failed and name not in void for name, one in before.items()):
+                continue
+            renewed = any(before[name].job_id != job_id for name, job_id in known.waited.items() if name in before)
+            if known.skipped or renewed or any(name in void for name in before):
+                void.add(each.name)
+        return void
+
+
+def _ordered(members: list[Member]) -> list[Member]:
+    """Each behind those that it comes after, else as they are; the planner lets none come after itself."""
+    named = {each.name: each for each in members}
+    done: dict[str, Member] = {}
+    waiting = list(reversed(members))
+    while waiting:
+        missing = [named[name] for name in waiting[-1].after if name in named and name not in done]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            member = waiting.pop()
+            done.setdefault(member.name, member)
+    return list(done.values())
+
+
+def _put_behind(members: Iterable[Member]) -> None:
+    """Has each point of a sweep with a limit wait for the end of the one so many before it."""
+    points: dict[str, list[Member]] = {}
+    for each in members:
+        before = points.setdefault(each.node, [])
+        if each.parallel and len(before) >= each.parallel:
+            each.behind = (before[-each.parallel].name,)
+        before.append(each)

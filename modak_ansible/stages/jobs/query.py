@@ -1,0 +1,103 @@
+"""How many jobs of a target are: asked for together, noted in their records, and handed to whoever waits."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.base import LIVING
+from modak_ansible.stages.base import Record, Stage, latest
+from modak_ansible.target.core.files import read_json, write_json
+
+ANSWERED = "answered"
+# Between two looks, in seconds, while nothing changes.
+LONGEST = 30.0
+_GROWTH = 1.5
+# Records that are written at once: each waits for the disk, and more only wait for one another (1,000 of them on two
+# cores: 1.2 s one by one, 0.6 s by four, 0.9 s by sixteen).
+_AT_ONCE = 4
+# What is no change of a job: all that moves on by itself.
+_MOVING = ("elapsed", "starts", "progress")
+
+
+@dataclass
+class Asking:
+    """What is asked, and where the answer goes.
+
+    Attributes:
+        deployments: their names.
+        answer: a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them.
+        every: seconds until the next look while something changes; 0 to look once.
+    """
+
+    deployments: list[str]
+    answer: Path
+    every: float = 0.0
+
+
+def ask_for_jobs(stage: Stage, asking: Asking) -> str:
+    """Asks until all jobs have ended, or once; gives one line for people.
+
+    A target that does not answer is no error: its answer says so, and it is asked again.
+    """
+    known: dict[str, Any] = {}
+    pause, before = asking.every, None
+    while True:
+        living = [name for name in asking.deployments if name not in known or _lives(known[name])]
+        jobs, problem = _look(stage, living)
+        known.update(jobs)
+        write_json(asking.answer, {"jobs": known, "problem": problem})
+        stage.say(f"{asking.answer.stem} {ANSWERED}")
+        _note(stage.folder.parent, jobs)  # while whoever asked reads it
+        if not asking.every or not (problem or any(map(_lives, known.values()))):
+            return problem or f"{len(known)} jobs"
+        now = [problem, {name: _steady(job) for name, job in known.items()}]
+        pause = asking.every if now != before else min(pause * _GROWTH, max(LONGEST, asking.every))
+        before = now
+        time.sleep(pause)
+
+
+def _look(stage: Stage, names: list[str]) -> tuple[dict[str, Any], str]:
+    """How the jobs of some deployments are, by name; and what stands in the way."""
+    target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
+    try:
+        # as texts: Ansible takes long over structures with a thousand parts
+        answer = stage.call(
+            "modak_jobs", workspace=target["workspace"], scheduler=scheduler, deployments="\n".join(names)
+        )
+    except ModakError as error:
+        return {}, f"{error.message} ({error.hint})" if error.hint else error.message
+    return {job.pop("name"): job for job in json.loads(answer["jobs"])}, ""
+
+
+def _note(deployments: Path, jobs: dict[str, Any]) -> None:
+    """Notes in the deployments' records what has become of their jobs, where that is news."""
+    news = [name for name, job in jobs.items() if _is_news(deployments / name, job["situation"])]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda name: _update(deployments / name, jobs[name]), news))
+
+
+def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
+    if situation["state"] == "DAMAGED":
+        return False
+    noted = (read_json(folder / "state.json") or {}).get("job")
+    return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
+
+
+def _update(folder: Path, job: dict[str, Any]) -> None:
+    Record(folder).note_job(job["situation"], progress=job["progress"])
+
+
+def _lives(job: dict[str, Any]) -> bool:
+    return job["situation"]["state"] in LIVING
+
+
+def _steady(job: dict[str, Any]) -> dict[str, Any]:
+    """What tells whether a job has changed; of its progress that is the epoch."""
+    steady = {name: value for name, value in job.items() if name not in _MOVING}
+    return {**steady, "epoch": job["progress"].get("epoch")}

@@ -1,0 +1,275 @@
+"""The record of a job that has ended, for the performance model: every finished job teaches it something."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.reader import is_release
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.finished_run import (
+    accelerator,
+    allocation,
+    disturbance,
+    image,
+    load,
+    measured,
+    quantised_s,
+)
+from modak_ansible.model.measured.record import Load, Measure, Record, RecordedTarget, Steps
+from modak_ansible.model.plan import Plan
+from modak_ansible.stages.base import Stage
+from modak_ansible.stages.jobs.applied import compare, report_of, switches_of
+from modak_ansible.store.project import moved_with
+from modak_ansible.store.tuned import as_trained, read_report, trained_of
+from modak_ansible.target.core.files import Lock, make_private, read_json
+
+SUITE = "jobs"
+# Whoever measures a suite writes records of its own.
+_OF_SUITES = "MODAK_BENCH_RUN"
+
+
+def record_job(stage: Stage) -> bool:
+    """Adds the record of the stage's job to the project's, unless it is there; tells whether it was added.
+
+    Raises:
+        ModakError: the file of records cannot be written.
+    """
+    state = stage.record.read()
+    job = state.get("job") or {}
+    if not job.get("job_id") or any(name == _OF_SUITES for name, _ in stage.plan["application"]["environment"]):
+        return False
+    results = stage.folder / "results"
+    tuning = read_report(results)
+    trained = trained_of(tuning, stage.plan)
+    try:
+        plan = Plan.model_validate(as_trained(stage.plan, trained))
+    except ValidationError:  # made by another version, whose records are not ours to write
+        return False
+    if plan.tuning and not plan.tuning.trains:
+        return False
+    record = job_record(plan, job, results) if plan.application.is_training else program_record(plan, job)
+    return add_record(stage.folder, record)
+
+
+def add_record(folder: Path, record: Record) -> bool:
+    """Adds a record to those of the project that a deployment's folder belongs to; tells whether it was not there.
+
+    Raises:
+        ModakError: the file of records cannot be written.
+    """
+    path = _records_file(folder, record.suite)
+    try:
+        return _append(path, record) if path else False
+    except OSError as error:
+        raise ModakError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
+    """What a finished job has to say.
+
+    Args:
+        plan: that was carried out.
+        job: the scheduler's word, as the job stage notes it.
+        results: the folder of what came back.
+    """
+    return record_of(plan, job, report_of(results), read_json(results / "metrics.json"))
+
+
+def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
+    """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
+    try:
+        return _whole_record(plan, job, report, metrics)
+    except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
+        # a script of the user's may write a file of that name in any form
+        record = _whole_record(plan, job, None, None)
+        words = " ".join(str(error).split())[:300]
+        return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {words}"})
+
+
+def _whole_record(
+    plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None
+) -> Record:
+    as_json = plan.model_dump(mode="json")
+    ours = metrics if switches_of(metrics) is not None else None
+    reported = _mapping(_mapping(report).get("choices"))
+    settings = _settings(plan, compare(as_json, report, metrics), reported, switches_of(metrics))
+    seen = ours or report or {}
+    record = Record(
+        **_identity(plan, job, settings, ours, report),
+        outcome="measured",
+        plan=plan.digest,
+        image=image(plan),
+        target=_target(plan, job, seen),
+        allocation=allocation(plan, job),
+        load=load(ours) if ours else Load(foreign_cores=_mapping(_mapping(report).get("steps")).get("foreign_cores")),
+        versions=ours.get("versions", {}) if ours else _versions(report),
+        work=plan.application.work,
+    )
+    if job["state"] != "COMPLETED":
+        words = job.get("explanation") or "no reason given"
+        return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
+    record = record.model_copy(update=measured(ours) if ours else {"steps": _steps(report)})
+    if record.training is None and (record.steps is None or not record.steps.count):
+        return record.model_copy(update={"outcome": "failed", "reason": "nothing of it was measured"})
+    record = record.model_copy(update={"quantised_s": quantised_s(record)})
+    reason = disturbance(record) or _interruption(job)
+    return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
+
+
+def _interruption(job: dict[str, Any]) -> str:
+    """Why the times of a job are not those of a run at one go; empty where they are."""
+    return f"it was interrupted, and went on in run {job['run']}" if job.get("run", 1) > 1 else ""
+
+
+def program_record(plan: Plan, job: dict[str, Any]) -> Record:
+    """What a finished parallel program has to say: how long it ran with so many processes and threads."""
+    record = Record(
+        **{**_identity(plan, job, {}, None, None), "workload": plan.application.name},
+        outcome="measured",
+        plan=plan.digest,
+        image=image(plan),
+        target=_target(plan, job, {"processor": {"model": plan.target.processor.model}}),
+        allocation=allocation(plan, job),
+    )
+    if job["state"] != "COMPLETED":
+        words = job.get("explanation") or "no reason given"
+        return record.model_copy(update={"outcome": "failed", "reason": f"{job['state'].lower()}: {words}"})
+    began, ended = job.get("started"), job.get("ended")
+    if not began or not ended or ended <= began:
+        return record.model_copy(update={"outcome": "failed", "reason": "nobody noted how long it ran"})
+    about: dict[str, str | int | float] = {
+        "processes": plan.job.nodes * plan.job.processes_per_node,
+        "threads": plan.job.threads or plan.job.cores_per_process or 1,
+    }
+    run = Measure(name="run", unit="s", samples=(round(ended - began, 1),), about=about)
+    return record.model_copy(update={"measures": (run,)})
+
+
+def _settings(
+    plan: Plan, outcomes: list[dict[str, Any]], reported: dict[str, Any], switches: dict[str, str] | None
+) -> dict[str, str]:
+    """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
+    chosen = next((each.settings for each in plan.candidates if each.chosen), {})
+    in_code = {each.name for each in plan.choices if each.reaches == "code"} | {each["name"] for each in outcomes}
+    settings = {name: value for name, value in chosen.items() if name not in in_code}
+    settings |= {
+        name: str(_mapping(each)["applied"]) for name, each in reported.items() if _mapping(each).get("applied")
+    }
+    settings |= {each["name"]: each["applied"] for each in outcomes if each["applied"] is not None}
+    return dict(sorted({**settings, **(switches or {})}.items()))
+
+
+def _identity(
+    plan: Plan,
+    job: dict[str, Any],
+    settings: dict[str, str],
+    metrics: dict[str, Any] | None,
+    report: dict[str, Any] | None,
+) -> dict[str, Any]:
+    entry = next((each for each in load_catalogue().entries if each.name == plan.image.entry), None)
+    began = datetime.fromtimestamp(job["started"], UTC) if job.get("started") else datetime.now(UTC)
+    said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
+    is_entry = entry is not None and (not said or is_release(entry, said))
+    return {
+        "date": began.isoformat(timespec="seconds"),
+        "suite": SUITE,
+        "suite_digest": "",
+        "group": plan.training,
+        "variant": ", ".join(f"{name}={value}" for name, value in settings.items()) or "stock",
+        "round": 1,
+        "position": 1,
+        "workload": _mapping(metrics).get("workload") or plan.application.work.workload,
+        # what ran says which release it was; an entry that it was not is not named
+        "entry": plan.image.entry if is_entry or entry is None else f"image-{plan.image.digest[:12]}",
+        "framework": entry.framework if entry else plan.application.framework,
+        "version": entry.version if entry and is_entry else said,
+        "origin": entry.origin if entry and is_entry else "given",
+        "settings": settings,
+    }
+
+
+def _reported_version(plan: Plan, report: dict[str, Any] | None) -> str:
+    module = "torch" if plan.application.framework == "pytorch" else plan.application.framework
+    return _versions(report).get(module, "")
+
+
+def _versions(report: dict[str, Any] | None) -> dict[str, str]:
+    frameworks = _mapping(_mapping(report).get("frameworks"))
+    return {name: str(_mapping(each).get("version", "")) for name, each in frameworks.items()}
+
+
+def _target(plan: Plan, job: dict[str, Any], seen: dict[str, Any]) -> RecordedTarget:
+    processor, target = _mapping(seen.get("processor")), plan.target
+    return RecordedTarget(
+        name=target.name,
+        scheduler=target.scheduler.value,
+        hostname=str(seen.get("hostname") or job.get("nodes") or ""),
+        processor=str(processor.get("model") or ""),
+        architecture=target.processor.architecture,
+        cores=target.processor.cores,
+        memory=target.processor.memory,
+        accelerator=accelerator(target, seen),
+    )
+
+
+def _steps(report: dict[str, Any] | None) -> Steps | None:
+    steps = _mapping(_mapping(report).get("steps"))
+    if not report or not steps:
+        return None
+    imports = [_mapping(each).get("import_seconds") for each in _mapping(report.get("frameworks")).values()]
+    known = {name: steps[name] for name in Steps.model_fields if name in steps}
+    return Steps(
+        **known,
+        import_seconds=max((each for each in imports if each), default=None),
+        peak_memory_bytes=report.get("peak_memory_bytes"),
+    )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """What a file of the job's holds where a mapping belongs."""
+    return value if isinstance(value, dict) else {}
+
+
+def _records_file(folder: Path, suite: str) -> Path | None:
+    """Of the project that a deployment belongs to; None of one that only tries what would happen."""
+    origin = read_json(folder / "origin.json") or {}
+    noted = Path(origin["state"]) if origin.get("state") else None
+    state = moved_with(folder, noted, noted) if noted else None
+    return state / "records" / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None
+
+
+def _append(path: Path, record: Record) -> bool:
+    """Adds a line, whole or not at all, unless the file has one of the same run in the same job of the same plan."""
+    make_private(path.parent)
+    with Lock(path.with_name(f".{path.name}.lock")):
+        mark = record.plan.encode()  # only few of many lines are worth to be parsed
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        if any(mark in line and _is_same(line, record) for line in lines):
+            return False
+        with path.open("ab+") as file:
+            file.seek(0, os.SEEK_END)
+            size = file.tell()
+            if size:  # a crash may have torn the last line: it ends here, and whoever reads it says so
+                file.seek(size - 1)
+                torn = file.read(1) != b"\n"
+                file.write(b"\n" if torn else b"")
+            file.write(record.model_dump_json(by_alias=True).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    return True
+
+
+def _is_same(line: bytes, record: Record) -> bool:
+    try:
+        known = json.loads(line)
+        run = (known["plan"], known["allocation"]["job_id"], known["position"])
+        return bool(run == (record.plan, record.allocation.job_id, record.position))
+    except (ValueError, KeyError, TypeError):
+        return False

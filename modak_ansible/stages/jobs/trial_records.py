@@ -1,0 +1,73 @@
+"""A record of each trial of a job's tuning, for the performance model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from modak_ansible.model.measured.record import Record
+from modak_ansible.model.plan import Plan
+from modak_ansible.model.tuning import TuningReport, TuningTrial
+from modak_ansible.stages.base import Stage
+from modak_ansible.stages.jobs.record import add_record, record_of
+from modak_ansible.store.tuned import as_trained, read_report
+
+SUITE = "tuning"
+
+
+def record_trials(stage: Stage) -> int:
+    """Adds the trials of the stage's job to the project's records, unless they are there; tells how many were added.
+
+    Raises:
+        ModakError: the file of records cannot be written.
+    """
+    job, report = stage.record.read().get("job") or {}, read_report(stage.folder / "results")
+    if report is None or not job.get("job_id") or not stage.plan.get("tuning"):
+        return 0
+    try:
+        records = trial_records(stage.plan, job, report)
+    except ValidationError:  # a plan of another version, or steps that are none
+        return 0
+    return sum(add_record(stage.folder, each) for each in records)
+
+
+def trial_records(plan: dict[str, Any], job: dict[str, Any], report: TuningReport) -> list[Record]:
+    """What the trials have to say, in their order; candidates of one rung are compared with each other.
+
+    Args:
+        plan: that was carried out, as JSON.
+        job: the scheduler's word, as the job stage notes it.
+        report: of the tuning.
+
+    Raises:
+        ValidationError: the plan or what a trial reported is not of our form.
+    """
+    candidates = {each["name"]: each for each in plan["tuning"]["candidates"]}
+    known = [each for each in report.trials if each.candidate in candidates]
+    return [_record(plan, candidates[each.candidate], job, report, each) for each in known]
+
+
+def _record(
+    plan: dict[str, Any], candidate: dict[str, Any], job: dict[str, Any], report: TuningReport, trial: TuningTrial
+) -> Record:
+    tried = Plan.model_validate(as_trained(plan, candidate))
+    said = {"hostname": report.hostname, **trial.report, "steps": trial.steps}
+    record = record_of(tried, {**job, "state": "COMPLETED"}, said, None)
+    batch = candidate["settings"].get("batch_size")
+    work = record.work.model_copy(update={"batch_size": int(batch)}) if batch else record.work
+    failed = {"outcome": "failed", "reason": trial.reason} if trial.reason else {}
+    return record.model_copy(
+        update={
+            "date": report.date,
+            "suite": SUITE,
+            "suite_digest": plan["digest"],
+            "group": f"{plan['training']} in job {job['job_id']}",
+            "variant": candidate["title"],
+            "round": trial.rung,
+            "position": trial.position,
+            "settings": candidate["settings"],
+            "work": work,
+            **failed,
+        }
+    )

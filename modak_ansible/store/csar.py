@@ -1,0 +1,143 @@
+"""TOSCA's archives: written with the same bytes for the same files, and read without trusting them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import shutil
+import stat
+import tempfile
+import uuid
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError
+from modak_ansible.store.cache import cache_folder
+
+SUFFIXES = (".csar", ".zip")
+_META = "TOSCA-Metadata/TOSCA.meta"
+# Longest ago that a ZIP archive can tell.
+_DATE = (1980, 1, 1, 0, 0, 0)
+_MAX_BYTES = 2 * 10**9
+_MAX_FILES = 50_000
+
+
+class InvalidPackage(ModakError):
+    """A file that is no archive of TOSCA's, or one that nobody should unpack."""
+
+    exit_code = INVALID_BLUEPRINT
+
+
+def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -> bytes:
+    """An archive, whose bytes depend on nothing but what is given.
+
+    Args:
+        entry: the name of the service template, at the root.
+        files: content and whether it is executable, by the path in the archive.
+        creator: who made it.
+    """
+    meta = f"TOSCA-Meta-File-Version: 1.1\nCSAR-Version: 1.1\nCreated-By: {creator}\nEntry-Definitions: {entry}\n"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as made:
+        for name, (content, executable) in sorted({**files, _META: (meta.encode(), False)}.items()):
+            member = zipfile.ZipInfo(name, _DATE)
+            member.create_system = 3  # Unix, wherever it is made
+            member.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
+            member.compress_type = zipfile.ZIP_DEFLATED
+            made.writestr(member, content)
+    return buffer.getvalue()
+
+
+def packages_folder() -> Path:
+    """Where archives are unpacked: a cache that may be removed at any time."""
+    return cache_folder() / "packages"
+
+
+def unpack(path: Path) -> Path:
+    """The service template of an archive, unpacked in a folder that its content names.
+
+    What is there already is compared with the archive, and unpacked anew where it differs.
+
+    Raises:
+        InvalidPackage: it cannot be read, has no service template, or reaches out of its folder.
+    """
+    place = Location(str(path))
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as package:
+            members = _checked(package, place)
+            entry = _entry(package, members, place)
+            file.seek(0)
+            folder = packages_folder() / hashlib.file_digest(file, "sha256").hexdigest()[:32]
+            if not _is_there(folder, members):
+                _extract(package, members, folder)
+            return folder / entry
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidPackage(f"this is no archive that can be read: {error}", location=place) from error
+
+
+def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
+    """The files of an archive, all of them plain and below its folder."""
+    members = package.infolist()
+    if len(members) > _MAX_FILES or sum(each.file_size for each in members) > _MAX_BYTES:
+        raise InvalidPackage("it holds more than 50,000 files or 2 GB, which is no blueprint", location=place)
+    seen: set[str] = set()
+    for each in members:
+        name = each.filename
+        kind = stat.S_IFMT(each.external_attr >> 16)
+        parts = PurePosixPath(name).parts
+        is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
+        if is_outside or not parts or any(ord(letter) < 32 for letter in name):
+            raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
+        if each.flag_bits & 1:
+            raise InvalidPackage(f"it holds {name}, which is encrypted", location=place)
+        if name.rstrip("/") in seen:
+            raise InvalidPackage(f"it holds {name} twice", location=place)
+        seen.add(name.rstrip("/"))
+    return [each for each in members if not each.is_dir()]
+
+
+def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Location) -> str:
+    names = [each.filename for each in members]
+    if _META in names:
+        text = package.read(_META).decode("utf-8", errors="replace")
+        found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
+        if found and found.group(1) in names:
+            return found.group(1)
+        if found:
+            raise InvalidPackage(f"{_META} names {found.group(1)}, which it does not hold", location=place)
+    templates = [name for name in names if "/" not in name and name.endswith((".yaml", ".yml"))]
+    if len(templates) != 1:
+        hint = f"put one YAML file at its root, or name one in {_META}: modak package makes such archives"
+        raise InvalidPackage("it does not say which file is the service template", location=place, hint=hint)
+    return templates[0]
+
+
+def _is_there(folder: Path, members: list[zipfile.ZipInfo]) -> bool:
+    try:
+        return all(zlib.crc32((folder / each.filename).read_bytes()) == each.CRC for each in members)
+    except OSError:
+        return False
+
+
+def _extract(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], folder: Path) -> None:
+    """Unpacks beside the folder, and puts it in its place in one step."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+    try:
+        for each in members:
+            path = part / each.filename
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(package.read(each))
+            path.chmod(0o700 if each.external_attr >> 16 & 0o100 else 0o600)
+        if folder.exists():
+            folder.rename(part.with_name(f".old-{uuid.uuid4().hex}"))
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        for old in folder.parent.glob(".old-*"):
+            shutil.rmtree(old, ignore_errors=True)

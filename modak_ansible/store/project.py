@@ -1,0 +1,129 @@
+"""Where things are: what ships with the project, and what a user's project keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from modak_ansible.errors import UsageError
+from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
+from modak_ansible.store.testbeds import usual
+from modak_ansible.target.core.files import expanded
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+STATE_FOLDER = ".modak"
+# In a deployment's folder: when its plan was last deployed, in seconds since the epoch.
+SAVED = "saved"
+# What a blueprint, a request or a package may end with.
+SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
+_MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
+
+
+def shipped(name: str) -> Path:
+    """A folder or file that ships with the project: beside the package in a checkout, in it elsewhere."""
+    checkout = _PACKAGE.parent / name
+    return (
+        checkout if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.exists() else _PACKAGE / "share" / name
+    )
+
+
+def project_root(start: Path) -> Path:
+    """The project that a folder belongs to: the nearest one above it with a .modak, a .git or an ansible.cfg.
+
+    Without any of them it is the folder itself.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if any((folder / mark).exists() for mark in _MARKS):
+            return folder
+    return start
+
+
+def state_folder(start: Path) -> Path:
+    """Where the project of a folder keeps its deployments and its testbed."""
+    return project_root(start) / STATE_FOLDER
+
+
+def moved_with(deployment: Path, state: Path, path: Path) -> Path:
+    """A path that a deployment has noted, where its project has been moved or copied to another place since.
+
+    Args:
+        deployment: its folder, where that is now.
+        state: the project's state folder, as the deployment has noted it.
+        path: what else it has noted.
+    """
+    here = deployment.resolve().parent.parent
+    if here.name != STATE_FOLDER or deployment.parent.name != "deployments" or here == state:
+        return path
+    return here.parent / path.relative_to(state.parent) if path.is_relative_to(state.parent) else path
+
+
+def blueprint_state(blueprint: Path) -> Path:
+    """Where the deployments of a blueprint are kept: by its own project, or by the one that deploys one which is
+    shipped or packed."""
+    folder = blueprint.resolve().parent
+    is_elsewhere = folder.is_relative_to(shipped("tosca").resolve()) or is_packed(blueprint)
+    return state_folder(Path.cwd() if is_elsewhere else folder)
+
+
+def is_packed(blueprint: Path) -> bool:
+    """Whether a blueprint was unpacked from a package."""
+    return blueprint.resolve().is_relative_to(packages_folder().resolve())
+
+
+def known_testbed(state: Path) -> Path:
+    """The folder of the testbed that a deployment may mean: its project's, or that of the current folder, or else the
+    only one of this user that runs."""
+    here = state_folder(Path.cwd()) / "testbed"
+    return here if here.exists() and not (state / "testbed").exists() else usual(state / "testbed")
+
+
+def read_origin(plan_file: Path) -> dict[str, Path]:
+    """Where a saved plan comes from: ``blueprint``, ``state`` and ``testbed``, as planning.Planned has them.
+
+    Raises:
+        OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
+    """
+    folder = plan_file.parent
+    origin = json.loads((folder / "origin.json").read_text(encoding="utf-8"))
+    state = Path(origin["state"])
+    return {name: moved_with(folder, state, Path(origin[name])) for name in ("blueprint", "state", "testbed")}
+
+
+def find_blueprint(text: str) -> Path:
+    """The service template that a user means: a file, a folder or an archive that holds one, or the name of one that
+    ships.
+
+    Raises:
+        UsageError: there is none.
+        InvalidPackage: the archive cannot be unpacked.
+    """
+    path = expanded(text)
+    if path.suffix in SUFFIXES and path.is_file():
+        return unpack(path)
+    if path.exists():
+        return path / "service.yaml" if path.is_dir() else path
+    shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
+    if shipped_one.is_file() and "/" not in text:
+        return shipped_one
+    names = sorted(each.parent.name for each in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
+    from modak_ansible.errors import nearest  # noqa: PLC0415
+
+    hint = nearest(Path(text).name, names)
+    raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def control_folder() -> Path:
+    """A private folder for the sockets of shared SSH connections; their paths must stay short."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    if len(base) > 40:
+        base = "/tmp"  # noqa: S108 - made private below
+    folder = Path(base) / f"modak-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    known = folder.lstat()  # in /tmp anybody may have put a link there
+    if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.getuid() or known.st_mode & 0o077:
+        raise UsageError(f"{folder} is not private to you", hint="remove it, or set XDG_RUNTIME_DIR")
+    return folder

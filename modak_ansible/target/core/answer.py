@@ -1,0 +1,36 @@
+"""How a module of ours ends: with what it found, or with one clear message."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ...errors import ModakError, SchedulerAway
+from ...schedulers.base import ActionRefused, SchedulerSilent
+from .files import mend_of
+
+
+def answer(module: Any, act: Callable[[], dict[str, Any]]) -> None:
+    """Does a module's work and gives its result to Ansible.
+
+    Args:
+        module: the AnsibleModule.
+        act: does the work; an error of ours or of the system becomes the module's failure.
+    """
+    try:
+        result = _said(act)
+    except ModakError as error:
+        module.fail_json(msg=error.message, hint=error.hint, exit_code=error.exit_code)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        module.fail_json(msg=f"on the target, {place}{error.strerror or error}", hint=mend_of(error))
+    else:
+        module.exit_json(**result)
+
+
+def _said(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return act()
+    except SchedulerSilent as error:
+        raise SchedulerAway(f"the scheduler does not answer: {error}", hint="try again when it answers") from error
+    except ActionRefused as error:
+        raise ModakError(f"the scheduler refuses: {error}") from error

@@ -1,0 +1,129 @@
+"""Long work that outlives the connection that started it, and tells how far it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Callable
+
+from ...errors import ModakError
+from .build_progress import doing
+from .files import Lock, lack_of_room, make_private, mend_of, read_json, tail, write_json
+
+_TAIL = 100  # lines of the log among which one says what is being done
+_FULL = OSError(errno.ENOSPC, "")
+Work = Callable[["Activity"], None]
+
+
+class Activity:
+    """One piece of work at a time under a name.
+
+    Its lock is held as long as it lives, so a second start joins the first, and a killed one is known as such. Beside
+    the lock lie a log and a status; both stay for people to read.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._status = folder / f"{name}.status.json"
+        self._lock = Lock(folder / f"{name}.lock")
+        self.log = folder / f"{name}.log"
+
+    def is_alive(self) -> bool:
+        return self._lock.is_taken()
+
+    def start(self, work: Work) -> bool:
+        """Starts the work in a process of its own; False when it is going on already."""
+        make_private(self.log.parent)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            os.setsid()
+            if os.fork() != 0:
+                os._exit(0)
+            self._live(work, writer)
+        os.close(writer)
+        os.waitpid(child, 0)
+        started = os.read(reader, 1) == b"1"
+        os.close(reader)
+        return started
+
+    def note(self, step: str) -> None:
+        """Tells what is being done now."""
+        self._write(state="running", step=step)
+
+    def status(self) -> dict[str, Any]:
+        """``state`` (none, running, done, failed or killed), ``step``, ``message``, ``hint``, ``seconds``, ``line``.
+
+        The line is what the log says is being done.
+        """
+        status = read_json(self._status)
+        if status is None:
+            return {"state": "running" if self.is_alive() else "none"}
+        if status["state"] == "running" and not self.is_alive():
+            again = read_json(self._status) or status  # it may have ended between the two looks
+            status = again if again["state"] != "running" else {**again, **self._cut_short()}
+        if status["state"] == "running":
+            status["seconds"] = round(time.time() - status["started"], 1)
+        status["line"] = doing(tail(self.log, _TAIL))
+        return status
+
+    def _cut_short(self) -> dict[str, Any]:
+        """What has become of work that was killed, or could not even note why it failed."""
+        folder = self._status.parent
+        if lack := lack_of_room(folder):
+            return {"state": "failed", "message": f"{lack} at {folder}", "hint": mend_of(_FULL)}
+        return {"state": "killed"}
+
+    def _live(self, work: Work, started: int) -> None:
+        """The life of the process; it never returns."""
+        code = 1
+        try:
+            if not self._lock.take(wait=False):
+                os.write(started, b"0")
+                os._exit(0)
+            self._began = time.time()
+            self._write(state="running", step="beginning")
+            self._redirect(started)
+            code = self._work(work)
+        finally:
+            os._exit(code)
+
+    def _work(self, work: Work) -> int:
+        try:
+            work(self)
+        except ModakError as error:
+            self._write(state="failed", message=error.message, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 - whatever it was must reach the user, who waits elsewhere
+            traceback.print_exc()
+            self._write(state="failed", message=f"{type(error).__name__}: {error}", hint=f"see {self.log}")
+        else:
+            self._write(state="done")
+            return 0
+        return 1
+
+    def _redirect(self, started: int) -> None:
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, source in ((0, nothing), (1, log), (2, log)):
+            os.dup2(source, number)
+        os.write(started, b"1")
+        os.close(started)
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+
+    def _write(self, **values: Any) -> None:
+        previous = read_json(self._status) or {}
+        began = getattr(self, "_began", previous.get("started", time.time()))
+        step = values.pop("step", previous.get("step", ""))
+        status = {
+            "started": began,
+            "pid": os.getpid(),
+            "step": step,
+            "seconds": round(time.time() - began, 1),
+            **values,
+        }
+        write_json(self._status, status)

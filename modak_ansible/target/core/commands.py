@@ -1,0 +1,81 @@
+"""Runs programs so that the caller always comes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from ...schedulers.base import CommandResult, Run
+
+_REST_SECONDS = 3.0
+SYSTEM_PATHS = ("/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+def full_environment() -> dict[str, str]:
+    """This process's environment with the system's folders at the end of PATH: debootstrap lives in /usr/sbin."""
+    environment = dict(os.environ)
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    environment["PATH"] = os.pathsep.join([*folders, *(each for each in SYSTEM_PATHS if each not in folders)])
+    return environment
+
+
+def find_program(*names: str) -> str | None:
+    """The path of the first of some programs that is there."""
+    path = full_environment()["PATH"]
+    return next((found for found in (shutil.which(name, path=path) for name in names) if found), None)
+
+
+class TimedRun(Run):
+    """Runs commands in a folder, each within a time limit: a scheduler whose node has died can hang for ever.
+
+    With ``keep_locks`` a command that outlives this process keeps the locks that it holds.
+    """
+
+    def __init__(self, folder: Path | None = None, timeout: float = 60.0, *, keep_locks: bool = False) -> None:
+        self._folder = folder
+        self._timeout = timeout
+        self._keep_locks = keep_locks
+
+    def __call__(self, argv: list[str]) -> CommandResult:
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._folder,
+                env={**full_environment(), "LC_ALL": "C"},
+                start_new_session=True,
+                close_fds=not self._keep_locks,
+            )
+        except FileNotFoundError:
+            return CommandResult(127, err=f"{argv[0]}: command not found", missing=True)
+        except OSError as error:
+            return CommandResult(126, err=f"{argv[0]}: {error.strerror}", missing=True)
+        try:
+            out, err = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired:
+            code = process.poll()
+            if code is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            out, err = _rest(process)
+            if code is None:
+                words = f"{argv[0]} did not answer within {self._timeout:.0f} s"
+                return CommandResult(124, err=words, timed_out=True)
+        return CommandResult(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _rest(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a process has written, though something that it has started may keep its output open for ever."""
+    try:
+        return process.communicate(timeout=_REST_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        return error.output or b"", error.stderr or b""

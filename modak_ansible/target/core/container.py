@@ -1,0 +1,128 @@
+"""The container runtime of a target: which one is there, whether it may build, and whose signature an image has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ...errors import ModakError
+from .commands import TimedRun, find_program
+from .files import expanded
+
+_RUNTIMES = ("apptainer", "singularity")
+# Signing and verifying read a whole image.
+_SIGNING_SECONDS = 900.0
+
+
+def find_runtime(preference: str) -> str:
+    """The path of the container runtime.
+
+    Raises:
+        ModakError: it is not there.
+    """
+    names = _RUNTIMES if preference == "any" else (preference,)
+    found = find_program(*names)
+    if found is None:
+        raise ModakError(
+            f"neither {' nor '.join(names)} is on the target" if len(names) > 1 else f"{names[0]} is not on the target",
+            hint="load its module with the site's modules, or set container_runtime to none",
+        )
+    return found
+
+
+def check_fakeroot() -> None:
+    """
+    Raises:
+        ModakError: the user may not build with --fakeroot.
+    """
+    import pwd  # noqa: PLC0415
+
+    user = pwd.getpwuid(os.getuid())
+    if user.pw_uid == 0:
+        return
+    for path in ("/etc/subuid", "/etc/subgid"):
+        if _has_range(Path(path), user.pw_name, user.pw_uid):
+            continue
+        kind = "-g" if path.endswith("gid") else "-u"
+        if (
+            find_program("getsubids")
+            and TimedRun()(["getsubids", *([kind] if kind == "-g" else []), user.pw_name]).code == 0
+        ):
+            continue
+        raise ModakError(
+            f"{user.pw_name} has no range in {path}, so images cannot be built with --fakeroot",
+            hint=f"ask the administrator: usermod --add-sub{path[-3:]}s 100000-165535 {user.pw_name}; "
+            "or name a ready image",
+        )
+
+
+def _has_range(path: Path, name: str, number: int) -> bool:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (name, str(number)) for line in lines if line.count(":") == 2)
+
+
+def knows_zstd() -> bool:
+    """Whether images can be compressed with zstd."""
+    usage = TimedRun()(["mksquashfs", "-help-all"])
+    return "zstd" in usage.out + usage.err
+
+
+# --- signatures
+
+
+def check_signing_key(runtime: str, key: str) -> None:
+    """Tells before a build what would keep its image from being signed.
+
+    Args:
+        runtime: Apptainer or Singularity.
+        key: the path of a private key in PEM; its public half has the same path with ``.pub`` behind it.
+
+    Raises:
+        ModakError: a half of the key is not there, others may read the private one, or the runtime knows no such keys.
+    """
+    private = expanded(key)
+    for path in (private, public_half(private)):
+        if not path.is_file():
+            hint = f"openssl genpkey -algorithm ed25519 -out {key}; openssl pkey -in {key} -pubout -out {key}.pub"
+            raise ModakError(f"the key {path} is not on the target", hint=hint)
+    if private.stat().st_mode & 0o077:
+        raise ModakError(f"others may read the key {private}", hint=f"chmod 600 {private}")
+    if "--key " not in TimedRun()([runtime, "sign", "--help"]).out:
+        raise ModakError(
+            f"{runtime} signs with no key of a file", hint="Apptainer 1.2 or later does; or leave signing_key out"
+        )
+
+
+def public_half(private: Path) -> Path:
+    return private.with_name(f"{private.name}.pub")
+
+
+def sign_image(runtime: str, image: Path, key: str) -> None:
+    """Signs an image.
+
+    Raises:
+        ModakError: it could not be signed, as with a key that wants a passphrase.
+    """
+    path = str(expanded(key))
+    result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "sign", "--key", path, str(image)])
+    if result.code != 0:
+        raise ModakError(
+            f"the image could not be signed: {result.message}", hint=f"is {path} a key without passphrase?"
+        )
+
+
+def verify_image(runtime: str, image: Path, key: str) -> None:
+    """Checks that an image has a key's signature.
+
+    Raises:
+        ModakError: it has not.
+    """
+    path = str(public_half(expanded(key)))
+    result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "verify", "--key", path, str(image)])
+    if result.code != 0:
+        raise ModakError(
+            f"the image {image} has no signature of {path}: {result.message}", hint="sign it, or give another"
+        )

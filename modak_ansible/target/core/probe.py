@@ -1,0 +1,110 @@
+"""What the target has: looked at, not changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import socket
+from pathlib import Path
+from typing import Any, Set
+
+from ...errors import ModakError
+from ...schedulers import SCHEDULERS
+from .commands import TimedRun, find_program
+from .files import free_bytes, lack_of_room
+from .workspace import Workspace
+
+_SMALLEST = 200 * 10**6
+_ELSEWHERE = "make room there, or give the target another workspace"
+_CPUINFO = ("model name", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
+
+
+def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> dict[str, Any]:
+    """Facts about the target, for people and for records.
+
+    Raises:
+        ModakError: something that every deployment needs is missing.
+    """
+    titles = SCHEDULERS[scheduler]
+    missing = [command for command in titles.commands if find_program(command) is None]
+    if missing:
+        raise ModakError(
+            f"{titles.title} is not on {socket.gethostname()}: {', '.join(missing)} not found",
+            hint="check the type of the target, or load the scheduler's module in the user's profile",
+        )
+    if create:
+        workspace.create()
+    free = free_bytes(workspace.path)
+    if free < _SMALLEST:
+        raise ModakError(
+            f"the disk is full: {workspace.path} has {free // 10**6} MB left",
+            hint=_ELSEWHERE,
+        )
+    if create and (lack := lack_of_room(workspace.path)):
+        raise ModakError(f"{lack} at {workspace.path}", hint=_ELSEWHERE)
+    names = ("apptainer", "singularity") if container_runtime == "any" else (container_runtime,)
+    runtime = None if container_runtime == "none" else find_program(*names)
+    return {
+        **machine_facts(),
+        "workspace": str(workspace.path),
+        "free_bytes": free,
+        "container_runtime": version_of(runtime) if runtime else None,
+        "scheduler": _scheduler_version(scheduler),
+        "rsync": find_program("rsync") is not None,
+    }
+
+
+def machine_facts() -> dict[str, Any]:
+    """What the machine is: names, versions, processor, cores, memory in bytes."""
+    return {
+        "hostname": socket.gethostname(),
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": _system(),
+        "processor": processor_name(),
+        "cpuinfo": _cpuinfo(),
+        "cores": os.cpu_count(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def processor_name() -> str:
+    """The processor's model name, as the kernel gives it, or at least its family."""
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_flags() -> Set[str]:
+    """What the processor has, by the kernel's names."""
+    information = _cpuinfo()
+    return set((information.get("flags") or information.get("Features") or "").split())
+
+
+def _scheduler_version(scheduler: str) -> str:
+    # Torque's commands print the version of whatever takes their place
+    return version_of("sbatch") if scheduler == "slurm" else SCHEDULERS[scheduler].title
+
+
+def version_of(program: str) -> str:
+    """The first line of what a program prints for --version; empty where it says nothing."""
+    result = TimedRun(timeout=20)([program, "--version"])
+    return (result.out or result.err).strip().splitlines()[0] if (result.out or result.err).strip() else ""
+
+
+def _cpuinfo() -> dict[str, str]:
+    """What the kernel says of the first core: its name, and what a microarchitecture is known by."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in _CPUINFO}
+
+
+def _system() -> str:
+    try:
+        lines = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.system()
+    return next((line.split("=", 1)[1].strip('"') for line in lines if line.startswith("PRETTY_NAME=")), "")

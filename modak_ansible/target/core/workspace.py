@@ -1,0 +1,84 @@
+"""The folder on the target that holds everything of ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from ...errors import ModakError
+from .files import expanded, free_bytes, make_private
+
+
+class Workspace:
+    """Images, datasets and deployments below one folder, private to the user."""
+
+    def __init__(self, path: str) -> None:
+        self.path = expanded("~") / expanded(path)
+
+    def create(self) -> None:
+        """Makes the folders.
+
+        A workspace that was there before keeps its permissions, which may let a group in; what is in it is the user's
+        alone.
+
+        Raises:
+            ModakError: a folder cannot be made, is another user's, or is not the user's to write in.
+        """
+        for folder in (self.path, self.images, self.datasets, self.deployments):
+            try:
+                make_private(folder)
+                if folder != self.path:
+                    _keep_private(folder)
+            except OSError as error:
+                raise ModakError(
+                    f"the workspace {folder} cannot be made: {error.strerror}", hint=_hint(error)
+                ) from error
+        if not os.access(self.path, os.W_OK):
+            raise ModakError(f"the workspace {self.path} cannot be written", hint="give the target another workspace")
+
+    def place(self, path: str) -> Path:
+        """A path of a plan: below the workspace unless it is absolute or begins with ~."""
+        return self.path / expanded(path)
+
+    @property
+    def images(self) -> Path:
+        return self.path / "images"
+
+    @property
+    def datasets(self) -> Path:
+        return self.path / "datasets"
+
+    @property
+    def deployments(self) -> Path:
+        return self.path / "deployments"
+
+    def require_space(self, needed: int, what: str) -> None:
+        """
+        Raises:
+            ModakError: fewer bytes are free than are needed.
+        """
+        free = free_bytes(self.path)
+        if free < needed:
+            raise ModakError(
+                f"{what} needs {_megabytes(needed)} MB, and {self.path} has {_megabytes(free)} MB left",
+                hint="make room there, or give the target another workspace",
+            )
+
+
+def _keep_private(folder: Path) -> None:
+    known = folder.stat()
+    if known.st_uid != os.getuid():
+        raise ModakError(f"{folder} is another user's", hint="give the target a workspace of your own")
+    if known.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _megabytes(count: int) -> int:
+    return count // 10**6
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room there"
+    return "give the target a workspace that you may write in"

@@ -1,0 +1,1 @@
+"""Datasets: verified, whole or absent."""

@@ -1,0 +1,255 @@
+"""What of a workspace nobody uses: found, and removed without getting in the way of a deployment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, Pattern
+
+from ...errors import ModakError
+from ..core.files import Lock, changed_at, read_json
+from ..core.workspace import Workspace
+from .uses import Uses, used_mark
+
+_IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
+_DATASET = re.compile(r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|lock|log|status\.json)|\.status\.json\.\d+\.part)?")
+# what a killed deployment leaves beside the folders: one half unpacked, an archive on its way
+_HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)")
+_DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.(?:lock|gone)")
+_LOGS = (".log", ".status.json")
+_TRASH = ".trash-"
+# What no lock guards, such as an archive on its way, is left alone for so many seconds in any case.
+_LEAST = 3600.0
+
+
+@dataclass
+class Found:
+    """Something that may be garbage.
+
+    Attributes:
+        kind: image, dataset, unfinished, log, lock, reservation or trash.
+        name: for people.
+        paths: all that belongs to it; the first one stands for it.
+        locks: held by whoever makes it.
+        used: when it was used or written last, in seconds since the epoch.
+        keep: why it stays; empty where nobody needs it.
+    """
+
+    kind: str
+    name: str
+    paths: list[Path]
+    locks: tuple[Path, ...] = ()
+    used: float = 0.0
+    keep: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """``kind``, ``name``, ``path``, ``size`` in bytes, ``idle`` in seconds, and ``keep``."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "path": str(self.paths[0]),
+            "size": sum(_size(path) for path in self.paths),
+            "idle": round(max(0.0, time.time() - self.used), 1),
+            "keep": self.keep,
+        }
+
+
+class Garbage:
+    """The garbage of a workspace.
+
+    Args:
+        workspace: where it lies.
+        older_than: what was used or written within so many seconds stays.
+    """
+
+    def __init__(self, workspace: Workspace, older_than: float) -> None:
+        self._workspace = workspace
+        self._older_than = older_than
+        self._uses = Uses(workspace)
+
+    def survey(self) -> list[Found]:
+        """What nobody needs, and the images and datasets that stay, with the reason; changes nothing."""
+        self._users = self._uses.users()
+        unreadable = self._uses.unreadable()
+        self._unknown = f"nobody knows what {unreadable[0]} uses" if unreadable else ""
+        found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
+        return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
+
+    def remove(self, only: list[str] | None = None) -> list[dict[str, Any]]:
+        """Removes what nobody needs; whoever looks for it meanwhile finds it whole or not at all.
+
+        Args:
+            only: the paths of what may go, as a survey gave them; None for all.
+
+        Returns:
+            What is gone, as :meth:`Found.as_dict` gives it.
+
+        Raises:
+            ModakError: something could not be removed.
+        """
+        if not self._workspace.path.is_dir():
+            return []
+        trash = self._workspace.path / f"{_TRASH}{uuid.uuid4().hex}"
+        trash.mkdir(mode=0o700)
+        gone = []
+        with self._uses.lock():  # deployments reserve under it: none can find what goes now
+            for each in self.survey():
+                if each.keep or (only is not None and str(each.paths[0]) not in only):
+                    continue
+                described = each.as_dict()
+                if _move(each, trash):
+                    gone.append(described)
+        shutil.rmtree(trash, ignore_errors=True)
+        if trash.exists():
+            raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
+        return gone
+
+    # --- what there is
+
+    def _images(self) -> Iterator[Found]:
+        for digest, paths in _grouped(self._workspace.images, _IMAGE).items():
+            tops = [path for path in paths if path.name in (f"{digest}.sif", f"{digest}.venv")]
+            locks = (self._workspace.images / f".{digest}.lock", self._workspace.images / f"{digest}.lock")
+            known = read_json(self._workspace.images / f"{digest}.json") or {}
+            name = f"{known['name']} ({digest[:12]})" if "name" in known else digest[:12]
+            told = f"{digest}.json" if known.get("refused") else ""  # it is remembered until it is tried again
+            mine = [path for path in paths if path.name != told]
+            yield from self._parts("image", name, tops, mine, locks)
+
+    def _datasets(self) -> Iterator[Found]:
+        for name, paths in _grouped(self._workspace.datasets, _DATASET).items():
+            tops = [path for path in paths if path.name == name and path.is_dir()]
+            locks = (self._workspace.datasets / f"{name}.lock",)
+            yield from self._parts("dataset", name, tops, paths, locks)
+
+    def _parts(
+        self, kind: str, name: str, tops: list[Path], paths: list[Path], locks: tuple[Path, ...]
+    ) -> Iterator[Found]:
+        """A thing with all that belongs to it; where it stays or is not there, what is left over beside it."""
+        if tops:
+            used = max(changed_at(used_mark(tops[0])) or 0.0, *(changed_at(top) or 0.0 for top in tops))
+            whole = Found(kind, name, [*tops, *(path for path in paths if path not in tops)], locks, used)
+            whole.keep = self._why_kept(whole, tops)
+            yield whole
+            if not whole.keep:
+                return
+        left = {"unfinished": [path for path in paths if path.name.endswith(".part")]}
+        left["log"] = [path for path in paths if path.name.endswith(_LOGS)]
+        if not tops:
+            left["unfinished"] += [
+                path for path in paths if path.suffix in (".sh", ".json") and path not in left["log"]
+            ]
+            left["lock"] = [path for path in paths if path.suffix == ".lock"]
+        meant = [_meant(path) for path in left["unfinished"]]
+        for left_kind, left_paths in left.items():
+            if left_paths:
+                found = Found(left_kind, name, left_paths, locks, max(map(_newest, left_paths)))
+                found.keep = self._why_kept(found, meant if left_kind == "unfinished" else [])
+                yield found
+
+    def _of_deployments(self) -> Iterator[Found]:
+        folder = self._workspace.deployments
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            lock = _DEPLOYMENT_LOCK.fullmatch(path.name)
+            if _HALF_STAGED.fullmatch(path.name):
+                found = Found("unfinished", path.name, [path], used=_newest(path))
+                found.keep = self._why_kept(found, [], _LEAST)
+            elif lock and not (folder / lock.group(1)).exists():
+                found = Found("lock", path.name, [path], (path,), _newest(path))
+                found.keep = self._why_kept(found, [])
+            else:
+                continue
+            yield found
+        for path in self._uses.stale_reservations():
+            yield Found("reservation", path.name, [path], used=_newest(path))
+
+    def _trash(self) -> Iterator[Found]:
+        """What was cut short while it removed."""
+        for path in sorted(self._workspace.path.glob(f"{_TRASH}*")):
+            if any(path.iterdir()):
+                yield Found("trash", path.name, [path], used=_newest(path))
+
+    # --- who needs it
+
+    def _why_kept(self, found: Found, things: list[Path], least: float = 0.0) -> str:
+        """Why something stays; empty where nobody needs it.
+
+        Args:
+            found: what it is.
+            things: the images or datasets that it is, or would become.
+            least: how long it stays in any case, in seconds.
+        """
+        users = [name for thing in things for name in self._users.get(thing, [])]
+        if users:
+            more = f" and {len(users) - 1} more" if len(users) > 1 else ""
+            return f"used by {users[0]}{more}"
+        if things and self._unknown:
+            return self._unknown
+        if any(Lock(lock).is_taken() for lock in found.locks):
+            return "being made"
+        return "used lately" if time.time() - found.used < max(self._older_than, least) else ""
+
+
+def _grouped(folder: Path, pattern: Pattern[str]) -> dict[str, list[Path]]:
+    """The files of a folder by what they belong to; those of other people's are left out."""
+    groups: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        found = pattern.fullmatch(path.name)
+        if found:
+            groups.setdefault(found.group(1), []).append(path)
+    return groups
+
+
+def _meant(path: Path) -> Path:
+    """What something unfinished would become: an image, or a dataset."""
+    image = _IMAGE.fullmatch(path.name)
+    if image and path.parent.name == "images":
+        return path.with_name(f"{image.group(1)}.sif")
+    dataset = _DATASET.fullmatch(path.name)
+    return path.with_name(dataset.group(1)) if dataset else path
+
+
+def _move(found: Found, trash: Path) -> bool:
+    """Moves something out of everybody's way in one step each; False where it is being made."""
+    locks = [Lock(path) for path in found.locks]
+    taken: list[Lock] = []
+    for lock in locks:
+        if not lock.take(wait=False):
+            for each in taken:
+                each.release()
+            return False
+        taken.append(lock)
+    for path in found.paths:
+        if path not in found.locks and os.path.lexists(path):
+            path.rename(trash / f"{len(os.listdir(trash))}{path.name}")
+    for lock in taken:
+        lock.remove()
+    return True
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    if path.is_symlink() or not path.is_dir():
+        return _file_size(path)
+    return sum(_file_size(Path(folder) / name) for folder, _, names in os.walk(path) for name in names)
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:  # it went away meanwhile
+        return 0
+
+
+def _newest(path: Path) -> float:
+    """When anything of a file or a folder was written last."""
+    found = [changed_at(path) or 0.0]
+    if path.is_dir() and not path.is_symlink():
+        found += [changed_at(Path(folder)) or 0.0 for folder, _, _ in os.walk(path)]
+        found += [changed_at(Path(folder) / name) or 0.0 for folder, _, names in os.walk(path) for name in names]
+    return max(found)

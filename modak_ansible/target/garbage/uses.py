@@ -1,0 +1,143 @@
+"""What of a workspace is in use: by the deployments that lie there, and by those that are under way to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Iterable
+
+from ..core.files import Lock, changed_at, read_json, write_json
+from ..core.staging import PLAN, SCRIPT
+from ..core.workspace import Workspace
+from ..datasets.dataset import DESCRIPTION
+from ..images.image import COMPLETE
+
+# How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
+RESERVED = 86400.0
+_NAMED = re.compile(r"(?:images|datasets)/[A-Za-z0-9_.-]+")
+
+
+class Uses:
+    """Who uses which image and dataset of a workspace.
+
+    Several projects and people may share the workspace, so nothing but what lies in it is asked: the plans of its
+    deployments, and reservations, which deployments leave from their first look at an image or a dataset until they
+    have a folder of their own.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def lock(self) -> Lock:
+        """Held by whoever reserves, and by whoever decides what is removed."""
+        return Lock(self._workspace.path / ".uses.lock")
+
+    def reserve(self, deployment: str, paths: Iterable[str]) -> None:
+        """Keeps images and datasets for a deployment that is on its way, whether they are there yet or not.
+
+        Args:
+            deployment: its name.
+            paths: as its plan has them.
+        """
+        self._workspace.create()
+        file = self._reservation(deployment)
+        with self.lock():
+            known = (read_json(file) or {}).get("paths", [])
+            write_json(file, {"deployment": deployment, "paths": sorted({*known, *paths})})
+            self.mark(paths)
+
+    def mark(self, paths: Iterable[str]) -> None:
+        """Notes that what is there of some images and datasets was used now."""
+        for path in paths:
+            with suppress(OSError):
+                os.utime(used_mark(self._workspace.place(path)))
+
+    def forget(self, deployment: str) -> None:
+        """A deployment that is undone needs nothing any more."""
+        with suppress(FileNotFoundError):
+            self._reservation(deployment).unlink()
+
+    def users(self) -> dict[Path, list[str]]:
+        """The names of the deployments that use an image or a dataset, by its path."""
+        found: dict[Path, list[str]] = {}
+        for name, paths in [*self._deployed(), *self._reserved()]:
+            for path in paths:
+                users = found.setdefault(self._workspace.place(path), [])
+                if name not in users:
+                    users.append(name)
+        return found
+
+    def unreadable(self) -> list[Path]:
+        """The folders of deployments that do not tell what they use."""
+        return [folder for folder in self._folders() if not _texts(folder)]
+
+    def stale_reservations(self) -> list[Path]:
+        """Reservations of deployments that have a folder by now, or never came."""
+        there = {folder.name for folder in self._folders()}
+        return [
+            file
+            for file in self._reservations()
+            if _is_old(file) or (read_json(file) or {}).get("deployment", "") in there
+        ]
+
+    def _deployed(self) -> list[tuple[str, list[str]]]:
+        return [(folder.name, _named_by(folder)) for folder in self._folders()]
+
+    def _reserved(self) -> list[tuple[str, list[str]]]:
+        found = [read_json(file) or {} for file in self._reservations() if not _is_old(file)]
+        return [(str(each.get("deployment", "")), list(each.get("paths", []))) for each in found]
+
+    def _folders(self) -> list[Path]:
+        return [path for path in _listed(self._workspace.deployments) if path.is_dir() and path.name[0] != "."]
+
+    def _reservations(self) -> list[Path]:
+        return [path for path in _listed(self._workspace.deployments) if path.name.endswith(".uses.json")]
+
+    def _reservation(self, deployment: str) -> Path:
+        return self._workspace.deployments / f".{deployment}.uses.json"
+
+
+def used_mark(path: Path) -> Path:
+    """The file whose date says when an image or a dataset was used last, given its path."""
+    if path.suffix == ".sif":
+        return path.with_suffix(".json")
+    return path / (COMPLETE if path.suffix == ".venv" else DESCRIPTION)
+
+
+def paths_of(plan: dict[str, Any]) -> list[str]:
+    """The images and datasets of a plan, as it has them.
+
+    Raises:
+        KeyError, TypeError: it is no plan.
+    """
+    paths = [layer["path"] for layer in plan["image"]["layers"]]
+    return paths + ([plan["dataset"]["path"]] if plan["dataset"] else [])
+
+
+def _named_by(folder: Path) -> list[str]:
+    """What a deployment uses, by its plan; where that is damaged, all that its files name."""
+    plan = read_json(folder / PLAN)
+    try:
+        return paths_of(plan or {})
+    except (KeyError, TypeError):
+        return sorted(set(_NAMED.findall(_texts(folder))))
+
+
+def _texts(folder: Path) -> str:
+    texts = []
+    for name in (PLAN, SCRIPT):
+        with suppress(OSError):
+            texts.append((folder / name).read_text(encoding="utf-8", errors="replace"))
+    return "\n".join(texts)
+
+
+def _is_old(reservation: Path) -> bool:
+    changed = changed_at(reservation)
+    return changed is None or time.time() - changed > RESERVED
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -1,0 +1,1 @@
+"""Images and environments: built or pulled, and tried."""

@@ -1,0 +1,337 @@
+"""Container images and environments on the target: made once under their digest, whole or absent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Mapping
+
+from ...errors import ModakError
+from ..core.background import Activity
+from ..core.commands import TimedRun, find_program, full_environment
+from ..core.container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
+from ..core.files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
+from ..core.site import Site, read_site
+from ..core.slots import BUILDS, build_slot
+from ..core.workspace import Workspace
+from .build import MIRROR, build_error, filled, pip_environment
+from .logins import login_environment
+from .mirror import require_keyring, require_release
+from .probe import (
+    PROBE_FAILED,
+    ProbeFailed,
+    probe_image,
+    raise_verdict,
+    read_refusal,
+    refusal_error,
+    write_refusal,
+)
+from .secrets import run_hiding, secret_words
+from .site_folder import write_site_folder
+
+# A framework's image and the folder that it is built in, together.
+NEEDED_BYTES = 5 * 10**9
+COMPLETE = ".complete"
+_CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do at once"
+# A fifth of gzip's processor time for an image that is 2 % larger.
+_COMPRESSION = "-comp zstd -Xcompression-level 3"
+
+
+class ImageStore:
+    """The images of a workspace.
+
+    Args:
+        workspace: where they lie.
+        image: the ``image`` of a plan.
+        site: the ``site`` of the plan's target.
+        secrets: ``logins`` of registries and settings of ``pip`` that hold tokens; needed to make what is missing.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        image: dict[str, Any],
+        site: dict[str, Any],
+        secrets: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._image = image
+        self._site = site
+        self._secrets = secrets or {}
+        self._changed: dict[str, bool] = {}
+        self.activity = Activity(workspace.images, image["digest"])
+
+    def missing(self) -> list[dict[str, Any]]:
+        """The layers that are not there as they were made, from the base upwards; none when the image itself is."""
+        if self._is_there(self._image["layers"][-1]):
+            return []
+        return [layer for layer in self._image["layers"] if not self._is_there(layer)]
+
+    def changed(self) -> list[str]:
+        """The files of images that are no longer what they were when they were made, and so are made anew."""
+        self.missing()
+        return sorted(path for path, is_changed in self._changed.items() if is_changed)
+
+    def check(self) -> None:
+        """Tells before a build what would make it fail.
+
+        Raises:
+            ModakError: the runtime, the rights or the room that the missing layers need are not there.
+        """
+        self.check_given()
+        kinds = {layer["kind"] for layer in self.missing()}
+        if kinds & {"build", "pull"}:
+            self._workspace.require_space(NEEDED_BYTES, "building an image")
+            runtime = find_runtime(self._image["container_runtime"])
+            if self._key:
+                check_signing_key(runtime, self._key)
+        if "build" in kinds:
+            check_fakeroot()
+            for layer in self.missing():
+                if "Bootstrap: debootstrap" in layer["definition"]:
+                    self._check_debootstrap(layer)
+
+    def check_given(self, *, keep: bool = False) -> None:
+        """Tells whether an image that somebody else put there is the one that is meant.
+
+        Args:
+            keep: whether what it is now is kept for the job to compare.
+
+        Raises:
+            ModakError: it is not there, has another checksum, or lacks the signature that the site asks for.
+        """
+        for layer in self._image["layers"]:
+            if layer["kind"] == "file":
+                self._check_given(layer, keep=keep)
+
+    def refusal(self) -> dict[str, Any] | None:
+        """What the probe said of the lowest layer that it refused on this processor; None when it refused none.
+
+        ``name`` is the layer's, ``refused`` the reason, ``processor`` the model, ``probed`` the date.
+        """
+        made = [layer for layer in self.missing() if layer["kind"] != "file"]
+        found = (read_refusal(self._workspace.place(layer["path"])) for layer in made)
+        return next((refusal for refusal in found if refusal), None)
+
+    def forget_refusals(self) -> None:
+        """Has what was refused tried again."""
+        for layer in self.missing():
+            path = self._workspace.place(layer["path"])
+            if layer["kind"] != "file" and read_refusal(path):
+                path.with_suffix(".json").unlink()
+
+    def start(self) -> bool:
+        """Begins to make what is missing; False when that is going on already."""
+        return self.activity.start(self._make)
+
+    def describe(self) -> dict[str, Any]:
+        """Where the image is, and what is known of it."""
+        layer = self._image["layers"][-1]
+        path = self._workspace.place(layer["path"])
+        return {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
+
+    @property
+    def _key(self) -> str:
+        return self._site.get("signing_key") or ""
+
+    def _is_there(self, layer: dict[str, Any]) -> bool:
+        path = self._workspace.place(layer["path"])
+        if layer["kind"] == "venv":
+            return (path / COMPLETE).exists()
+        if layer["kind"] == "file":
+            return path.is_file()
+        known = read_json(path.with_suffix(".json"))
+        if not path.is_file() or known is None or "sha256" not in known:
+            return False
+        if not self._changed.get(str(path)):  # one that is being made anew is read once
+            seal = seal_path(self._workspace.images, layer["digest"])
+            self._changed[str(path)] = not is_intact(path, seal, known["sha256"])
+        return not self._changed[str(path)]
+
+    def _check_given(self, layer: dict[str, Any], *, keep: bool) -> None:
+        path = self._workspace.place(layer["path"])
+        if not path.is_file():
+            raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file on the target")
+        seal = seal_path(self._workspace.images, layer["digest"])
+        digest = sealed_digest(seal)
+        if not digest or not is_intact(path, seal):
+            digest = sha256_of(path) if layer["checksum"] or keep else ""
+        if layer["checksum"] and digest != layer["checksum"]:
+            raise ModakError(f"the image {path} has the SHA-256 {digest}, not {layer['checksum']}")
+        if keep:
+            self._workspace.create()
+            write_seal(seal, path, digest)
+        if self._key:
+            verify_image(find_runtime(self._image["container_runtime"]), path, self._key)
+
+    def _check_debootstrap(self, layer: dict[str, Any]) -> None:
+        if find_program("debootstrap") is None:
+            raise ModakError(
+                "debootstrap is not on the target", hint="set the target's image_base to docker, or ask for debootstrap"
+            )
+        site = read_site(self._site)
+        if site.apt_mirror is None:
+            raise ModakError(
+                "the target's apt names no Debian mirror", hint="give the target's site capability an apt_mirror"
+            )
+        require_keyring(site.apt_mirror)
+        require_release(filled(layer["definition"], apt_mirror=site.apt_mirror), layer["name"], site)
+
+    # --- in the background
+
+    def _make(self, activity: Activity) -> None:
+        layers = self._image["layers"]
+        for position, layer in enumerate(layers):
+            if layer["kind"] == "file":
+                continue
+            below = self._workspace.place(layers[position - 1]["path"]) if position else None
+            activity.note(f"waiting for {layer['name']}, which another build makes")
+            with Lock(self._workspace.images / f".{layer['digest']}.lock"):
+                self._changed.clear()  # another build may have mended it
+                if self._is_there(layer):
+                    continue
+                with build_slot(self._workspace.images, partial(activity.note, _CROWDED.format(layer["name"]))):
+                    self._make_or_refuse(layer, below, activity)
+
+    def _make_or_refuse(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+        """Makes a layer that serves here, or notes that it does not."""
+        path = self._workspace.place(layer["path"])
+        known = read_refusal(path)  # by a build that was waited for
+        if known:
+            raise refusal_error(known)
+        try:
+            self._make_layer(layer, below, activity)
+        except ProbeFailed as failure:
+            raise refusal_error(write_refusal(path, layer, failure.reason, _now()), activity.log) from failure
+
+    def _make_layer(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+        activity.note(f"{'pulling' if layer['kind'] == 'pull' else 'building'} {layer['name']}")
+        print(f"--- {layer['name']} ({layer['digest'][:12]})", flush=True)  # noqa: T201 - the log
+        began = time.time()
+        path = self._workspace.place(layer["path"])
+        if layer["kind"] == "venv":
+            self._make_environment(layer, path, activity)
+            return
+        scratch = self._workspace.images / f".{layer['digest']}.part"
+        shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
+        scratch.mkdir(mode=0o700)
+        try:
+            made = scratch / "image.sif"
+            runtime = find_runtime(self._image["container_runtime"])
+            if layer["kind"] == "pull":
+                self._pull(runtime, layer, made, activity)
+            else:
+                self._build(runtime, layer, below, scratch, activity)
+            if layer["kind"] == "build" or layer.get("probe"):
+                activity.note(f"probing {layer['name']}")
+                probe_image(runtime, made, list(layer.get("probe") or ()))
+            if self._key:
+                activity.note(f"signing {layer['name']}")
+                sign_image(runtime, made, self._key)
+            activity.note(f"checking {layer['name']}")
+            made.chmod(0o700)
+            known = {"size": made.stat().st_size, "sha256": sha256_of(made), "seconds": round(time.time() - began, 1)}
+            seal = seal_path(self._workspace.images, layer["digest"])
+            write_whole(seal, f"{known['sha256']} unknown\n")  # a job that begins meanwhile reads all of the image
+            write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
+            made.replace(path)
+            write_seal(seal, path, str(known["sha256"]))
+            self._changed.clear()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _pull(self, runtime: str, layer: dict[str, Any], made: Path, activity: Activity) -> None:
+        bundle = self._settings().bundle
+        environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
+        self._run([runtime, "pull", str(made), layer["source"]], activity, environment)
+        if layer["checksum"] and sha256_of(made) != layer["checksum"]:
+            raise ModakError(
+                f"{layer['source']} has the SHA-256 {sha256_of(made)}, not {layer['checksum']}",
+                hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
+            )
+
+    def _build(
+        self, runtime: str, layer: dict[str, Any], below: Path | None, scratch: Path, activity: Activity
+    ) -> None:
+        settings = self._settings()
+        binds = write_site_folder(settings, scratch / "site")
+        definition = filled(
+            layer["definition"],
+            base=str(below or ""),
+            apt_mirror=(settings.apt_mirror if MIRROR in layer["definition"] else None) or "",
+            definition_digest=layer["digest"],
+            build_date=_now(),
+        )
+        write_whole(scratch / "image.def", definition)
+        offered = TimedRun()([runtime, "build", "--help"]).out
+        options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
+        # a build that works and a probe that fails are told apart by probing afterwards
+        options += ["--notest"] if "--notest" in offered else []
+        if "--mksquashfs-args" in offered and knows_zstd():
+            options += ["--mksquashfs-args", _COMPRESSION]
+        environment = {**_build_environment(settings, scratch), **login_environment(layer, self._secrets)}
+        # without --force the labels of the layer below would stay
+        command = [
+            runtime,
+            "build",
+            "--force",
+            "--fakeroot",
+            *options,
+            str(scratch / "image.sif"),
+            str(scratch / "image.def"),
+        ]
+        self._run(command, activity, environment)
+
+    def _make_environment(self, layer: dict[str, Any], path: Path, activity: Activity) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        script = path.with_suffix(".sh")
+        write_whole(script, layer["definition"])
+        try:
+            self._run(["sh", str(script), str(path)], activity, pip_environment(self._settings()))
+            write_whole(path / COMPLETE, _now())
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+    def _settings(self) -> Site:
+        """The site's settings, with the addresses that hold tokens in place of the same settings without."""
+        settings = read_site(self._site)
+        settings.pip.update(self._secrets.get("pip") or {})
+        return settings
+
+    def _run(self, command: list[str], activity: Activity, environment: dict[str, str]) -> None:
+        """Runs a long command with its output in the log, and no secret in it."""
+        environment = {**full_environment(), **environment}
+        words = secret_words(self._secrets)
+        if words:
+            code = run_hiding(command, environment, words)
+        else:
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, env=environment, close_fds=False, check=False
+            ).returncode
+        if code == PROBE_FAILED and command[0] == "sh":
+            raise_verdict(code, tail(activity.log, 60))
+        if code != 0:
+            raise build_error(activity, code)
+
+
+def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:
+    environment = {"MODAK_SITE": str(scratch / "site")}
+    if settings.bundle:
+        environment["SSL_CERT_FILE"] = settings.bundle
+    if not os.environ.get("APPTAINER_TMPDIR") and not os.environ.get("SINGULARITY_TMPDIR"):
+        temporary = Path(tempfile.gettempdir())
+        # front ends often keep /tmp small
+        roomy = temporary if free_bytes(temporary) >= NEEDED_BYTES else scratch
+        environment["APPTAINER_TMPDIR"] = environment["SINGULARITY_TMPDIR"] = str(roomy)
+    return environment
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,1 @@
+"""Jobs: submitted exactly once, watched, judged, acted upon."""

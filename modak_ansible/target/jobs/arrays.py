@@ -1,0 +1,121 @@
+"""Points of a sweep as one job array: submitted together and once, each known by the id of its own task."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Sequence
+
+from ...errors import SchedulerAway
+from ...schedulers import SCHEDULERS
+from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
+from ..core.commands import TimedRun
+from ..core.files import make_private, write_whole
+from ..core.workspace import Workspace
+from .intent import Intents, unreached
+from .member import Member
+
+_ARRAY = ".array-"
+_SCRIPT = "array.sh"
+# A lock is held of each point while an array is submitted, and a process may have 1,024 files open.
+_MOST = 400
+
+
+class Arrays:
+    """The arrays of a workspace: each has a folder, with a link to the folder of the point of each of its tasks.
+
+    Args:
+        workspace: where the deployments lie.
+        scheduler: slurm, torque or none.
+    """
+
+    def __init__(self, workspace: Workspace, scheduler: str) -> None:
+        self._workspace = workspace
+        self._scheduler = SCHEDULERS[scheduler]
+
+    def limit(self) -> int:
+        """How many points may be in one array; below 2 where each is to be a job of its own."""
+        return min(_MOST, self._scheduler.array_limit(TimedRun()))
+
+    def submit(
+        self,
+        members: Sequence[Member],
+        name: str,
+        script: str,
+        parallel: int | None,
+        waits: Waits,
+        waited: dict[str, str],
+    ) -> dict[str, tuple[str, bool]]:
+        """Submits the jobs of deployments as an array, but for those that were submitted before.
+
+        What is killed between the scheduler's taking the array and our noting its tasks leaves the intent behind in
+        each of its points; the array is then looked for by its folder, which no other one has.
+
+        Args:
+            members: of whom :meth:`Member.array_script` is the same.
+            name: the array's.
+            script: its script.
+            parallel: how many may run at once; None for as many as the target takes.
+            waits: what all of them wait for.
+            waited: the ids of those that have to complete before, by their deployments.
+
+        Returns:
+            By deployment the job's id, and whether it was submitted now.
+
+        Raises:
+            SubmissionRefused: the scheduler does not take it; nothing was submitted.
+            ModakError: whether it was submitted is not known, or the scheduler does not answer.
+        """
+        with ExitStack() as locks:
+            for each in sorted(members, key=lambda member: member.path.name):  # all take them in the same order
+                locks.enter_context(each.lock)
+            intents = Intents(self._scheduler, TimedRun())
+            known = {each.path.name: each.submitted(intents) for each in members}
+            new = [each for each in members if not known[each.path.name]]
+            if new:
+                for each in new:
+                    each.note_waits(waited)
+                known.update(self._submit(new, name, script, parallel, waits))
+            return {each.path.name: (known[each.path.name], each in new) for each in members}
+
+    def _submit(
+        self, members: Sequence[Member], name: str, script: str, parallel: int | None, waits: Waits
+    ) -> dict[str, str]:
+        folder = self._make(members, script)
+        for task, each in enumerate(members):
+            each.intend(name, folder.name, task, len(members))
+        # a killed module must not give the locks away while sbatch is at work
+        run = TimedRun(folder, timeout=120, keep_locks=True)
+        try:
+            ids = self._scheduler.submit_array(run, _SCRIPT, name, len(members), parallel, waits)
+        except (SubmissionRefused, SchedulerSilent) as error:
+            for each in members:
+                each.withdraw()
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, SchedulerSilent):
+                raise unreached(self._scheduler, error) from error
+            raise
+        except SubmissionUncertain as error:
+            hint = "deploy again: the jobs are looked for before others are submitted"
+            raise SchedulerAway(f"whether the jobs were submitted is not known: {error}", hint=hint) from error
+        for task, each in enumerate(members):
+            each.record(ids[task])
+        return {each.path.name: ids[task] for task, each in enumerate(members)}
+
+    def _make(self, members: Sequence[Member], script: str) -> Path:
+        folder = self._workspace.deployments / f"{_ARRAY}{uuid.uuid4().hex[:12]}"
+        make_private(folder)
+        for task, each in enumerate(members):
+            (folder / str(task)).symlink_to(Path("..", each.path.name))
+        write_whole(folder / _SCRIPT, script)
+        return folder
+
+
+def remove_arrays(deployments: Path) -> None:
+    """Removes the folders of arrays none of whose points is there any more."""
+    for folder in deployments.glob(f"{_ARRAY}*"):
+        links = [each for each in folder.iterdir() if each.is_symlink()]
+        if links and not any(each.exists() for each in links):  # one without is being made
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,63 @@
+"""How far a training is, by the files that it writes while it runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from ..core.files import read_json
+
+# In a deployment's folder: of the runtime in the training's process, and of a script that measures itself.
+PROGRESS = "progress.json"
+METRICS = "metrics.json"
+# Whatever is larger, in bytes, is no metrics of ours, and not read on a front end.
+_LARGEST = 4 << 20
+
+
+def progress_of(folder: Path) -> dict[str, Any]:
+    """What a training says of itself; what it does not say is left out.
+
+    Args:
+        folder: the deployment's.
+
+    Returns:
+        ``step``, ``epoch`` (the one that it is in, or was in last, from 1), ``epochs`` (that were asked of it),
+        ``loss`` and ``accuracy`` (0 to 1).
+    """
+    own, metrics = _read(folder / PROGRESS), _read(folder / METRICS)
+    found = {name: _number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
+    found.update({name: value for name, value in _of_metrics(metrics).items() if value is not None})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
+    """The same of metrics.json, whose epochs are those that ended; ``now`` is the one that goes on."""
+    listed = metrics.get("epochs")
+    if not isinstance(listed, list):
+        return {}
+    last = listed[-1] if listed and isinstance(listed[-1], dict) else {}
+    now = metrics.get("now")
+    now = now if isinstance(now, dict) else {}
+    requested = _number(metrics.get("epochs_requested"))
+    goes_on = requested is not None and len(listed) < requested
+    return {
+        "epoch": _number(now.get("epoch")) or len(listed) + bool(goes_on) or None,
+        "epochs": requested,
+        "loss": _number(now.get("loss", last.get("training_loss"))),
+        "accuracy": _number(last.get("test_accuracy")),
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            return {}
+    except OSError:
+        return {}
+    return read_json(path) or {}
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if known else None

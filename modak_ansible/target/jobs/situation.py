@@ -1,0 +1,51 @@
+"""What is known of a deployment's job, as it is told to whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ...schedulers.base import JobState
+
+
+@dataclass
+class Situation:
+    """What is known of a deployment's job.
+
+    Attributes:
+        state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
+        started: when it began, in seconds since the epoch, by the clock that dates its files.
+        ended: when it noted its own end, else as its scheduler tells, else when it last wrote something; None while it
+            lives, and where it never began.
+        attempt: which one of the deployment it is, from 1.
+        run: which one it is of a job that its scheduler starts anew after it was stopped, from 1.
+        explanation: why it ended as it did, or why it waits.
+        held_by: of a held job ``user`` or ``operator``; empty where that is not known.
+        down: those of its nodes that its scheduler calls down, while it calls the job running.
+    """
+
+    state: str = "NONE"
+    job_id: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    nodes: str = ""
+    started: float | None = None
+    ended: float | None = None
+    attempt: int = 1
+    run: int = 1
+    explanation: str = ""
+    held_by: str = ""
+    down: str = ""
+    error_tail: list[str] = field(default_factory=list)
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in {state.value for state in JobState if state.is_final}
+
+    def is_news(self, state: str, explanation: str) -> bool:
+        """Whether it differs from what somebody knows; why a job waits changes often, and is none."""
+        return self.state != state or (state == JobState.RUNNING and self.explanation != explanation)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

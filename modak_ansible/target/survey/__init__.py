@@ -1,0 +1,1 @@
+"""What there is on a target, looked at and not changed."""

@@ -1,0 +1,80 @@
+"""Whether images can be built and run on the target: the runtime, user namespaces, and the user's range of ids."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+from ...errors import ModakError
+from ..core.commands import TimedRun, find_program
+from ..core.container import check_fakeroot, check_signing_key
+from ..core.files import read_text
+from ..core.probe import version_of
+
+RUNTIMES = ("apptainer", "singularity")
+_SWITCHES = {
+    "/proc/sys/user/max_user_namespaces": "0",
+    "/proc/sys/kernel/unprivileged_userns_clone": "0",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+_BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
+
+
+def container_facts(preference: str, signing_key: str = "") -> Dict[str, Any]:
+    """What there is to build and run images with.
+
+    Args:
+        preference: any, apptainer, singularity, or none.
+        signing_key: what images are signed with; empty where they are not.
+
+    Returns:
+        ``runtime`` (its path, or None), ``version``, ``suid`` (whether it may do without namespaces), ``namespaces``
+        (what stands in their way; empty when nothing does), ``range`` (likewise, for --fakeroot) with ``range_hint``,
+        ``signing`` (likewise, for the key) with ``signing_hint``, ``missing`` (programs of a build).
+    """
+    names = RUNTIMES if preference in ("any", "none") else (preference,)
+    runtime = find_program(*names)
+    problem, hint = _problem(check_fakeroot)
+    signing = _problem(lambda: check_signing_key(runtime, signing_key)) if runtime and signing_key else ("", "")
+    return {
+        "runtime": runtime,
+        "version": version_of(runtime) if runtime else "",
+        "suid": runtime is not None and _is_suid(runtime),
+        "namespaces": _namespace_problem(),
+        "range": problem,
+        "range_hint": hint,
+        "signing": signing[0],
+        "signing_hint": signing[1],
+        "missing": [name for name in _BUILDERS if find_program(name) is None],
+    }
+
+
+def _is_suid(runtime: str) -> bool:
+    """Whether the runtime was installed with a starter that runs as root."""
+    folder = TimedRun(timeout=20)([runtime, "buildcfg", "LIBEXECDIR"])
+    if folder.code != 0:
+        return False
+    starter = Path(folder.out.strip()) / Path(runtime).name / "bin" / "starter-suid"
+    try:
+        return bool(starter.stat().st_mode & stat.S_ISUID)
+    except OSError:
+        return False
+
+
+def _problem(check: Callable[[], None]) -> tuple[str, str]:
+    """What a check has to say, and its hint; empty where all is well."""
+    try:
+        check()
+    except ModakError as error:
+        return error.message, error.hint
+    return "", ""
+
+
+def _namespace_problem() -> str:
+    """Tried, and where that fails the switch of the kernel that is to blame."""
+    blamed = next((f"{path} is {value}" for path, value in _SWITCHES.items() if read_text(Path(path)) == value), "")
+    if find_program("unshare") is None:
+        return blamed
+    result = TimedRun(timeout=20)(["unshare", "--user", "--map-root-user", "true"])
+    return "" if result.code == 0 else blamed or result.message

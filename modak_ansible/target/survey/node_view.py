@@ -1,0 +1,216 @@
+"""A compute node's own view, by a job of a minute: the same home, the container runtime, the disks, the processor."""
+
+from __future__ import annotations
+
+import re
+import select
+import shlex
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+from ...schedulers import SCHEDULERS
+from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
+from ..core.commands import SYSTEM_PATHS, TimedRun
+from ..core.files import make_private, read_text
+from ..core.workspace import Workspace
+from .storage import is_network
+
+_PLACES = ("$TMPDIR", "$SLURM_TMPDIR", "/scratch", "/local", "/local_scratch", "/localscratch", "/tmp")  # noqa: S108
+_FOLDER = re.compile(r"(/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_.+/@%=-]*", re.ASCII)
+_ENDED = "ended=yes"
+SILENT = "does not answer"
+# The node's file system may show a file of the front end's some seconds later.
+_LATE_SECONDS = 10
+_SCRIPT = """\
+exec > %(out)s 2> /dev/null < /dev/null
+export PATH="$PATH:%(paths)s"
+%(modules)s
+echo "host=$(uname -n)"
+echo "machine=$(uname -m)"
+echo "clock=$(date +%%s)"
+echo "processors=$(getconf _NPROCESSORS_ONLN)"
+echo "memory=$(awk '/^MemTotal/ {print $2}' /proc/meminfo)"
+for runtime in apptainer singularity; do
+  path=$(command -v $runtime) && echo "runtime=$path $($runtime --version | head -n 1)"
+done
+[ -e %(marker)s ] && echo "home=same"
+unshare --user --map-root-user true && echo "namespaces=yes"
+python3 -c 'import platform; print("python=" + platform.python_version())'
+for name in nvidia-smi rocm-smi xpu-smi; do command -v $name > /dev/null && echo "tool=$name"; done
+nvidia-smi --query-gpu=name,memory.total --format=csv,noheader | sed 's/^/gpu=/'
+for place in %(places)s; do
+  eval "path=\\"$place\\""
+  [ -n "$path" ] && [ -d "$path" ] || continue
+  [ -w "$path" ] && may=yes || may=no
+  echo "place=$place|$path|$(stat -f -c %%T "$path")|$may|$(df -Pk "$path" | awk 'NR == 2 {print $4}')"
+done
+sed -n '1,/^$/p' /proc/cpuinfo | sed 's/^/cpu=/'
+echo "%(ended)s"
+"""
+
+
+def node_view(workspace: Workspace, scheduler: str, options: Dict[str, Any], patience: float) -> Dict[str, Any]:
+    """Asks a node by a job, and waits for the answer as long as somebody is there to hear it.
+
+    Args:
+        workspace: where the answer is written; the job's folder there is removed afterwards.
+        scheduler: slurm or torque.
+        options: ``partition`` and ``account`` of the job, empty for the scheduler's own; ``modules`` that are loaded
+            first; ``folders`` that are looked at besides the usual ones.
+        patience: seconds to wait for the job to start and end.
+
+    Returns:
+        ``problem`` (empty when the node answered) and what ``read_view`` finds.
+    """
+    folder = workspace.path / f".survey-{uuid.uuid4().hex[:12]}"
+    is_new = not workspace.path.exists()
+    make_private(folder)
+    try:
+        return _view(folder, scheduler, options, patience)
+    finally:
+        _remove(folder)
+        if is_new:
+            _remove_empty(workspace.path)
+
+
+def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float) -> Dict[str, Any]:
+    script, out = folder / "job.sh", folder / "answer.txt"
+    script.write_text(job_script(scheduler, folder, options), encoding="utf-8")
+    run, knows = TimedRun(folder), SCHEDULERS[scheduler]
+    try:
+        job_id = knows.submit(run, str(script), "modak-survey")
+    except (SubmissionRefused, SubmissionUncertain) as error:
+        return {"problem": f"{knows.title} did not take the job: {error}"}
+    except SchedulerSilent as error:
+        return {"problem": f"{knows.title} {SILENT}, and no job was submitted: {error}"}
+    deadline, ended, last = time.monotonic() + patience, 0.0, ""
+    try:
+        while time.monotonic() < deadline and _is_heard():
+            text = read_text(out)
+            if _ENDED in text:
+                return {"problem": "", **read_view(text)}
+            if ended and time.monotonic() > ended + _LATE_SECONDS:
+                return {"problem": f"the job {job_id} ended, and its answer is not in {folder.parent} here"}
+            is_final, last = _state(run, scheduler, job_id)
+            ended = ended or (time.monotonic() if is_final else 0.0)
+            time.sleep(1)
+    finally:
+        _cancel(run, scheduler, job_id)
+    return {"problem": f"the job {job_id} was not done within {patience:.0f} s ({last or 'nobody looked'})"}
+
+
+def job_script(scheduler: str, folder: Path, options: Dict[str, Any]) -> str:
+    """The script of the job; its answer is in ``answer.txt``, which nobody writes but the script itself."""
+    partition, account = options.get("partition", ""), options.get("account", "")
+    if scheduler == "slurm":
+        lines = ["--nodes=1", "--ntasks=1", "--time=00:02:00", "--output=/dev/null", f"--chdir={folder}"]
+        lines += [f"--partition={partition}"] if partition else []
+        lines += [f"--account={account}"] if account else []
+        head = [f"#SBATCH {line}" for line in lines]
+    else:
+        lines = ["-l nodes=1:ppn=1", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
+        lines += [f"-q {partition}"] if partition else []
+        lines += [f"-A {account}"] if account else []
+        head = [f"#PBS {line}" for line in lines]
+    body = _SCRIPT % {
+        "out": shlex.quote(str(folder / "answer.txt")),
+        "marker": shlex.quote(str(folder / "job.sh")),
+        "paths": ":".join(SYSTEM_PATHS),
+        "modules": "\n".join(f"module load {shlex.quote(each)}" for each in options["modules"]),
+        "places": " ".join(f"'{each}'" for each in [*_PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
+        "ended": _ENDED,
+    }
+    return "\n".join(["#!/bin/bash -l", *head, body])
+
+
+def read_view(text: str) -> Dict[str, Any]:
+    """What the job wrote.
+
+    Returns:
+        ``host``, ``machine``, ``clock`` (seconds since the epoch), ``processors``, ``memory`` (bytes), ``runtimes``
+        (path and version), ``same_home``, ``namespaces``, ``python``, ``gpus``, ``cpuinfo``, and ``places``: a list of
+        ``name``, ``path``, ``type``, ``network``, ``writable`` and ``free_bytes``.
+    """
+    pairs = [line.partition("=")[::2] for line in text.splitlines() if "=" in line]
+    first: Dict[str, str] = {}
+    for key, value in pairs:
+        first.setdefault(key, value.strip())
+    memory = _number(first.get("memory", ""))
+    cpu = (value.partition(":") for key, value in pairs if key == "cpu")
+    return {
+        "host": first.get("host", ""),
+        "machine": first.get("machine", ""),
+        "clock": _number(first.get("clock", "")),
+        "processors": _number(first.get("processors", "")),
+        "memory": memory * 1024 if memory else None,
+        "runtimes": [value for key, value in pairs if key == "runtime"],
+        "same_home": first.get("home") == "same",
+        "namespaces": first.get("namespaces") == "yes",
+        "python": first.get("python", ""),
+        "gpus": [value for key, value in pairs if key == "gpu"],
+        "cpuinfo": {name.strip(): value.strip() for name, _, value in cpu if name.strip()},
+        "places": [place for key, value in pairs if key == "place" for place in _place(value)],
+    }
+
+
+def _place(value: str) -> List[Dict[str, Any]]:
+    parts = value.split("|")
+    if len(parts) != 5:
+        return []
+    name, path, kind, may, free = parts
+    blocks = _number(free)
+    return [
+        {
+            "name": name,
+            "path": path,
+            "type": kind,
+            "network": is_network(kind),
+            "writable": may == "yes",
+            "free_bytes": blocks * 1024 if blocks is not None else None,
+        }
+    ]
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
+
+
+def _state(run: TimedRun, scheduler: str, job_id: str) -> Tuple[bool, str]:
+    """Whether a job has ended, and its state in words; one that the scheduler does not know may be anywhere."""
+    try:
+        record = SCHEDULERS[scheduler].status(run, job_id)
+    except SchedulerSilent as error:
+        return False, str(error)
+    if record is None:
+        return False, "the scheduler does not know it"
+    return record.state.is_final, " ".join([str(record.state), record.reason]).strip()
+
+
+def _cancel(run: TimedRun, scheduler: str, job_id: str) -> None:
+    """A job that has ended already is no error; one that cannot be ended ends itself after two minutes."""
+    try:
+        SCHEDULERS[scheduler].cancel(run, job_id)
+    except SchedulerSilent:
+        return
+
+
+def _is_heard() -> bool:
+    """Whether the other end of our output is still there: the user may have had enough of waiting."""
+    watch = select.poll()
+    watch.register(1, 0)
+    return not any(state & (select.POLLERR | select.POLLHUP) for _, state in watch.poll(0))
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.glob("*"):
+        path.unlink()
+    _remove_empty(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # somebody else uses it; or on NFS, what a process still has open lies there under another name

@@ -1,0 +1,48 @@
+"""What the user's own shell knows: environment modules, and the variables that sites set for their folders."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List
+
+from ..core.commands import TimedRun
+
+_VARIABLES = ("SCRATCH", "WORK", "PROJECT", "LOCAL_SCRATCH", "LOCALSCRATCH", "TMPDIR", "LMOD_VERSION", "MODULES_CMD")
+_MARK = "modak-survey "
+_SCRIPT = """
+for name in %s; do printf '%s%%s=%%s\\n' "$name" "$(printenv "$name")"; done
+type module > /dev/null 2>&1 && printf '%smodule=yes\\n'
+for name in "$@"; do
+  if module load "$name" > /dev/null 2>&1; then printf '%sloads=%%s\\n' "$name"; fi
+done
+module -t avail 2>&1 | grep -iE '(^|/)(apptainer|singularity)' | sed 's/^/%soffers=/' | head -n 5
+exit 0
+"""
+
+
+def shell_facts(modules: List[str]) -> Dict[str, Any]:
+    """What a login shell says.
+
+    Args:
+        modules: those that the target's jobs load; each is tried.
+
+    Returns:
+        ``variables`` that are set, ``modules`` (Lmod, Environment Modules, or empty where there are none), ``loads``
+        (those of the given ones that can be loaded), ``offers`` (modules with a container runtime), ``problem``.
+    """
+    marks = (" ".join(_VARIABLES), *[_MARK] * 4)
+    result = TimedRun(timeout=40)(["bash", "-lc", _SCRIPT % marks, "bash", *modules])
+    found = re.findall(rf"(?m)^{_MARK}(\w+)=(.*)$", result.out)
+    variables = {name: value for name, value in found if name in _VARIABLES and value}
+    return {
+        "variables": variables,
+        "modules": _system(variables) if ("module", "yes") in found else "",
+        "loads": [value for name, value in found if name == "loads"],
+        "offers": [value.split("(")[0].strip() for name, value in found if name == "offers"],
+        "problem": result.message if result.code else "",
+    }
+
+
+def _system(variables: Dict[str, str]) -> str:
+    version = variables.get("LMOD_VERSION", "")
+    return f"Lmod {version}" if version else "Environment Modules"

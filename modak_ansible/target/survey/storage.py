@@ -1,0 +1,140 @@
+"""Folders of the target as a deployment will find them: file system, room, inodes, quotas."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..core.commands import TimedRun, find_program
+
+# What several machines see alike; a fuse file system may be anything.
+NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "glusterfs", "panfs", "orangefs",
+           "pvfs2", "wekafs", "9p")  # fmt: skip
+IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
+_TRIAL_BYTES = 1 << 20
+_ESCAPED = re.compile(r"\\(\d{3})")
+
+
+def folder_facts(path: Path, *, trial: bool = False) -> Dict[str, Any]:
+    """What a folder is like, or the nearest one above it that is there.
+
+    Args:
+        path: the folder; it need not be there.
+        trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
+
+    Returns:
+        ``path``, ``there``, ``writable``, ``problem`` of the trial, ``type`` and ``source`` of the file system,
+        ``network`` (None where nobody knows), ``noexec``, ``free_bytes``, ``inodes`` and ``free_inodes`` (None where
+        the file system does not count them).
+    """
+    nearest = path
+    while not os.path.exists(nearest):  # pathlib's raises where a folder above may not be entered
+        nearest = nearest.parent
+    source, kind, options = mount_of(str(nearest.resolve()), _mounts())
+    numbers = os.statvfs(nearest)
+    counts = numbers.f_files > 0
+    return {
+        "path": str(path),
+        "there": os.path.isdir(path),
+        "writable": os.access(nearest, os.W_OK | os.X_OK),
+        "problem": _try_to_write(nearest) if trial else "",
+        "type": kind,
+        "source": source,
+        "network": is_network(kind),
+        "noexec": "noexec" in options or bool(numbers.f_flag & os.ST_NOEXEC),
+        "free_bytes": numbers.f_bavail * numbers.f_frsize,
+        "inodes": numbers.f_files if counts else None,
+        "free_inodes": numbers.f_favail if counts else None,
+    }
+
+
+def is_network(kind: str) -> Optional[bool]:
+    """Whether other machines may see the same files; None where the type does not say."""
+    if kind in NETWORK or kind.startswith(("fuse.ceph", "fuse.gluster", "fuse.sshfs", "fuse.beegfs")):
+        return True
+    return None if not kind or kind.lower().startswith(("fuse", "unknown")) else False
+
+
+def mount_of(path: str, mounts: str) -> Tuple[str, str, List[str]]:
+    """Source, type and options of the file system that a path is on, in the words of /proc/self/mounts."""
+    best, found = -1, ("", "", [""])
+    for line in mounts.splitlines():
+        fields = [_ESCAPED.sub(lambda code: chr(int(code.group(1), 8)), field) for field in line.split()]
+        if len(fields) < 4:
+            continue
+        point = fields[1].rstrip("/")
+        is_above = path == point or path.startswith(f"{point}/")
+        if is_above and len(point) >= best:  # the last one that is mounted there is the one that is seen
+            best, found = len(point), (fields[0], fields[2], fields[3].split(","))
+    return found
+
+
+def build_folder() -> Path:
+    """Where Apptainer unpacks what it builds, unless it is told otherwise."""
+    names = ("APPTAINER_TMPDIR", "SINGULARITY_TMPDIR")
+    return Path(next((os.environ[name] for name in names if os.environ.get(name)), tempfile.gettempdir()))
+
+
+def quotas(folder: Path) -> Dict[str, Any]:
+    """The user's quotas, as far as one of the usual commands tells them.
+
+    Returns:
+        ``asked`` (the command; empty where none is there) and ``limits``: a list of ``place``, ``used`` and ``limit``
+        in bytes, ``files`` and ``most_files``; a limit of None is none.
+    """
+    kind = mount_of(str(folder), _mounts())[1]
+    if kind == "lustre" and find_program("lfs"):
+        command = ["lfs", "quota", "-q", "-u", str(os.getuid()), str(folder)]
+        return {"asked": "lfs quota", "limits": read_quotas(TimedRun(timeout=20)(command).out)}
+    if find_program("quota"):
+        return {"asked": "quota", "limits": read_quotas(TimedRun(timeout=20)(["quota", "-w", "-p"]).out)}
+    return {"asked": "", "limits": []}
+
+
+def read_quotas(text: str) -> List[Dict[str, Any]]:
+    """The rows of ``quota -w -p`` or ``lfs quota -q``: a place, then kilobytes and files, each with two limits.
+
+    Both print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit, and a limit
+    of 0 is none.
+    """
+    found = []
+    # lfs gives a long place a line of its own
+    for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
+        fields = line.split()
+        numbers = [each.rstrip("*") for each in fields[1:]]
+        if len(numbers) < 7 or not all(re.fullmatch(r"\d{1,18}", numbers[at], re.ASCII) for at in (0, 1, 2, 4, 5, 6)):
+            continue
+        used, soft, hard, files, soft_files, hard_files = (int(numbers[at]) for at in (0, 1, 2, 4, 5, 6))
+        limit, most = hard or soft, hard_files or soft_files
+        found.append(
+            {
+                "place": fields[0],
+                "used": used * 1024,
+                "limit": limit * 1024 if limit else None,
+                "files": files,
+                "most_files": most or None,
+            }
+        )
+    return found
+
+
+def _mounts() -> str:
+    try:
+        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _try_to_write(folder: Path) -> str:
+    """What stands in the way of writing a megabyte; empty when nothing does."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(_TRIAL_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -1,0 +1,1 @@
+"""How a target is reached: ssh, secrets, rsync, and a connection that is made again."""

@@ -1,0 +1,120 @@
+"""Files between controller and target, with rsync: resumable, over the connection that is open already."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from modak_ansible.errors import ModakError
+from modak_ansible.target.core.files import lack_in, make_private
+from modak_ansible.transport.retry import patiently
+from modak_ansible.transport.ssh import Connection
+
+Say = Callable[[str], None]
+
+_OPTIONS = ("--partial", "--append-verify", "--times", "--copy-links", "--no-motd", "--info=progress2", "--outbuf=L")
+
+# rsync's exit code where a file went away meanwhile; who pulls looks at what arrived.
+_VANISHED = 24
+# Its exit codes where the connection broke: of its sockets and its protocol, after too long a silence, and ssh's own.
+_BROKEN = (10, 12, 30, 35, 255)
+
+# Shorter transfers are over before anybody wonders.
+_QUIET_SECONDS = 2
+
+
+def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -> None:
+    """Brings files into a folder of the target; what is there of them already is not sent again.
+
+    Raises:
+        ModakError: rsync is missing, or the disk is full.
+        TargetUnreachable: the connection broke, and stayed so.
+    """
+    destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
+    _rsync(connection, [*map(str, files), destination], say, f"on the target, at {folder}")
+
+
+def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
+    """Fetches files below a folder of the target into a folder here, keeping their relative paths.
+
+    Raises:
+        ModakError, TargetUnreachable: as :func:`push`.
+    """
+    make_private(destination)
+    listed = "\0".join(paths).encode()
+    place = f"on this machine, at {destination}"
+    source = f"{_remote(connection)}{_quoted(connection, folder)}/"
+    _rsync(
+        connection,
+        ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"],
+        say,
+        place,
+        listed,
+    )
+
+
+def _remote(connection: Connection) -> str:
+    return "" if connection.is_local else f"{connection.address}:"
+
+
+def _quoted(connection: Connection, path: str) -> str:
+    return path if connection.is_local else shlex.quote(path)
+
+
+class _Broken(Exception):
+    """The connection broke on the way; the message is rsync's last word."""
+
+
+def _rsync(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None = None) -> None:
+    """Runs rsync, which writes at some place."""
+    patiently(lambda: _rsync_once(connection, arguments, say, place, listed), _Broken, say)
+
+
+def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: str, listed: bytes | None) -> None:
+    shell = [] if connection.is_local else ["--rsh", shlex.join(connection.ssh_command())]
+    try:
+        process = subprocess.Popen(
+            ["rsync", *_OPTIONS, *shell, *arguments],
+            stdin=subprocess.PIPE if listed is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except FileNotFoundError:
+        raise ModakError("rsync is not installed on this machine", hint="install rsync") from None
+    with process:
+        if process.stdin and listed is not None:
+            with suppress(BrokenPipeError):  # rsync has ended, and says why
+                process.stdin.write(listed)
+                process.stdin.close()
+        _show_progress(process, say)
+        errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    if process.returncode not in (0, _VANISHED):
+        _raise_transfer_error(process.returncode, errors, place, is_remote=not connection.is_local)
+
+
+def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
+    shown, began = 0, time.monotonic()
+    for raw in process.stdout or ():
+        line = raw.decode(errors="replace").replace("\r", "\n").strip().splitlines()
+        found = re.search(r"(\S+)\s+(\d+)%\s+(\S+/s)", line[-1]) if line else None
+        if found and int(found.group(2)) >= shown + 20 and time.monotonic() - began > _QUIET_SECONDS:
+            shown = int(found.group(2))
+            say(f"{shown} % transferred, {found.group(3)}")
+
+
+def _raise_transfer_error(code: int, errors: str, place: str, *, is_remote: bool) -> None:
+    if lack := lack_in(errors):
+        hint = "make room there, and run the same command again: the transfer goes on"
+        raise ModakError(f"{lack} {place}", hint=hint)
+    if "command not found" in errors:
+        raise ModakError("rsync is not on the target", hint="install rsync there")
+    lines = [line for line in errors.splitlines() if line.strip()]
+    said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
+    if is_remote and code in _BROKEN:
+        raise _Broken(said)
+    raise ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")

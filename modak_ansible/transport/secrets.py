@@ -1,0 +1,235 @@
+"""Logins of registries and tokens of package indexes: from the environment or a file of the user's, never from inputs.
+
+The file is private (``chmod 600``) and outside of any project, or encrypted by Ansible Vault or sops, whose own tools
+decrypt it. Nothing of it is written anywhere again: it reaches the target inside the call that needs it, and there
+the environment of the build.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml
+from modak_ansible.errors import ModakError, nearest
+from modak_ansible.store.project import project_root
+from modak_ansible.target.core.files import expanded
+from modak_ansible.target.images.logins import registry_of_layer
+
+FILE = "MODAK_SECRETS"
+REGISTRY = ("MODAK_REGISTRY", "MODAK_REGISTRY_USERNAME", "MODAK_REGISTRY_PASSWORD")
+_PIP = {"MODAK_PIP_INDEX_URL": "index-url", "MODAK_PIP_EXTRA_INDEX_URL": "extra-index-url"}
+VARIABLES = (FILE, *REGISTRY, *_PIP)
+_USUAL = "modak/secrets.yaml"  # below the user's folder for configuration
+_VAULT = "$ANSIBLE_VAULT;"
+_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user of a registry; ``registry`` is its host, such as ``registry.example:5000``."""
+
+    registry: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What is known; ``pip`` holds addresses by the name of pip's setting, such as ``index-url``."""
+
+    logins: tuple[Login, ...] = ()
+    pip: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def for_target(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What making an image needs to be told: the logins of its own registries, and pip's addresses."""
+        hosts = {registry_of_layer(layer) for layer in layers}
+        logins = [vars(login).copy() for login in self.logins if login.registry in hosts]
+        builds = any(layer["kind"] in ("build", "venv") for layer in layers)
+        found = {"logins": logins, "pip": dict(self.pip) if builds else {}}
+        return {name: value for name, value in found.items() if value}
+
+    def as_data(self) -> dict[str, Any]:
+        """The form of the file."""
+        logins = {each.registry: {"username": each.username, "password": each.password} for each in self.logins}
+        return {"registries": logins, "pip": dict(self.pip)}
+
+
+def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
+    """What the environment and the file say together; the environment goes before the file.
+
+    Raises:
+        ModakError: the file is not there, others may read it, it lies in a project, it cannot be decrypted or is not
+            of its form. No message holds anything of its content.
+    """
+    told = _from_environment(environment)
+    path = _file(environment)
+    if path is None:
+        return told
+    kept = _from_file(path)
+    hosts = {each.registry for each in told.logins}
+    logins = (*told.logins, *(each for each in kept.logins if each.registry not in hosts))
+    return Secrets(logins, {**kept.pip, **told.pip})
+
+
+@contextmanager
+def handed_on(environment: Mapping[str, str] = os.environ, *, needed: bool = True) -> Iterator[dict[str, str]]:
+    """What a process that is started gets in place of the variables: the name of a file that is on no disk.
+
+    ansible-runner writes the environment of a playbook down, so it is given none of the variables themselves.
+
+    Args:
+        environment: of this process.
+        needed: whether the process makes images; one that does not is told of nothing, and nothing is decrypted.
+    """
+    nothing = {name: "" for name in VARIABLES if name in environment}
+    secrets = read_secrets(environment) if needed else Secrets()
+    if secrets == Secrets():
+        yield {**nothing, FILE: os.devnull}
+        return
+    number = os.memfd_create("secrets")
+    try:
+        os.fchmod(number, 0o600)
+        os.write(number, json.dumps(secrets.as_data()).encode())
+        yield {**nothing, FILE: f"/proc/{os.getpid()}/fd/{number}"}
+    finally:
+        os.close(number)
+
+
+# --- where they are
+
+
+def _from_environment(environment: Mapping[str, str]) -> Secrets:
+    registry, username, password = (environment.get(name, "") for name in REGISTRY)
+    given = [name for name in REGISTRY if environment.get(name)]
+    if given and len(given) < len(REGISTRY):
+        missing = ", ".join(name for name in REGISTRY if name not in given)
+        raise ModakError(
+            f"{' and '.join(given)} without {missing}: a login is for one registry alone",
+            hint="MODAK_REGISTRY is its host, such as registry.example",
+        )
+    logins = (Login(registry, username, password),) if given else ()
+    return Secrets(logins, {name: environment[each] for each, name in _PIP.items() if environment.get(each)})
+
+
+def _file(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(FILE)
+    if named == os.devnull:
+        return None
+    if named:
+        return expanded(named)
+    folder = environment.get("XDG_CONFIG_HOME") or expanded("~/.config")
+    usual = Path(folder) / _USUAL
+    return usual if usual.is_file() else None
+
+
+def _from_file(path: Path) -> Secrets:
+    try:
+        text = path.read_text(encoding="utf-8")
+        known = path.stat()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ModakError(f"the secrets in {path} cannot be read: {reason}", hint=f"{FILE} names that file") from error
+    if text.startswith(_VAULT):
+        text = _decrypted(
+            path, "ansible-vault", "view", hint="ANSIBLE_VAULT_PASSWORD_FILE names the file with its password"
+        )
+    elif _is_of_sops(text):
+        text = _decrypted(path, "sops", "--decrypt", hint="sops must find its key, as in SOPS_AGE_KEY_FILE")
+    else:
+        _check_private(path, known)
+    return _parsed(path, text)
+
+
+def _check_private(path: Path, known: os.stat_result) -> None:
+    if stat.S_IMODE(known.st_mode) & 0o077 or known.st_uid not in (os.getuid(), 0):
+        raise ModakError(f"others may read or write the secrets in {path}", hint=f"chmod 600 {path}")
+    root = project_root(path.parent)
+    is_project = root != path.parent.resolve() or any((root / each).exists() for each in (".git", ".modak"))
+    if is_project and root != Path.home().resolve():
+        raise ModakError(
+            f"the secrets in {path} lie in the project {root}, with which they would be handed on",
+            hint=f"move them to ~/.config/{_USUAL}, or encrypt them with ansible-vault or sops",
+        )
+
+
+def _is_of_sops(text: str) -> bool:
+    root = parse_yaml(text, "", Mistakes())
+    return root is not None and root.get("sops", "mac") is not None
+
+
+def _decrypted(path: Path, program: str, verb: str, hint: str) -> str:
+    beside = Path(sys.executable).parent / program
+    found = str(beside) if beside.exists() else shutil.which(program)
+    if found is None:
+        raise ModakError(f"{path} is encrypted, and {program} is not on this machine", hint=f"install {program}")
+    try:
+        # a password is asked for at the terminal, where there is one; an ansible.cfg of the current folder, which may
+        # be a project of somebody else's, is not read from elsewhere
+        result = subprocess.run(
+            [found, verb, str(path.absolute())], capture_output=True, text=True, check=False, timeout=_SECONDS, cwd="/",
+            env=_with_whole_paths(os.environ),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ModakError(f"{program} did not decrypt {path} within {_SECONDS} s", hint=hint) from None
+    if result.returncode != 0:
+        said = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+        raise ModakError(f"{program} cannot decrypt {path}: {said[-1] if said else 'it says nothing'}", hint=hint)
+    return result.stdout
+
+
+def _with_whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment whose settings for the programs that decrypt mean the same from any folder."""
+    names = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "SOPS_AGE_KEY_FILE", "GNUPGHOME")
+    given = {name: str(expanded(environment[name]).absolute()) for name in names if environment.get(name)}
+    return {**environment, **given}
+
+
+# --- their form
+
+
+def _parsed(path: Path, text: str) -> Secrets:
+    mistakes = Mistakes()
+    root = parse_yaml(text, str(path), mistakes)
+    if root is None or mistakes or not root.is_map:
+        # the parser's own words may hold what stands there
+        raise ModakError(f"the secrets in {path} are not YAML", hint=_FORM)
+    for name in root.entries:
+        if name not in ("registries", "pip", "sops"):
+            raise ModakError(f"{root.key_location(name)}: {name} is unknown", hint=nearest(name, ["registries", "pip"]))
+    registries, pip = root.get("registries"), root.get("pip")
+    logins = [_login(name, item) for name, item in (registries.entries if registries else {}).items()]
+    settings = {name: _text(item) for name, item in (pip.entries if pip else {}).items()}
+    for name in settings:
+        if name not in _PIP.values():
+            raise ModakError(f"{pip.location if pip else path}: pip has no secret {name}", hint=_FORM)
+    return Secrets(tuple(logins), settings)
+
+
+_FORM = "registries: { HOST: { username: NAME, password: WORD } }, and pip: { index-url: ADDRESS }"
+
+
+def _login(registry: str, item: Item) -> Login:
+    unknown = [name for name in item.entries if name not in ("username", "password")]
+    values = {name: _text(each) for name, each in item.entries.items()}
+    if unknown or not values.get("username") or not values.get("password"):
+        raise ModakError(
+            f"{item.location}: the login of {registry} needs username and password, and no more", hint=_FORM
+        )
+    return Login(registry, values["username"], values["password"])
+
+
+def _text(item: Item) -> str:
+    if item.is_map or item.is_list or not item.text:
+        raise ModakError(f"{item.location}: a text must stand there", hint=_FORM)
+    return item.text

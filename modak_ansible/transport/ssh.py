@@ -1,0 +1,310 @@
+"""How a target is entered: one SSH configuration for Ansible, rsync and people, with host keys checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.store.project import control_folder
+from modak_ansible.store.testbeds import owner_of, running
+from modak_ansible.target.core.files import expanded, write_whole
+
+if TYPE_CHECKING:
+    from modak_ansible.model.target import Target
+
+TESTBED = "testbed"
+_CONNECT_SECONDS = 15
+_PLAIN_PATH = r'"[^"\\$]+"'
+# All that a testbed's ssh_config may say. A project's files come from anybody: no other option, and no other machine.
+_TESTBED_OPTIONS = {
+    "Host": re.escape(TESTBED),
+    "HostName": r"127(\.\d{1,3}){3}",
+    "Port": r"\d{1,5}",
+    "User": r"[a-z_][a-z0-9_-]*",
+    "IdentityFile": _PLAIN_PATH,
+    "IdentitiesOnly": "yes",
+    "UserKnownHostsFile": _PLAIN_PATH,
+    "StrictHostKeyChecking": "yes",
+    "HostKeyAlias": r"[\w.:\[\]-]+",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """What of a target says how it is entered; a Target has the same, and takes longer to be read."""
+
+    address: str
+    username: str | None
+    port: int | None
+    identity_file: str | None
+    local: bool
+
+    @classmethod
+    def of(cls, target: dict[str, Any]) -> Way:
+        """That of a target in a plan's JSON.
+
+        Raises:
+            KeyError: it is none.
+        """
+        return cls(**{name: target[name] for name in ("address", "username", "port", "identity_file", "local")})
+
+
+# What tells one way to a target, and one queue there, from another.
+_QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
+
+
+def queue_of(plan: dict[str, Any], blueprint: str) -> str:
+    """The digest of the way to a plan's target and of its scheduler: deployments with the same are asked for together.
+
+    Args:
+        plan: a plan's JSON.
+        blueprint: the service template's path; a key beside it is found from there.
+
+    Raises:
+        KeyError, TypeError, AttributeError: it is none.
+    """
+    target = plan["target"]
+    where = blueprint if target.get("identity_file") else ""
+    way = [plan["job"]["scheduler"], where, *(target.get(name) for name in _QUEUE)]
+    return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The way to a target.
+
+    Attributes:
+        address: what ssh is given; empty for this machine.
+        config: the SSH configuration that it is read with.
+        testbed_is_known: whether that configuration can know the testbed, which no name server does.
+    """
+
+    address: str
+    config: Path | None = None
+    testbed_is_known: bool = True
+
+    @property
+    def is_local(self) -> bool:
+        return self.config is None
+
+    def ssh_command(self) -> list[str]:
+        return ["ssh", "-F", str(self.config)]
+
+    def ansible_variables(self) -> dict[str, Any]:
+        """What Ansible's inventory says of the target."""
+        if self.is_local:
+            return {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                # Ansible looks for the home folder in the list of users, where a container's user may have none
+                "ansible_remote_tmp": str(control_folder() / "ansible"),
+            }
+        return {
+            "ansible_host": self.address,
+            "ansible_connection": "ssh",
+            "ansible_ssh_args": "",
+            "ansible_ssh_common_args": shlex.join(["-F", str(self.config)]),
+            "ansible_host_key_checking": True,
+            "ansible_pipelining": True,
+            "ansible_python_interpreter": "auto_silent",
+        }
+
+    def check(self) -> None:
+        """Enters the target once.
+
+        Raises:
+            TargetUnreachable: with the reason and what to do about it.
+        """
+        if self.is_local:
+            return
+        if self.address == TESTBED and not self.testbed_is_known:
+            if several := running():
+                hint = (
+                    f"say which: modak testbed use {owner_of(several[0])}, or another that modak testbed status shows"
+                )
+                raise TargetUnreachable("several testbeds run, and none is this project's", hint=hint)
+            raise self._unreachable("", "Could not resolve hostname testbed")
+        command = [*self.ssh_command(), self.address, "true"]
+        try:
+            # the shared connection that stays open must not hold our pipes
+            result = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                timeout=_CONNECT_SECONDS + 15, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise self._unreachable("", "timed out") from None
+        except FileNotFoundError:
+            raise TargetUnreachable("ssh is not installed on this machine", hint="install openssh-client") from None
+        if result.returncode == 255:
+            raise self._unreachable(result.stderr, result.stderr)
+        if result.returncode != 0:
+            raise TargetUnreachable(
+                f"{self.address} lets the user in and runs no commands: {_last_line(result.stderr)}",
+                hint=f"try it by hand: ssh {self.address} true",
+            )
+
+    def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
+        for pattern, words, hint in _REASONS:
+            if re.search(pattern, matched, re.IGNORECASE):
+                return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
+        hint = f"try it by hand: ssh -F {self.config} {self.address}"
+        return TargetUnreachable(f"{self.address} cannot be entered: {_last_line(said)}", hint=hint)
+
+
+_REASONS = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "has another host key than the one that is known: it may be another machine",
+        "if the change is expected, forget the old key: ssh-keygen -R HOST",
+    ),
+    (
+        r"Host key verification failed",
+        "has a host key that is not known",
+        "enter it once by hand and compare the key: ssh HOST",
+    ),
+    (
+        r"Permission denied|Too many authentication failures|no such identity",
+        "refuses the login",
+        "check username and identity_file, and that the key is in the target's authorized_keys: ssh HOST",
+    ),
+    (r"Connection refused", "refuses the connection", "check the address and the port, and that sshd runs there"),
+    (
+        r"timed out|timeout",
+        f"does not answer within {_CONNECT_SECONDS} s",
+        "check the address, the network and the firewall",
+    ),
+    (
+        r"Could not resolve hostname testbed\b",
+        "is not up",
+        "start it with: modak testbed up; or point the blueprint at a cluster of your own with -i inputs.yaml",
+    ),
+    (
+        r"Could not resolve hostname",
+        "is not the name of a host",
+        "check public_address, or give it a Host entry in ~/.ssh/config",
+    ),
+    (
+        r"No route to host|Network is unreachable",
+        "cannot be reached over the network",
+        "check the address and the network",
+    ),
+    (
+        r"Bad configuration|Bad owner or permissions",
+        "cannot be entered: the SSH configuration is wrong",
+        "ssh HOST says where",
+    ),
+)
+
+
+def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder: Path) -> Connection:
+    """The way to a target; writes the SSH configuration for it.
+
+    Args:
+        target: where to.
+        testbed: the testbed's folder.
+        blueprint_folder: where a relative identity file is looked for.
+        folder: where the configuration is written.
+
+    Raises:
+        ModakError: a path, or what stands in the testbed's folder, cannot be taken into it.
+    """
+    if target.local:
+        return Connection("")
+    path = folder / "ssh_config"
+    text = _configuration(target, testbed, blueprint_folder)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_whole(path, text)
+    return Connection(target.address, path, _knows_testbed(testbed))
+
+
+def _knows_testbed(testbed: Path) -> bool:
+    own = expanded("~/.ssh/config")
+    return (testbed / "ssh_config").exists() or (own.exists() and TESTBED in own.read_text(errors="replace"))
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) -> str:
+    lines = [f"Host {target.address}"]
+    if target.username:
+        lines.append(f"    User {target.username}")
+    if target.port:
+        lines.append(f"    Port {target.port}")
+    if target.identity_file:
+        key = blueprint_folder.resolve() / expanded(target.identity_file)
+        lines += [f"    IdentityFile {_quoted(key, tokens=True)}", "    IdentitiesOnly yes"]
+    lines += [
+        "Match all",
+        # whatever the user's own configuration says: a key that nobody compared may be anybody's
+        "    StrictHostKeyChecking yes",
+        "    BatchMode yes",
+        f"    ConnectTimeout {_CONNECT_SECONDS}",
+        "    ServerAliveInterval 15",
+        "    ServerAliveCountMax 4",
+        "    ControlMaster auto",
+        "    ControlPersist 60",
+    ]
+    rest = _testbed_lines(testbed / "ssh_config") if target.address == TESTBED else []
+    rest += [f"Include {_quoted(path)}" for path in (expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config"))]
+    # a connection is shared only by those who would have made the same one, with the same keys to compare
+    own = hashlib.sha256("\n".join([*lines, *rest]).encode()).hexdigest()[:12]
+    lines.append(f'    ControlPath "{control_folder()}/{own}-%C"')
+    return "\n".join([*lines, *rest, ""])
+
+
+def configuration_for_testbed(folder: Path) -> str:
+    """An SSH configuration that knows the testbed of a folder, and nothing else that stands there.
+
+    Raises:
+        ModakError: it says more than a testbed's does.
+    """
+    return "\n".join([*_testbed_lines(folder / "ssh_config"), ""])
+
+
+def _testbed_lines(path: Path) -> list[str]:
+    """What a testbed says of the way to it; nothing where it is not up.
+
+    Raises:
+        ModakError: it says more than that.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    for number, line in enumerate(lines, 1):
+        name, _, value = line.strip().partition(" ")
+        is_known = name in _TESTBED_OPTIONS and re.fullmatch(_TESTBED_OPTIONS[name], value, re.ASCII)
+        if not is_known or not line.isprintable() or (name == "Host") != (number == 1):
+            raise ModakError(
+                f"{path}:{number}: this is no line of a testbed's", hint="modak testbed up writes that file anew"
+            )
+    return [*lines, "Match all"] if lines else []
+
+
+def _quoted(path: Path, *, tokens: bool = False) -> str:
+    """A path as a word of an SSH configuration.
+
+    Args:
+        path: the path.
+        tokens: whether the option replaces what begins with a percent sign.
+
+    Raises:
+        ModakError: it holds what cannot be written there, such as a line's end with another option behind.
+    """
+    text = str(path)
+    if not text.isprintable() or any(each in text for each in '"\\$'):
+        raise ModakError(
+            f"{text!r} cannot stand in a configuration of SSH", hint="give the file and its folders plain names"
+        )
+    return f'"{text.replace("%", "%%") if tokens else text}"'
