@@ -32,8 +32,8 @@ TITLES = {
 }
 PEAKS = ("sgemm", "convolution", "triad", "copy")
 _PLAIN = {
-    "entry", "target", "accelerator", "storage", "file_system", "library", "matmul", "precision", "memory_format",
-    "direction", "device", "module",
+    "entry", "target", "processor", "accelerator", "storage", "file_system", "library", "matmul", "precision",
+    "memory_format", "direction", "device", "module",
 }  # fmt: skip
 STORAGE = ("write", "read", "small_files_write", "small_files_read")
 NETWORK = ("latency", "bandwidth", "allreduce")
@@ -119,13 +119,14 @@ def _facts(sample: Sample) -> dict[str, str]:
     if "image" in about:  # a digest tells a reader nothing: what it was built from, where known, and how large it is
         size = sample.measure.about.get("megabytes")
         about["image"] = " of ".join(filter(None, (sample.built, f"{size:.0f} MB" if size else "")))
+    place = {"target": record.target.name, "processor": record.target.processor}
     if record.training:  # how a job was launched has nothing to do with what it trained
         container = NATIVE[0] if record.image and not record.image.container else "any"
-        return {**about, "target": record.target.name, "container": container}
+        return {**about, **place, "container": container}
     return {
         **about,
         "entry": record.entry,
-        "target": record.target.name,
+        **place,
         "accelerator": record.target.accelerator,
         **record.settings,
     }
@@ -154,7 +155,9 @@ def _caption(samples: list[Sample]) -> str:
     shared = {
         name: value
         for name, value in facts[0].items()
-        if value and name not in {"target", "accelerator"} and all(each.get(name) == value for each in facts)
+        if value
+        and name not in {"target", "processor", "accelerator"}
+        and all(each.get(name) == value for each in facts)
     }
     machines = dict.fromkeys(each.record.target.processor for each in samples)
     return f"{', '.join(machines)}. " + ", ".join(_fact(name, value) for name, value in shared.items())

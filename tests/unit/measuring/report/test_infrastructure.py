@@ -23,6 +23,14 @@ def test_bars_are_told_apart_by_what_differs_and_by_nothing_else():
     assert made.caption.endswith("megabytes 512, until fsync, a")
 
 
+def test_machines_are_never_pooled_though_their_targets_have_one_name():
+    one = measured("a", "triad", "GB/s", [20.0, 22.0], threads=1)
+    other = one.model_copy(update={"target": one.target.model_copy(update={"processor": "Another Processor"})})
+    other = other.model_copy(update={"measures": measured("a", "triad", "GB/s", [14.0], threads=1).measures})
+    made = chart(one, other)
+    assert [(bar.label, bar.value) for bar in made.bars] == [(one.target.processor, 21.0), ("Another Processor", 14.0)]
+
+
 def test_numbers_that_were_measured_on_the_way_tell_nothing_apart():
     made = chart(
         measured("a", "sgemm", "GFLOP/s", [1.0, 3.0], relative_error=1e-7),
