@@ -87,7 +87,7 @@ integration: $(READY) $(OPERA_READY)
 
 # The cases that make test leaves out, for their time.
 thorough: $(READY) $(OPERA_READY)
-	.venv/bin/pytest -v --durations=10 -m thorough tests/integration
+	.venv/bin/pytest -v $(WORKERS) --durations=10 -m thorough tests/integration
 
 # The first part needs no network, and is among the unit tests; the second asks the package index for advisories.
 audit: $(READY)

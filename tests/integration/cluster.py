@@ -67,6 +67,16 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return known.st_ino, known.st_size, known.st_mtime_ns
 
 
+def play_testbed(state: str, name: str, folder: Path) -> None:
+    """Has a testbed be up, down or purged, as the role has these words."""
+    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder)}
+    done = run(
+        SCRIPTS / "ansible-playbook", "playbooks/testbed.yml", "-e", json.dumps(variables),
+        ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 class Testbed:
     """A testbed that runs: the checkout's, where no other folder is named."""
 
@@ -98,6 +108,12 @@ class Testbed:
         sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
         entry = ROOT / "roles" / "testbed" / "files" / "enter-box.sh"
         return subprocess.Popen([*sudo, "bash", str(entry), self.state["root"], "bash", "-c", command])
+
+    def reboot(self) -> None:
+        """Ends the whole box with all that runs in it, and starts it again."""
+        name = self.state["name"]
+        play_testbed("down", name, self.folder)
+        play_testbed("up", name, self.folder)
 
     def jobs(self, name: str) -> list[str]:
         """The ids of all jobs that ever had a name."""

@@ -1,4 +1,7 @@
-"""Programs that are no trainings, and what requests ask of the scheduler for them, on the real cluster."""
+"""Programs that are no trainings, and what requests ask of the scheduler for them, on the real cluster.
+
+The first of them that needs an image with an MPI library has it built, which takes minutes: thorough runs have them.
+"""
 
 from __future__ import annotations
 
@@ -70,15 +73,8 @@ def request_folder(tmp_path, testbed):
     modak("undeploy", made.path / "request.json", cwd=made.path)
 
 
-@pytest.fixture
-def with_image(request_folder, testbed):
-    """The request's image is there: this is no test of building one."""
-    top = request_folder.plan()["image"]["path"]
-    if testbed.ssh(f"test -e modak/{top} && echo there || echo missing") != "there":
-        pytest.skip("the testbed has no image with Open MPI: modak catalogue build openmpi-mpi4py")
-
-
-def test_two_ranks_on_two_nodes(with_image, request_folder, testbed):
+@pytest.mark.thorough
+def test_two_ranks_on_two_nodes(request_folder, testbed):
     request_folder.options.update(
         node_count=2, process_count_per_node=1, standard_output_file="all.txt", copy_environment_variable=["LEVEL=7"],
         job_name=request_folder.name,
@@ -88,7 +84,8 @@ def test_two_ranks_on_two_nodes(with_image, request_folder, testbed):
     }  # fmt: skip
     done = request_folder.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "srun --mpi=pmix" in done.stdout
+    launcher = next(each["value"] for each in request_folder.plan()["choices"] if each["name"] == "launcher")
+    assert launcher.startswith("srun --mpi=pmix ")
     lines = request_folder.output().splitlines()
     assert lines[0] == "before on node01"
     assert sorted(lines[1:-1]) == ["rank 0 of 2 on node01 7", "rank 1 of 2 on node02 7", "sum 3"]
@@ -99,7 +96,8 @@ def test_two_ranks_on_two_nodes(with_image, request_folder, testbed):
     assert len(testbed.jobs(request_folder.name)) == 1
 
 
-def test_ranks_share_a_core_by_the_images_own_launcher(with_image, request_folder):
+@pytest.mark.thorough
+def test_ranks_share_a_core_by_the_images_own_launcher(request_folder):
     request_folder.target["job_scheduler_type"] = "torque"
     request_folder.options.update(node_count=1)
     request_folder.application["mpi_ranks"] = 2
@@ -118,7 +116,8 @@ def test_ranks_share_a_core_by_the_images_own_launcher(with_image, request_folde
     assert [line.split(" on ")[0] for line in lines] == ["rank 0 of 2", "rank 1 of 2", "sum 3"]
 
 
-def test_a_line_before_the_program_that_fails_ends_the_job(with_image, request_folder):
+@pytest.mark.thorough
+def test_a_line_before_the_program_that_fails_ends_the_job(request_folder):
     request_folder.application |= {"mpi_ranks": 1, "pre-execution": ["echo first", "(exit 9)", "echo never"]}
     done = request_folder.deploy()
     assert done.returncode == 5, done.stdout + done.stderr
@@ -144,7 +143,7 @@ int main(int n, char **words) {
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
-def compiled(request, request_folder, testbed):
+def compiled(request, request_folder):
     """A program that is built in the catalogue's image with the compilers of an MPI library."""
     (request_folder.path / "hello.c").write_text(COMPILED)
     request_folder.options.update(node_count=2, process_count_per_node=1)
@@ -152,12 +151,10 @@ def compiled(request, request_folder, testbed):
     request_folder.application |= {"executable": "./hello", "mpi_ranks": 2, "build": build}
     section = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": request.param}}
     request_folder.optimisation = {"app_type": "hpc", "app_type-hpc": section}
-    image = request_folder.plan()["image"]
-    if testbed.ssh(f"test -e modak/{image['path']} && echo there || echo missing") != "there":
-        pytest.skip(f"the testbed has no such image: modak catalogue build {image['entry']}")
     return request.param
 
 
+@pytest.mark.thorough
 def test_a_program_is_compiled_in_the_image_and_runs_on_two_nodes(compiled, request_folder):
     done = request_folder.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -190,15 +187,13 @@ topology_template:
 """
 
 
+@pytest.mark.thorough
 def test_a_sites_rules(request_folder, testbed):
     (request_folder.path / "types").symlink_to(ROOT / "tosca" / "types")
     (request_folder.path / "targets.yaml").write_text(TARGETS)
     request_folder.target = {"name": "box"}
     request_folder.application["mpi_ranks"] = 2
     request_folder.options["job_dependency"] = "singleton"
-    top = request_folder.plan()["image"]["path"]
-    if testbed.ssh(f"test -e modak/{top} && echo there || echo missing") != "there":
-        pytest.skip("the testbed has no image with Open MPI: modak catalogue build openmpi-mpi4py")
     choice = next(each for each in request_folder.plan()["choices"] if each["name"] == "site_rules")
     assert choice["value"] == "greet, brief"
     done = request_folder.deploy()

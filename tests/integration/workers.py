@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster import ROOT, SCRIPTS, Testbed, modak, run
+from cluster import ROOT, Testbed, modak, play_testbed, run
 
 FIRST = "gw0"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", FIRST)
@@ -42,19 +42,10 @@ def own_testbed() -> Iterator[Testbed]:
     made.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _locked(STARTING):
-            _play("up", name, made.folder)
+            play_testbed("up", name, made.folder)
         yield made
     finally:
-        _play("purged", name, made.folder)
-
-
-def _play(state: str, name: str, folder: Path) -> None:
-    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder)}
-    done = run(
-        SCRIPTS / "ansible-playbook", "playbooks/testbed.yml", "-e", json.dumps(variables),
-        ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+        play_testbed("purged", name, made.folder)
 
 
 def provide_images(testbed: Testbed, project: Path) -> set[str]:
