@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from example_blueprint import ROOT
 from example_request import TRAINING, RequestFolder
 
 from modak_ansible.blueprint.reader import Inputs
@@ -29,3 +33,19 @@ def test_a_wrong_request_is_told_with_its_place(tmp_path):
         AnsibleActionFail, match=r"request.json:\d+:7: unknown-field: job.job_options has no field nodes"
     ):
         plan_deployment({"blueprint": str(training.file)}, check=False)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("true", "is refused: no external tuner is run"), ("maybe", "The value 'maybe' is not a valid boolean")],
+)
+def test_a_playbook_is_strict_where_it_is_told_so(tmp_path, word, told):
+    training = RequestFolder(tmp_path / "training", TRAINING).set("optimisation/autotuning", {"tuner": "cresta"})
+    command = Path(sys.executable).with_name("ansible-playbook")
+    variables = json.dumps({"blueprint": str(training.file), "strict": word})
+    done = subprocess.run(
+        [command, ROOT / "playbooks" / "probe.yml", "-e", variables], capture_output=True, text=True, check=False,
+        env={**os.environ, "HOME": str(tmp_path), "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert told in done.stdout + done.stderr
