@@ -1,6 +1,7 @@
 # make demo   sets up what is missing and runs a real training on a real cluster in a box
 # make test   sets up what is missing and passes all tests
 # make setup  only sets up
+# make generate  writes anew what follows from the code: TOSCA types, tables of docs/, schemas
 # make audit  checks what it is installed with: the pins, and known vulnerabilities where they can be asked for
 # make lock   renews what may be installed, with the hashes: for this project and for the catalogue
 
@@ -22,7 +23,7 @@ LOCKED = pip install -q --no-build-isolation --require-hashes -r
 OWN = pip install -q --no-build-isolation --no-deps -e .
 WITHOUT_LOCATIONS = 2> >(grep -v "^WARNING: Location" >&2)
 
-.PHONY: setup demo test unit integration thorough lint audit lock clean
+.PHONY: setup demo test unit integration thorough lint generate audit lock clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -75,6 +76,9 @@ lint: $(READY)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/ansible-lint --offline -q
+
+generate: $(READY)
+	.venv/bin/python -m generate
 
 unit: $(READY)
 	.venv/bin/pytest -q -n auto --durations=10 tests/unit

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from modak_ansible.allocation.process_layout import fewest_nodes, with_ranks
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Optimisation, Resources
-from modak_ansible.model.job_options import JobOptions, cores_by_count
+from modak_ansible.model.job_options import OPTIONS, JobOptions, cores_by_count
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 
 _STOCK = Resources()
-# What a machine without a scheduler has no use for, and why.
-_WITHOUT_SCHEDULER = {
-    "account": "nobody is charged",
-    "queue": "there are no queues",
-    "qos": "there is one quality of service",
-    "partition": "there are no partitions",
-    "minimum_memory_per_processor": "nobody keeps to it",
-    "memory_limit": "nobody keeps to it",
-    "request_specific_nodes": "there is one machine",
-    "architecture_constraint": "there is one machine",
-    "job_array": "there are no arrays",
-    "standard_output_file": "output.log comes back with the results",
-    "standard_error_file": "error.log comes back with the results",
-    "copy_environment_variable": "set it as an environment variable of the training",
-    "job_dependency": "the job starts at once",
-    "request_event_notification": "nobody sends mail",
-    "email_address": "nobody sends mail",
-    "defer_job": "the job starts at once",
-    "node_exclusive": "nobody keeps others away",
-}
 
 
 def settled(request: Request) -> Request:
@@ -78,31 +59,29 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
         raise CannotPlan("job_options.job_array", message, "deploy once for each set of arguments")
     if scheduler is not Scheduler.NONE:
         return
-    for name, reason in _WITHOUT_SCHEDULER.items():
-        if getattr(options, name):
-            message = f"{target} has no scheduler: {reason}"
+    for name, option in OPTIONS.items():
+        if option.without_scheduler and getattr(options, name):
+            message = f"{target} has no scheduler: {option.without_scheduler}"
             is_wish = name != "job_dependency"  # what it waits for may make what it reads
             raise CannotPlan(f"job_options.{name}", message, "leave it out", wish=is_wish)
 
 
 def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
     """What the job options say of each of the resources, by which option."""
-    slurm = scheduler is Scheduler.SLURM
-    if slurm and options.queue and options.partition and options.queue != options.partition:
-        message = f"a job has one partition, and both {options.queue} and {options.partition} are asked for"
+    queue, partition = options.queue, options.partition
+    if scheduler is Scheduler.SLURM and queue and partition and queue != partition:
+        message = f"a job has one partition, and both {queue} and {partition} are asked for"
         raise CannotPlan("job_options.queue", message, "leave one of the two out")
-    partition = ("queue", options.queue) if options.queue else ("partition", options.partition if slurm else None)
-    found: dict[str, tuple[str, Any]] = {
-        "nodes": ("node_count", options.node_count),
-        "processes_per_node": ("process_count_per_node", options.process_count_per_node),
-        "cores_per_process": ("core_count_per_process", options.core_count_per_process),
-        "memory": ("memory_limit", options.memory_limit if slurm else None),
-        "accelerators": ("request_gpus", options.request_gpus),
-        "exclusive": ("node_exclusive", options.node_exclusive or None),
-        "partition": partition,
-        "walltime": ("wall_time_limit", options.wall_time_limit),
-    }
-    return {name: each for name, each in found.items() if each[1] is not None}
+    found: dict[str, tuple[str, Any]] = {}
+    for name, value in _stated(options):
+        option = OPTIONS[name]
+        if option.resource and not (option.is_other_under_torque and scheduler is Scheduler.TORQUE):
+            found.setdefault(option.resource, (name, value))
+    return {name: found[name] for name in Resources.model_fields if name in found}
+
+
+def _stated(options: JobOptions) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in options if value is not None and value is not False)
 
 
 def _merged(resources: Resources, wanted: dict[str, tuple[str, Any]]) -> Resources:
@@ -168,12 +147,9 @@ def _with_memory(resources: Resources, limit: int) -> Resources:
 
 def _agreed(options: JobOptions, resources: Resources) -> dict[str, Any]:
     """The job options that are stated, with the values that were settled."""
-    values = {
-        "node_count": resources.nodes,
-        "process_count_per_node": resources.processes_per_node,
-        "core_count": resources.nodes * resources.processes_per_node,
-        "core_count_per_process": resources.cores_per_process,
-        "request_gpus": resources.accelerators,
-        "wall_time_limit": resources.walltime,
-    }
-    return {name: value for name, value in values.items() if getattr(options, name) is not None}
+    agreed = {"core_count": resources.nodes * resources.processes_per_node} if options.core_count else {}
+    for name, _ in _stated(options):
+        option = OPTIONS[name]
+        if option.resource and not option.is_other_under_torque:
+            agreed[name] = getattr(resources, option.resource)
+    return agreed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
 
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import FieldProblem, Form, split, text
-from modak_ansible.model.job_options import JobDependency, JobOptions
+from modak_ansible.model.job_options import OPTIONS, DependencyKind, Event, JobDependency, JobOptions, Kind
 from modak_ansible.model.quantities import parse_size, parse_walltime
 
 _ARRAY = re.compile(r"\d{1,9}(-\d{1,9}(:\d{1,9})?)?(,\d{1,9}(-\d{1,9}(:\d{1,9})?)?)*(%\d{1,9})?", re.ASCII)
@@ -18,14 +18,8 @@ _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+", re.ASCII)
 _SCHEDULERS_SIZE = re.compile(r"(\d{1,15})\s*([kKmMgGtT])([bB]?)", re.ASCII)
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]*", re.ASCII)
 _TORQUES_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(?:\.(\d{2}))?", re.ASCII)
-_KINDS: tuple[Literal["after", "afterany", "afterok", "afternotok", "singleton"], ...] = (
-    "after",
-    "afterany",
-    "afterok",
-    "afternotok",
-    "singleton",
-)
-_EVENTS: dict[str, Literal["abort", "begin", "end"]] = {"a": "abort", "b": "begin", "e": "end"}
+_KINDS: tuple[DependencyKind, ...] = get_args(DependencyKind)
+_EVENTS: dict[str, Event] = {"a": "abort", "b": "begin", "e": "end"}
 # Other words for the same, first of all Slurm's; Torque's f, of a job that fails, is a part of Slurm's FAIL.
 _EVENT_WORDS = {
     "ABORT": "a", "BEGIN": "b", "END": "e", "FAIL": "a", "F": "a", "ALL": "abe", "NONE": "n", "P": "n",
@@ -151,64 +145,33 @@ Size = Annotated[
     AfterValidator(bytes_of),
     WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]([iI]?[bB])?|B)\s*$"}),
 ]
-_Word = Annotated[str, text(rules.name_problem)]
-_FilePath = Annotated[str, text(rules.path_problem)]
+# Each kind of option as it is written, and read; without Any, mypy takes them for types.
+_READ: dict[Kind, Any] = {
+    "name": Name,
+    "names": Annotated[tuple[Name, ...], split(",+")],
+    "path": Annotated[str, text(rules.path_problem)],
+    "constraint": Annotated[str, text(rules.constraint_problem)],
+    "count": Count,
+    "count or none": Annotated[int, Field(ge=0, le=1024)],
+    "truth": bool,
+    "wall time": WallTime,
+    "size": Size,
+    "array": Annotated[str, AfterValidator(_array)],
+    "variables": Annotated[tuple[Annotated[str, AfterValidator(_variable)], ...], split()],
+    "dependencies": Annotated[
+        tuple[JobDependency, ...], BeforeValidator(_dependencies, json_schema_input_type=str | list[str])
+    ],
+    "events": Annotated[tuple[Event, ...], BeforeValidator(_events, json_schema_input_type=str | list[str])],
+    "addresses": Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], split(",;")],
+    "moment": Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)],
+}
+_FIELDS: dict[str, Any] = {
+    name: (_READ[option.kind] | None, Field(None, description=option.as_written)) for name, option in OPTIONS.items()
+}
 
 
-class JobOptionsForm(Form):
+class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_FIELDS)):  # type: ignore[misc]
     """What the job asks of the scheduler; every option becomes a directive of Slurm or Torque."""
-
-    job_name: Name | None = Field(None, description="The job's name; the deployment is called so, too.")
-    account: Name | None = Field(None, description="The account that the job is charged to.")
-    queue: Name | None = Field(None, description="The queue; under Slurm the partition.")
-    partition: Name | None = Field(None, description="The partition; under Torque that of an outer scheduler.")
-    qos: Name | None = Field(None, description="The quality of service; under Torque that of Maui or Moab.")
-    wall_time_limit: WallTime | None = Field(None, description="The longest it may run, HH:MM:SS or D-HH:MM:SS.")
-    node_count: Count | None = Field(None, description="Nodes.")
-    process_count_per_node: Count | None = Field(None, description="Processes of each node.")
-    core_count: Count | None = Field(
-        None, description="Processes of the job; with both numbers above, the cores that these share, of job or node."
-    )
-    core_count_per_process: Count | None = Field(None, description="Cores of each process.")
-    memory_limit: Size | None = Field(
-        None, description="Memory of each node (Slurm) or of the job (Torque), with a unit."
-    )
-    minimum_memory_per_processor: Size | None = Field(None, description="Memory for each core, with a unit.")
-    request_gpus: Annotated[int, Field(ge=0, le=1024)] | None = Field(None, description="Accelerators of each node.")
-    request_specific_nodes: Annotated[tuple[_Word, ...], split(",+")] | None = Field(
-        None, description="Nodes by name, or one property that the nodes must have."
-    )
-    architecture_constraint: Annotated[str, text(rules.constraint_problem)] | None = Field(
-        None, description="Features or properties that the nodes must have, such as ib&zen4."
-    )
-    job_array: Annotated[str, AfterValidator(_array)] | None = Field(
-        None, description="Refused: a deployment watches one job."
-    )
-    standard_output_file: _FilePath | None = Field(None, description="Where the scheduler writes the job's output.")
-    standard_error_file: _FilePath | None = Field(None, description="Where the scheduler writes the job's errors.")
-    combine_stdout_stderr: bool | None = Field(None, description="Whether errors go where the output goes.")
-    copy_environment: bool | None = Field(None, description="Whether the job gets the whole submitting environment.")
-    copy_environment_variable: Annotated[tuple[Annotated[str, AfterValidator(_variable)], ...], split()] | None = Field(
-        None, description="Variables that the job gets: NAME, or NAME=value."
-    )
-    job_dependency: (
-        Annotated[tuple[JobDependency, ...], BeforeValidator(_dependencies, json_schema_input_type=str | list[str])]
-        | None
-    ) = Field(None, description="Jobs to wait for, such as afterok:1234:1235.")
-    request_event_notification: (
-        Annotated[
-            tuple[Literal["abort", "begin", "end"], ...],
-            BeforeValidator(_events, json_schema_input_type=str | list[str]),
-        ]
-        | None
-    ) = Field(None, description="When mail is sent: a (abort), b (begin), e (end); or Slurm's ALL, FAIL, BEGIN, END.")
-    email_address: Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], split(",;")] | None = Field(
-        None, description="Who gets the mail."
-    )
-    defer_job: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = Field(
-        None, description="Not to be started before this moment of the target's clock."
-    )
-    node_exclusive: bool | None = Field(None, description="Whether the job has its nodes to itself.")
 
     def to_model(self) -> JobOptions:
         """The options in the model's units."""

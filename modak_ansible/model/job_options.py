@@ -1,70 +1,222 @@
-"""What a job asks of its scheduler, in the words that are the same for all of them."""
+"""What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from modak_ansible.model.base import Model
 
+DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleton"]
+Event = Literal["abort", "begin", "end"]
+# How users write an option; blueprint/job_options.py reads each kind.
+Kind = Literal[
+    "name", "names", "path", "constraint", "count", "count or none", "truth", "wall time", "size", "array", "variables",
+    "dependencies", "events", "addresses", "moment",
+]  # fmt: skip
+_UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
-class JobOptions(Model):
-    """Every option of a job; what is None, empty or False is not asked for, and has no directive.
 
-    The numbers of nodes, processes, cores and accelerators, the memory, the partition and the wall time are the same as
-    in the request's ``Resources``, which a planner may change; a plan's job has the final ones of both.
+@dataclass(frozen=True)
+class Option:
+    """What there is to say of an option besides its type in a plan.
+
+    The form of requests, the TOSCA type (tosca/types) and the tables of docs/ follow from it, by ``make generate``.
+
+    Attributes:
+        meaning: what it asks for, for users; how it is written or counted follows from its kind.
+        kind: how users write it.
+        slurm: the directive of Slurm, for docs/jobs.md.
+        torque: that of Torque.
+        resource: the field of ``Resources`` that says the same; empty where none does.
+        is_other_under_torque: whether Torque means something else by it than that field.
+        without_scheduler: why a machine without a scheduler has no use for it; empty where the job's script keeps it.
     """
 
-    job_name: str | None = None
-    account: str | None = None
-    queue: str | None = Field(default=None, description="Torque's queue; under Slurm another word for partition")
-    partition: str | None = Field(
-        default=None, description="Slurm's; under Torque that of an outer scheduler (-l partition)"
-    )
-    qos: str | None = Field(
-        default=None,
-        description="quality of service; under Torque that of Maui or Moab",
-        exclude_if=lambda value: value is None,  # plans without it keep the digest that they had before there was any
-    )
-    wall_time_limit: int | None = Field(default=None, ge=1, description="seconds")
-    node_count: int | None = Field(default=None, ge=1)
-    process_count_per_node: int | None = Field(default=None, ge=1)
-    core_count: int | None = Field(default=None, ge=1, description="processes of the whole job, one to a core")
-    core_count_per_process: int | None = Field(default=None, ge=1)
-    memory_limit: int | None = Field(default=None, ge=1, description="bytes of each node (Slurm), of the job (Torque)")
-    minimum_memory_per_processor: int | None = Field(default=None, ge=1, description="bytes")
-    request_gpus: int | None = Field(default=None, ge=0, description="accelerators of each node")
-    request_specific_nodes: tuple[str, ...] = Field(default=(), description="names of nodes, or one property of nodes")
-    architecture_constraint: str | None = Field(
-        default=None, description="a feature (Slurm) or property (Torque) of nodes"
-    )
-    job_array: str | None = Field(default=None, description="indices, such as 0-9 or 1,3,5-7%2")
-    standard_output_file: str | None = None
-    standard_error_file: str | None = None
-    combine_stdout_stderr: bool = False
-    copy_environment: bool = Field(
-        default=False, description="whether the job gets the submitting shell's whole environment"
-    )
-    copy_environment_variable: tuple[str, ...] = Field(default=(), description="each NAME, or NAME=value")
-    job_dependency: tuple[JobDependency, ...] = ()
-    request_event_notification: tuple[Literal["abort", "begin", "end"], ...] = Field(
-        default=(), description="when mail is sent, each once, in this order"
-    )
-    email_address: tuple[str, ...] = ()
-    defer_job: datetime | None = Field(default=None, description="not to be started before; the target's own clock")
-    node_exclusive: bool = False
+    meaning: str
+    kind: Kind
+    slurm: str
+    torque: str
+    resource: str = ""
+    is_other_under_torque: bool = False
+    without_scheduler: str = ""
+
+    @property
+    def as_written(self) -> str:
+        """A sentence for who writes it."""
+        return self._with_unit(0)
+
+    @property
+    def as_planned(self) -> str:
+        """A sentence for who reads it in a plan."""
+        return self._with_unit(1)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), "description": self.as_planned}
+
+    def _with_unit(self, which: int) -> str:
+        return f"{self.meaning}, {_UNITS[self.kind][which]}." if self.kind in _UNITS else f"{self.meaning}."
 
 
 class JobDependency(Model):
     """Other jobs that are waited for."""
 
-    kind: Literal["after", "afterany", "afterok", "afternotok", "singleton"]
+    kind: DependencyKind
     jobs: tuple[str, ...] = Field(default=(), description="ids; none for singleton, which Torque has not")
 
 
-JobOptions.model_rebuild()
+_Words = tuple[str, ...]
+
+
+class JobOptions(Model):
+    """Every option of a job; what is None, empty or False is not asked for, and has no directive.
+
+    What the request's ``Resources`` say, too, a planner may change; a plan's job has the final ones of both.
+    """
+
+    job_name: Annotated[
+        str | None, Option("The job's name; the deployment is called so, too", "name", "`--job-name`", "`-N`")
+    ] = None
+    account: Annotated[
+        str | None,
+        Option("The account that the job is charged to", "name", "`--account`", "`-A`",
+               without_scheduler="nobody is charged"),
+    ] = None  # fmt: skip
+    queue: Annotated[
+        str | None,
+        Option("The queue; under Slurm the partition", "name", "`--partition`", "`-q`", resource="partition",
+               without_scheduler="there are no queues"),
+    ] = None  # fmt: skip
+    partition: Annotated[
+        str | None,
+        Option("The partition; under Torque that of an outer scheduler", "name", "`--partition`", "`-l partition=`",
+               resource="partition", is_other_under_torque=True, without_scheduler="there are no partitions"),
+    ] = None  # fmt: skip
+    qos: Annotated[
+        str | None,
+        Option("The quality of service; under Torque that of Maui or Moab", "name", "`--qos`", "`-l qos=`",
+               without_scheduler="there is one quality of service"),
+        Field(exclude_if=lambda value: value is None),  # plans without it keep the digest that they had before it
+    ] = None  # fmt: skip
+    wall_time_limit: Annotated[
+        int | None,
+        Option("The longest it may run", "wall time", "`--time=D-HH:MM:SS`", "`-l walltime=HH:MM:SS`",
+               resource="walltime"),
+        Field(ge=1),
+    ] = None  # fmt: skip
+    node_count: Annotated[
+        int | None, Option("Nodes", "count", "`--nodes`", "`-l nodes=N`", resource="nodes"), Field(ge=1)
+    ] = None
+    process_count_per_node: Annotated[
+        int | None,
+        Option("Processes of each node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
+               resource="processes_per_node"),
+        Field(ge=1),
+    ] = None  # fmt: skip
+    core_count: Annotated[
+        int | None,
+        Option("Processes of the job; with both numbers above, the cores that these share, of job or node", "count",
+               "`--ntasks`", "`-l procs=`, where nothing is said of nodes"),
+        Field(ge=1),
+    ] = None  # fmt: skip
+    core_count_per_process: Annotated[
+        int | None,
+        Option("Cores of each process", "count", "`--cpus-per-task`", "in `ppn`", resource="cores_per_process"),
+        Field(ge=1),
+    ] = None
+    memory_limit: Annotated[
+        int | None,
+        Option("Memory of each node (Slurm) or of the job (Torque)", "size", "`--mem`", "`-l mem=`",
+               resource="memory", is_other_under_torque=True, without_scheduler="nobody keeps to it"),
+        Field(ge=1),
+    ] = None  # fmt: skip
+    minimum_memory_per_processor: Annotated[
+        int | None,
+        Option("Memory for each core", "size", "`--mem-per-cpu`, not beside `memory_limit`", "`-l pmem=`",
+               without_scheduler="nobody keeps to it"),
+        Field(ge=1),
+    ] = None  # fmt: skip
+    request_gpus: Annotated[
+        int | None,
+        Option("Accelerators of each node", "count or none",
+               "`--gres=gpu:N`, or as the site's `gpu_request` says", "`:gpus=N`", resource="accelerators"),
+        Field(ge=0),
+    ] = None  # fmt: skip
+    request_specific_nodes: Annotated[
+        _Words,
+        Option("Nodes by name, or one property that the nodes must have", "names",
+               "`--nodelist`; one name for several nodes is a feature: `--constraint`",
+               "`nodes=a:ppn=1+b:ppn=1`; one name for several is a property",
+               without_scheduler="there is one machine"),
+    ] = ()  # fmt: skip
+    architecture_constraint: Annotated[
+        str | None,
+        Option("Features or properties that the nodes must have, such as ib&zen4", "constraint",
+               r"`--constraint`: `ib&zen4`, `(rome\|milan)&ib`, `[rack1\|rack2]`, `[rack1*2&rack2*4]`",
+               "properties, with `&` alone", without_scheduler="there is one machine"),
+    ] = None  # fmt: skip
+    job_array: Annotated[
+        str | None,
+        Option("Refused: a deployment watches one job", "array", "-", "-", without_scheduler="there are no arrays"),
+    ] = None
+    standard_output_file: Annotated[
+        str | None,
+        Option("Where the scheduler writes the job's output", "path", "`--output`", "`-o`",
+               without_scheduler="output.log comes back with the results"),
+    ] = None  # fmt: skip
+    standard_error_file: Annotated[
+        str | None,
+        Option("Where the scheduler writes the job's errors", "path", "`--error`", "`-e`",
+               without_scheduler="error.log comes back with the results"),
+    ] = None  # fmt: skip
+    combine_stdout_stderr: Annotated[
+        bool, Option("Whether errors go where the output goes", "truth", "without `--error`", "`-j oe`")
+    ] = False
+    copy_environment: Annotated[
+        bool, Option("Whether the job gets the whole submitting environment", "truth", "`--export=ALL`", "`-V`")
+    ] = False
+    copy_environment_variable: Annotated[
+        _Words,
+        Option("Variables that the job gets: NAME, or NAME=value", "variables", "`--export=A,B=1`", "`-v A,B=1`",
+               without_scheduler="set it as an environment variable of the training"),
+    ] = ()  # fmt: skip
+    job_dependency: Annotated[
+        tuple[JobDependency, ...],
+        Option("Jobs to wait for, such as afterok:1234:1235", "dependencies", "`--dependency`",
+               "`-W depend=`; no `singleton`", without_scheduler="the job starts at once"),
+    ] = ()  # fmt: skip
+    request_event_notification: Annotated[
+        tuple[Event, ...],
+        Option("When mail is sent: a (abort), b (begin), e (end); or Slurm's ALL, FAIL, BEGIN, END", "events",
+               "`--mail-type` (`FAIL,BEGIN,END`; `ALL` is all three)", "`-m abe`",
+               without_scheduler="nobody sends mail"),
+    ] = ()  # fmt: skip
+    email_address: Annotated[
+        _Words,
+        Option("Who gets the mail", "addresses", "`--mail-user`, one", "`-M`", without_scheduler="nobody sends mail"),
+    ] = ()
+    defer_job: Annotated[
+        datetime | None,
+        Option("Not to be started before this moment of the target's clock", "moment", "`--begin`",
+               "`-a CCYYMMDDhhmm.SS`", without_scheduler="the job starts at once"),
+    ] = None  # fmt: skip
+    node_exclusive: Annotated[
+        bool,
+        Option("Whether the job has its nodes to itself", "truth", "`--exclusive`", "`-l naccesspolicy=singlejob`",
+               resource="exclusive", without_scheduler="nobody keeps others away"),
+    ] = False  # fmt: skip
+
+
+# Every option by its name, in the order of the tables.
+OPTIONS: dict[str, Option] = {
+    name: next(each for each in field.metadata if isinstance(each, Option))
+    for name, field in JobOptions.model_fields.items()
+}
 
 
 def cores_by_count(count: int, nodes: int, each: int) -> int | None:

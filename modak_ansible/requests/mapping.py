@@ -249,9 +249,9 @@ class Mapper:
 
     def _walltime(self, target: Target) -> int:
         """Seconds; an hour where nothing is said, or what the partition permits."""
-        given: Any = self._job.options.wall_time_limit
+        given = self._job.options.wall_time_limit
         if given is not None:
-            return int(given)
+            return given
         partition = target.partition(self._partition(target))
         seconds = min(_HOUR, (partition.walltime if partition else None) or _HOUR)
         if self._job.application:
@@ -261,25 +261,25 @@ class Mapper:
 
     def _job_options(self, shape: Shape) -> JobOptions:
         """The options with the numbers that they come to; those that are left to the planner stay open."""
-        form, runs = self._job.options, self._job.runs
-        is_said = bool(form.node_count or form.process_count_per_node or form.core_count)
+        options, runs = self._job.options, self._job.runs
+        is_said = bool(options.node_count or options.process_count_per_node or options.core_count)
         if self._counts_cores_only(shape):
-            return form.to_model().model_copy(update={"job_name": self._name})
+            return options.model_copy(update={"job_name": self._name})
         numbers: dict[str, Any] = {"job_name": self._name}
         if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
             numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
             numbers["core_count_per_process"] = shape.cores_per_process
-        if form.combine_stdout_stderr:
+        if options.combine_stdout_stderr:
             numbers["standard_error_file"] = None  # a warning has said so
-        if form.core_count:
+        if options.core_count:
             numbers["core_count"] = shape.nodes * shape.processes_per_node
-        return form.to_model().model_copy(update=numbers)
+        return options.model_copy(update=numbers)
 
     def _counts_cores_only(self, shape: Shape) -> bool:
         """Whether a program asks for cores wherever they are, one to a process: Torque has words of its own for it."""
-        form = self._job.options
-        is_free = not form.node_count and not form.process_count_per_node
-        return self._kind == "hpc" and is_free and form.core_count == shape.nodes * shape.processes_per_node
+        options = self._job.options
+        is_free = not options.node_count and not options.process_count_per_node
+        return self._kind == "hpc" and is_free and options.core_count == shape.nodes * shape.processes_per_node
 
 
 def _with_path(line: str, path: str) -> str:

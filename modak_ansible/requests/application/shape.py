@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from modak_ansible.blueprint.forms.forms import FieldProblem, Path
-from modak_ansible.blueprint.job_options import JobOptionsForm
-from modak_ansible.model.job_options import cores_by_count
+from modak_ansible.model.job_options import JobOptions, cores_by_count
 
 _OPTIONS = ("job", "job_options")
 _RANKS = ("job", "application", "mpi_ranks")
@@ -39,7 +38,7 @@ class Shape:
 
 
 def shape_of(
-    options: JobOptionsForm, *, ranks: int | None, threads: int | None, parallel: bool, subscription: int,
+    options: JobOptions, *, ranks: int | None, threads: int | None, parallel: bool, subscription: int,
     node_cores: int | None, warn: Tell, cannot_keep: Tell,
 ) -> Shape:  # fmt: skip
     """The job's shape.
@@ -76,7 +75,7 @@ def shape_of(
     return Shape(nodes, places, cores or threads, threads)
 
 
-def _cores(options: JobOptionsForm, nodes: int, places: int, warn: Tell) -> int | None:
+def _cores(options: JobOptions, nodes: int, places: int, warn: Tell) -> int | None:
     """Cores of each process, where it is said, or core_count says it."""
     cores, total = options.core_count_per_process, options.core_count
     if not (options.node_count and options.process_count_per_node and total) or total == nodes * places:
@@ -92,7 +91,7 @@ def _cores(options: JobOptionsForm, nodes: int, places: int, warn: Tell) -> int 
     return shared
 
 
-def _places(options: JobOptionsForm, ranks: int | None, node_cores: int | None, warn: Tell) -> tuple[int, int]:
+def _places(options: JobOptions, ranks: int | None, node_cores: int | None, warn: Tell) -> tuple[int, int]:
     """Nodes, and places for processes on each."""
     nodes, places, total = options.node_count, options.process_count_per_node, options.core_count
     if nodes and not places and total and (total % nodes or (ranks and total < ranks <= nodes * total)):

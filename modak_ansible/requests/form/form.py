@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import Form, text
 from modak_ansible.blueprint.job_options import Count, JobOptionsForm, Name
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.requests.form.optimisation import OptBuildForm, OptimisationForm, lines
 
 _Source = Annotated[str, text(rules.source_problem)]
@@ -97,9 +98,9 @@ class JobForm(Form):
     strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
 
     @property
-    def options(self) -> JobOptionsForm:
+    def options(self) -> JobOptions:
         """The job's options; those that ask for nothing where there are none."""
-        return self.job_options or JobOptionsForm.model_validate({})
+        return self.job_options.to_model() if self.job_options else JobOptions()
 
     @property
     def runs(self) -> ApplicationForm:

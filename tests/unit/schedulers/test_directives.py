@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.blueprint.forms.text_rules import constraint_problem
-from modak_ansible.model.job_options import JobDependency, JobOptions
+from modak_ansible.model.job_options import OPTIONS, JobDependency, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.directives import CannotExpress
@@ -88,7 +88,22 @@ def test_all_options(scheduler, tmp_path):
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.parametrize("scheduler", RENDERERS)
+def test_what_is_declared_of_an_option_is_what_the_scheduler_is_told(scheduler):
+    options = {**dict(FULL[scheduler].options), "standard_error_file": None, "combine_stdout_stderr": True}
+    told = [*RENDERERS[scheduler](FULL[scheduler], GPUS[scheduler]), *(line for _, _, line in CASES)]
+    told += RENDERERS[scheduler](job(scheduler, options, memory=8 * 2**30))
+    declared = {
+        name: re.match(r"`(--?\w[\w-]*(?: \w+=)?)", getattr(option, scheduler)) for name, option in OPTIONS.items()
+    }
+    assert [
+        name for name, found in declared.items() if found and not any(line.startswith(found[1]) for line in told)
+    ] == []
+
+
 CASES = [
+    ("slurm", {"qos": "high"}, "--qos=high"),
+    ("torque", {"qos": "high"}, "-l qos=high"),
     ("slurm", {"job_array": "1,3,5-7%2"}, "--array=1,3,5-7%2"),
     ("torque", {"job_array": "1,3,5-7%2"}, "-t 1,3,5-7%2"),
     ("slurm", {"minimum_memory_per_processor": 3 * 2**20 + 1}, "--mem-per-cpu=4M"),

@@ -1,0 +1,51 @@
+"""What follows from declarations in the code, as files of the repository hold it: ``make generate`` writes it anew.
+
+Each module here has ``FILES``: by a file's path, what makes its new text from the one that it has. Several may write
+parts of one file. tests/unit/test_generated.py says which files are behind.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+
+Writers = dict[str, Callable[[str], str]]
+
+
+def generated_files() -> dict[str, list[Callable[[str], str]]]:
+    """What writes each file of which a part is generated."""
+    found: dict[str, list[Callable[[str], str]]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name != "__main__":
+            writers: Writers = importlib.import_module(f"{__name__}.{module.name}").FILES
+            for path, writer in writers.items():
+                found.setdefault(path, []).append(writer)
+    return found
+
+
+def generated(text: str, writers: list[Callable[[str], str]]) -> str:
+    """A file's text with its generated parts as they follow from the code today."""
+    for writer in writers:
+        text = writer(text)
+    return text
+
+
+def with_section(text: str, name: str, body: str) -> str:
+    """The text with other lines between the comments ``name`` and ``/name`` of YAML or Markdown.
+
+    Raises:
+        ValueError: it has no such comments.
+    """
+    pattern = re.compile(rf"(^ *(?:<!--|#) {name}\b.*\n)(?:.*\n)*?( *(?:<!--|#) /{name}\b)", re.MULTILINE)
+    text, count = pattern.subn(lambda found: f"{found[1]}{body}\n{found[2]}", text)
+    if count != 1:
+        raise ValueError(f"{count} sections {name}, and one is written")
+    return text
+
+
+def table(*rows: tuple[str, ...]) -> str:
+    """A table of Markdown; the first row is its head."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])

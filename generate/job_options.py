@@ -1,0 +1,45 @@
+"""Job options as a type of TOSCA, and their directives in docs/jobs.md: all of modak_ansible/model/job_options.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generate import Writers, table, with_section
+from modak_ansible.model.job_options import OPTIONS, Kind, Option
+
+# Kinds that are no text in TOSCA, with the least number that they may be.
+_TYPES: dict[Kind, tuple[str, int | None]] = {
+    "count": ("integer", 1),
+    "count or none": ("integer", 0),
+    "truth": ("boolean", None),
+}
+
+
+def _properties() -> str:
+    return "\n".join(line for name, option in OPTIONS.items() for line in _property(name, option))
+
+
+def _property(name: str, option: Option) -> Iterator[str]:
+    kind, least = _TYPES.get(option.kind, ("string", None))
+    said = option.as_written
+    yield f"      {name}:"
+    yield f"        type: {kind}"
+    yield "        required: false"
+    yield f"        description: {_quoted(said) if ': ' in said else said}"
+    if least is not None:
+        yield f"        constraints: [ {{ greater_or_equal: {least} }} ]"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _directives() -> str:
+    rows = [(f"`{name}`", option.slurm, option.torque) for name, option in OPTIONS.items()]
+    return table(("option", "Slurm", "Torque"), *rows)
+
+
+FILES: Writers = {
+    "tosca/types/trainings.yaml": lambda text: with_section(text, "job_options", _properties()),
+    "docs/jobs.md": lambda text: with_section(text, "job_options", _directives()),
+}
