@@ -1,1 +1,31 @@
-"""Plans AI trainings with measured models and deploys them as optimised containers."""
+"""Plans AI trainings with measured models and deploys them as optimised containers.
+
+    import modak_ansible as modak
+
+    planned = modak.plan("mnist-pytorch-slurm", values={"epochs": 4})
+    modak.deploy(planned)
+    print(modak.status("mnist-pytorch-slurm"))
+
+What is named here is all that is public; the modak command is a thin layer over it.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from modak_ansible.deployment.surface import __version__, deploy, plan, results, status
+    from modak_ansible.errors import ModakError
+
+__all__ = ["ModakError", "__version__", "deploy", "plan", "results", "status"]
+
+
+def __getattr__(name: str) -> object:
+    """Reads the rest when it is asked for: targets import this package, too, and have the standard library alone."""
+    import importlib
+
+    if name in __all__:
+        where = "errors" if name == "ModakError" else "deployment.surface"
+        return getattr(importlib.import_module(__name__ + "." + where), name)
+    raise AttributeError("module " + repr(__name__) + " has no attribute " + repr(name))
+
+
+def __dir__() -> list:  # type: ignore[type-arg]
+    return __all__

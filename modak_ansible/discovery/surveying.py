@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from modak_ansible.deployment import Listener, PlaybookError, run_playbook
+from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.schedulers.cluster import ClusterFacts, cluster_from_json

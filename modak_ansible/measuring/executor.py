@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from modak_ansible.deployment import PlaybookError, PlaybookRun, run_playbook
+from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.measuring.processor import architecture_of
 from modak_ansible.planning.service import Planned
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import read_json
 from modak_ansible.transport.rsync import Say
 
@@ -76,8 +77,8 @@ class PlaybookExecutor:
             raise
         except ModakError as error:
             problem = error.message
-        job = (read_json(planned.folder / "state.json") or {}).get("job") or {}
-        metrics = read_json(planned.folder / "results" / "metrics.json")
+        job = planned.store.job
+        metrics = read_json(planned.store.results / "metrics.json")
         if not problem and not (metrics and metrics.get("finished")):
             problem = "the run left no whole metrics.json"
         if not problem:
@@ -91,7 +92,7 @@ class PlaybookExecutor:
     def _play(self, playbook: str, planned: Planned, listener: _Teller | None = None) -> PlaybookRun:
         folder = planned.save()
         try:
-            return run_playbook(playbook, {"modak_plan": str(folder / "plan.json")}, listener)
+            return run_playbook(playbook, {"modak_plan": str(DeploymentStore(folder).plan_file)}, listener)
         except PlaybookError as error:
             if error.exit_code == TARGET_UNREACHABLE:
                 raise TargetUnreachable(error.message, hint=error.hint) from error

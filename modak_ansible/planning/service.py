@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +23,10 @@ from modak_ansible.planning.plan import CannotPlan, make_plan
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
 from modak_ansible.requests.recognise import is_request
-from modak_ansible.store.project import SAVED, blueprint_state, known_testbed, read_origin
+from modak_ansible.store.deployment import FOLDER, DeploymentStore
+from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.store.refusals import known_refusals
-from modak_ansible.target.core.files import make_private, read_json, write_json, write_whole
+from modak_ansible.target.core.files import make_private, write_whole
 from modak_ansible.transport.ssh import queue_of
 
 _SHOWN = 8  # names in a message
@@ -61,7 +60,12 @@ class Planned:
     @property
     def folder(self) -> Path:
         """The deployment's folder in its project."""
-        return self.state / "deployments" / self.plan.deployment
+        return self.state / FOLDER / self.plan.deployment
+
+    @property
+    def store(self) -> DeploymentStore:
+        """What this machine keeps of the deployment."""
+        return DeploymentStore(self.folder)
 
     def save(self, deployments: Path | None = None) -> Path:
         """Writes the plan into its deployment's folder, the project's own unless another is given; gives the folder.
@@ -78,17 +82,8 @@ class Planned:
         origin.update({"node": self.node, "parallel": self.parallel} if self.node else {})
         plan = self.plan.model_dump(mode="json")
         origin["queue"] = queue_of(plan, str(self.blueprint.absolute()))
-        _write_unless_same(folder / "plan.json", plan)
-        _write_unless_same(folder / "origin.json", origin)
-        with os.fdopen(os.open(folder / SAVED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(f"{time.time():.3f}\n")
+        DeploymentStore(folder).save(plan, origin)
         return folder
-
-
-def _write_unless_same(path: Path, value: dict[str, object]) -> None:
-    """Writing waits for the disk, and most of two hundred plans are there when they are deployed again."""
-    if read_json(path) != value:
-        write_json(path, value)
 
 
 def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
@@ -318,7 +313,7 @@ def planned_from_file(path: Path) -> Planned:
         written = json.loads(path.read_text(encoding="utf-8"))
         plan = Plan(**written)
         origin = read_origin(path)
-        more = read_json(path.parent / "origin.json") or {}
+        more = DeploymentStore(path.parent).origin
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ModakError(f"{path} is not a plan that can be carried out", hint="plan again") from error
     # of what was written: a later version's plans may have fields that this one lacks

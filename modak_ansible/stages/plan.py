@@ -15,6 +15,7 @@ from modak_ansible.blueprint.training_reader import inputs_as_text
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import expanded
 from modak_ansible.transport.ssh import connect
@@ -66,7 +67,7 @@ def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:
         targets.append(
             {
                 "name": "modak_target" if number == 1 else f"modak_target_{number}",
-                "plan_files": [str(folder / "plan.json") for folder in folders],
+                "plan_files": [str(DeploymentStore(folder).plan_file) for folder in folders],
                 "connection": connection.ansible_variables(),
             }
         )
@@ -75,7 +76,7 @@ def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:
 
 def _saved(planned: Planned, *, check: bool) -> Path:
     """The folder of a deployment with its plan in it."""
-    if check and (planned.folder / "plan.json").exists():
+    if check and planned.store.plan_file.exists():
         return planned.folder
     return planned.save(Path(constants.DEFAULT_LOCAL_TMP) / "modak" if check else None)
 

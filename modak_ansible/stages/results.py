@@ -11,12 +11,13 @@ from typing import Any
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
-from modak_ansible.stages.base import STAGES, Outcome, Stage
+from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.job import deployment_arguments, describe
-from modak_ansible.stages.jobs.log_times import note_look
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
+from modak_ansible.store.log_times import note_look
+from modak_ansible.store.record import STAGES
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
@@ -51,7 +52,7 @@ def fetch_results(stage: Stage) -> Outcome:
 def wanted_files(stage: Stage, listed: dict[str, Any]) -> list[dict[str, Any]]:
     """Those of the files on the target that are not here as they are there."""
     _check_paths(listed["files"])
-    folder = stage.folder / "results"
+    folder = stage.store.results
     return [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
 
 
@@ -67,7 +68,7 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
     Raises:
         ModakError: a file did not arrive as it left, or would lie elsewhere.
     """
-    folder = stage.folder / "results"
+    folder = stage.store.results
     wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.store.project import SAVED, blueprint_state, find_blueprint, is_packed, moved_with, state_folder
-from modak_ansible.target.core.files import changed_at, read_json
+from modak_ansible.store.deployment import FOLDER, DeploymentStore
+from modak_ansible.store.project import blueprint_state, find_blueprint, is_packed, moved_with, state_folder
 
 
-@dataclass
-class Known:
-    """A deployment's folder, its record and its plan."""
-
-    folder: Path
-    record: dict[str, Any]
-
-    @cached_property
-    def plan(self) -> dict[str, Any]:
-        """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
-        return read_json(self.folder / "plan.json") or {}
-
-    @cached_property
-    def saved(self) -> float:
-        """When its plan was last deployed; whoever only looks at it does not change that."""
-        try:
-            return float((self.folder / SAVED).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return changed_at(self.folder / "plan.json") or 0.0
-
-    @property
-    def updated(self) -> float:
-        value = self.record.get("updated", 0)
-        return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def known_deployments(state: Path) -> list[Known]:
+def known_deployments(state: Path) -> list[DeploymentStore]:
     """The deployments of a project, the newest last; damaged ones are left out."""
     return survey(state)[0]
 
 
-def survey(state: Path) -> tuple[list[Known], list[Path]]:
+def survey(state: Path) -> tuple[list[DeploymentStore], list[Path]]:
     """The deployments of a project, the newest last, and the folders of those whose plan cannot be read."""
     found, damaged = [], []
     for each in glance(state):
@@ -55,12 +26,10 @@ def survey(state: Path) -> tuple[list[Known], list[Path]]:
     return found, damaged
 
 
-def glance(state: Path) -> list[Known]:
+def glance(state: Path) -> list[DeploymentStore]:
     """All that a project has of deployments, the newest last; their plans are read when they are asked for."""
-    files = (state / "deployments").glob("*/*.json")
-    folders = sorted({path.parent for path in files if path.name in ("plan.json", "state.json")})
-    found = [Known(folder, read_json(folder / "state.json") or {}) for folder in folders]
-    return sorted(found, key=lambda each: each.saved)
+    found = [DeploymentStore(folder) for folder in sorted((state / FOLDER).glob("*/"))]
+    return sorted((store for store in found if store.is_there), key=lambda store: store.saved)
 
 
 def newest_deployment() -> Path:
@@ -75,12 +44,12 @@ def newest_deployment() -> Path:
     return _there(known)[-1].folder
 
 
-def _there(known: list[Known]) -> list[Known]:
+def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those that were not undone; all where all were."""
     return [each for each in known if not each.record.get("undeployed")] or known
 
 
-def find_deployments(text: str) -> list[Known]:
+def find_deployments(text: str) -> list[DeploymentStore]:
     """The deployments that a user means, the newest last: one by its name or the beginning of it, or a blueprint's.
 
     Raises:
@@ -102,7 +71,7 @@ def find_deployments(text: str) -> list[Known]:
     return of_blueprint
 
 
-def find_trainings(text: str, training: str | None = None) -> list[Known]:
+def find_trainings(text: str, training: str | None = None) -> list[DeploymentStore]:
     """The deployments that a user means: one by its name, or of each of a blueprint's trainings the newest one.
 
     Those that were undone are left out while others are there, and so is what the blueprint no longer has.
@@ -132,9 +101,9 @@ def natural(text: str) -> list[tuple[float, str]]:
     return [(float(part), "") if number % 2 else (0.0, part) for number, part in enumerate(parts)]
 
 
-def _node_of(known: Known) -> str:
+def _node_of(known: DeploymentStore) -> str:
     """The blueprint's node of a deployment; a sweep's points share it."""
-    noted = read_json(known.folder / "origin.json") or {}
+    noted = known.origin
     return str(noted.get("node") or known.plan.get("training", ""))
 
 
@@ -149,12 +118,12 @@ def _nodes_of(text: str) -> set[str] | None:
         return None
 
 
-def deployments_of(blueprint: Path) -> list[Known]:
+def deployments_of(blueprint: Path) -> list[DeploymentStore]:
     """The deployments of a blueprint, the newest last."""
     return [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
 
 
-def _only(beginning: str, known: list[Known]) -> Known:
+def _only(beginning: str, known: list[DeploymentStore]) -> DeploymentStore:
     fitting = [each for each in known if each.folder.name.startswith(beginning)]
     if len(fitting) == 1:
         return fitting[0]
@@ -165,8 +134,8 @@ def _only(beginning: str, known: list[Known]) -> Known:
     raise UsageError(f"there is no deployment {beginning}", hint=hint)
 
 
-def _is_of(known: Known, blueprint: Path) -> bool:
-    noted = read_json(known.folder / "origin.json") or {}
+def _is_of(known: DeploymentStore, blueprint: Path) -> bool:
+    noted = known.origin
     path, state = Path(noted.get("blueprint", "")), Path(noted.get("state", ""))
     origin = moved_with(known.folder, state, path)
     if origin.resolve() == blueprint.resolve():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import tempfile
@@ -10,13 +9,12 @@ from pathlib import Path
 
 from modak_ansible.errors import UsageError
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.testbeds import usual
 from modak_ansible.target.core.files import expanded
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
-# In a deployment's folder: when its plan was last deployed, in seconds since the epoch.
-SAVED = "saved"
 # What a blueprint, a request or a package may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
@@ -85,10 +83,10 @@ def read_origin(plan_file: Path) -> dict[str, Path]:
     """Where a saved plan comes from: ``blueprint``, ``state`` and ``testbed``, as planning.Planned has them.
 
     Raises:
-        OSError, ValueError, KeyError: the file beside the plan is missing or damaged.
+        KeyError, TypeError: the file beside the plan is missing or damaged.
     """
     folder = plan_file.parent
-    origin = json.loads((folder / "origin.json").read_text(encoding="utf-8"))
+    origin = DeploymentStore(folder).origin
     state = Path(origin["state"])
     return {name: moved_with(folder, state, Path(origin[name])) for name in ("blueprint", "state", "testbed")}
 

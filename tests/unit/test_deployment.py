@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import ansible_runner
 import pytest
 
-from modak_ansible.deployment import _no_leftovers, _own_signals, _Watcher, run_playbook
+from modak_ansible.deployment.playbook import _no_leftovers, _own_signals, _Watcher, run_playbook
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TimeIsOver
 
 

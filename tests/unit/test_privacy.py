@@ -12,7 +12,7 @@ import pytest
 
 from modak_ansible.blueprint.files import code_files
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.deployment import run_playbook
+from modak_ansible.deployment.playbook import run_playbook
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.target.core.files import make_private, write_whole
@@ -151,7 +151,7 @@ def test_ansible_checks_host_keys_and_is_given_no_secret(tmp_path, monkeypatch):
     (tmp_path / "ansible-playbook").chmod(0o755)
     for name in ("MODAK_REGISTRY", "MODAK_REGISTRY_USERNAME", "MODAK_REGISTRY_PASSWORD"):
         monkeypatch.setenv(name, "planted-word")
-    monkeypatch.setattr("modak_ansible.deployment.sys.executable", str(tmp_path / "python"))
+    monkeypatch.setattr("modak_ansible.deployment.playbook.sys.executable", str(tmp_path / "python"))
     with pytest.raises(ModakError):
         run_playbook("deploy", {})
     text = seen.read_text()
@@ -209,7 +209,7 @@ def test_a_message_gives_a_terminal_no_orders(text, capsys):
 
 
 def test_what_a_job_writes_gives_a_terminal_no_orders():
-    from modak_ansible.deployment import _Watcher
+    from modak_ansible.deployment.playbook import _Watcher
 
     class Listener:
         said = []

@@ -12,6 +12,7 @@ from typing import Any
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import plan_trainings, planned_from_file
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 from modak_ansible.target.core.files import Lock, changed_at
@@ -41,7 +42,7 @@ class KnownTarget:
         Raises:
             ModakError: the target cannot be entered, or something cannot be removed.
         """
-        from modak_ansible.deployment import run_playbook
+        from modak_ansible.deployment.playbook import run_playbook
 
         answer = run_playbook("gc", {"modak_plan": str(self.plan_file), **variables}).results["modak_gc"]
         self.workspace = answer["workspace"]
@@ -121,7 +122,7 @@ class Collection:
 
 def known_targets(state: Path) -> list[KnownTarget]:
     """The targets that a project has deployed to or built on, each with the newest plan that still can be read."""
-    files = [each.folder / "plan.json" for each in reversed(known_deployments(state))]
+    files = [each.plan_file for each in reversed(known_deployments(state))]
     files += sorted((state / "builds").glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
     found: dict[tuple[str, ...], KnownTarget] = {}
     for file in files:
@@ -147,7 +148,7 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
     found = []
     for planned in plan_trainings(blueprint, inputs):
         target = planned.plan.target
-        file = planned.save(planned.state / "builds") / "plan.json"
+        file = DeploymentStore(planned.save(planned.state / "builds")).plan_file
         found.append(KnownTarget(target.name, target.address, target.workspace, file))
     return found
 

@@ -142,7 +142,7 @@ def _require_root() -> None:
 def _run(state: str, folder: Path, **variables: Any) -> None:
     from rich.console import Console
 
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.store.testbeds import name_of
 
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.optimisations.image import why_refused
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.store.refusals import forget_refusals, known_refusals
 
@@ -103,13 +104,13 @@ class Builder:
         return Result(entry.name, made, "", seconds, image.get("size"), image.get("path", "")), 0
 
     def _make(self, entry: Entry) -> tuple[dict[str, Any], bool]:
-        from modak_ansible.deployment import run_playbook
+        from modak_ansible.deployment.playbook import run_playbook
 
         planned = self._plan(entry)
         folder = planned.save(self._state / "builds")
         if self._again:
             forget_refusals(self._state, entry.name, planned.plan.target.address)
-        variables = {"modak_plan": str(folder / "plan.json"), "image_again": self._again}
+        variables = {"modak_plan": str(DeploymentStore(folder).plan_file), "image_again": self._again}
         with StageDisplay(self._console) as display:
             result = run_playbook("image", variables, display).results["modak_image"]
         return result.get("image") or {}, bool(result.get("changed"))

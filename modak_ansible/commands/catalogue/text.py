@@ -8,6 +8,7 @@ from typing import Any
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.refusals import known_refusals
 from modak_ansible.target.core.files import read_json
 
@@ -80,7 +81,7 @@ def _told(state: Path) -> dict[str, str]:
     told = {}
     for plan_file in sorted(state.glob("*/*/plan.json")):
         plan = read_json(plan_file) or {}
-        record = read_json(plan_file.parent / "state.json") or {}
+        record = DeploymentStore(plan_file.parent).record
         stage = record.get("stages", {}).get("image", {})
         if stage.get("state") == "done" and "image" in plan:
             told[plan["image"]["entry"]] = f"built on {plan['target']['name']}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from modak_ansible.errors import ModakError
     from modak_ansible.planning.service import Planned
+    from modak_ansible.store.deployment import DeploymentStore
 
 
 def deploy_all(
@@ -41,31 +41,28 @@ def deploy_all(
     """
     from rich.console import Console
 
-    from modak_ansible.commands.deploy.deploy import whose_testbed
-    from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import PlaybookError, run_playbook
+    from modak_ansible.commands.deploy.progress import StageDisplay, whose_testbed
+    from modak_ansible.deployment.playbook import PlaybookError
+    from modak_ansible.deployment.run import deploy
     from modak_ansible.errors import TimeIsOver
 
-    _check_that_it_can_be_left(planned, wait=wait)
     console = Console(stderr=as_json, highlight=False)
     targets = list(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in planned))
     console.print(f"{planned[0].plan.name}: {len(planned)} trainings on {', '.join(targets)}")
-    folders = [each.save() for each in planned]
-    variables = {"modak_plans": [str(folder / "plan.json") for folder in folders], "job_wait": wait}
     failure: ModakError | None = None
     changed = True
     try:
         with StageDisplay(console) as display:
-            changed = bool(run_playbook("deploy", variables, display, deadline=deadline).changed)
+            changed = bool(deploy(planned, wait=wait, deadline=deadline, listener=display).changed)
     except KeyboardInterrupt:
         console.print(_what_goes_on(planned, again), style="yellow", markup=False, soft_wrap=True)
         raise
     except TimeIsOver:
-        hint = _undeployed(variables, folders[0].parent, console) if undeploys else _what_goes_on(planned, again)
+        hint = _undeployed([each.store for each in planned], console) if undeploys else _what_goes_on(planned, again)
         failure = TimeIsOver("the time limit is over", hint=hint.replace("\n", "\n  "))
     except PlaybookError as error:
         failure = error
-    rows = [row_of(folder) for folder in folders]
+    rows = [row_of(each.store) for each in planned]
     if as_json and failure is None:
         typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
     elif not as_json:
@@ -76,27 +73,21 @@ def deploy_all(
         console.print("\nNothing had to be built, staged or submitted: these plans were carried out before.")
 
 
-def _check_that_it_can_be_left(planned: list[Planned], *, wait: bool) -> None:
-    from modak_ansible.errors import UsageError
-
-    if not wait and any(each.plan.target.scheduler == "none" for each in planned):
-        hint = "leave --detach out, or deploy them one by one with --training"
-        raise UsageError("without a scheduler nobody would start one training after the other", hint=hint)
-
-
-def _undeployed(variables: dict[str, Any], folder: Path, console: Console) -> str:
+def _undeployed(stores: list[DeploymentStore], console: Console) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     from contextlib import suppress
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
     from modak_ansible.errors import ModakError
 
     with StageDisplay(console) as display:
         with suppress(ModakError):  # what has ended before
-            run_playbook("results", variables, display)
-        run_playbook("undeploy", variables, display)
-    return f"the jobs were cancelled and their folders on the target removed; what had ended is below {folder}"
+            run_playbook("results", plans_of(stores), display)
+        run_playbook("undeploy", plans_of(stores), display)
+    below = stores[0].folder.parent
+    return f"the jobs were cancelled and their folders on the target removed; what had ended is below {below}"
 
 
 def _what_goes_on(planned: list[Planned], again: str) -> str:
@@ -107,15 +98,13 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
     return f"{words}. To follow it, and to do the rest: {again}\n{end}"
 
 
-def row_of(folder: Path) -> dict[str, Any]:
+def row_of(store: DeploymentStore) -> dict[str, Any]:
     """What is known of a training, by its deployment's folder."""
-    from modak_ansible.target.core.files import read_json
-
-    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
+    plan, record = store.plan, store.record_now()
     job, metrics = record.get("job") or {}, record.get("metrics") or {}
     return {
         "training": plan["training"],
-        "deployment": folder.name,
+        "deployment": store.name,
         "digest": plan["digest"],
         "job_id": job.get("job_id", ""),
         "state": job.get("state", "NONE"),

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from modak_ansible.commands.deploy.notification import Ending
     from modak_ansible.errors import TimeIsOver
-    from modak_ansible.model.plan import Plan
-    from modak_ansible.planning.service import Planned
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -105,18 +104,16 @@ def _deploy(
 ) -> None:
     from rich.console import Console
 
-    from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs, whose_testbed
+    from modak_ansible.deployment.run import check_that_all_run, deploy
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning.service import plan_all
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.project import find_blueprint
-    from modak_ansible.target.core.files import read_json
 
     found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target, strict=strict), training)
     show_warnings(found[0].warnings)
-    for each in found:
-        _check_that_it_runs(each.plan)
+    check_that_all_run(found, wait=not detach)
     again = f"modak deploy {restated(blueprint, inputs, value, training, target, strict=strict)}"
     if len(found) > 1:
         from modak_ansible.commands.deploy.campaign import deploy_all
@@ -126,21 +123,19 @@ def _deploy(
         deploy_all(found, again, wait=not detach, as_json=as_json, deadline=deadline, undeploys=undeploys)
         return
     planned = found[0]
-    folder = planned.save()
-    ending.deployments.append((planned.plan, folder))
+    ending.deployments.append((planned.plan, planned.folder))
     console = Console(stderr=as_json, highlight=False)
     where = f"{planned.plan.target.name}{whose_testbed(planned)}"
     console.print(f"{planned.plan.name} on {where}, plan {planned.plan.digest[:12]}", markup=False)
-    variables = {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}
     try:
         with StageDisplay(console) as display:
-            outcome = run_playbook("deploy", variables, display, deadline=deadline)
+            outcome = deploy(found, wait=not detach, deadline=deadline, listener=display)
     except KeyboardInterrupt:
-        console.print(_what_goes_on(folder, again), style="yellow", markup=False, soft_wrap=True)
+        console.print(_what_goes_on(planned.store, again), style="yellow", markup=False, soft_wrap=True)
         raise
     except TimeIsOver as over:
-        raise _time_is_over(folder, again, at_time_limit, console) from over
-    record = read_json(folder / "state.json") or {}
+        raise _time_is_over(planned.store, again, at_time_limit, console) from over
+    record = planned.store.record_now()
     plan = planned.plan.model_dump(mode="json")
     if as_json:
         facts = {"digest": plan["digest"], "deployment": planned.plan.deployment, "changed": outcome.changed}
@@ -151,30 +146,6 @@ def _deploy(
     print_pairs(console, summary_lines(plan, record))
     if not outcome.changed:
         console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
-
-
-def whose_testbed(planned: Planned) -> str:
-    """Whose testbed a plan goes to, in words, where that is another project's; empty elsewhere."""
-    from modak_ansible.store.testbeds import owner_of
-    from modak_ansible.transport.ssh import TESTBED
-
-    is_others = planned.testbed.exists() and owner_of(planned.testbed) != planned.state.resolve().parent
-    return (
-        f" (the testbed of {owner_of(planned.testbed)})" if planned.plan.target.address == TESTBED and is_others else ""
-    )
-
-
-def _check_that_it_runs(plan: Plan) -> None:
-    """
-    Raises:
-        UsageError: the request is for the choice of an image alone.
-    """
-    from modak_ansible.errors import UsageError
-    from modak_ansible.model.application import runs_nothing
-
-    if runs_nothing(plan.application):
-        hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
-        raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
 
 
 def deadline_in(text: str | None) -> float | None:
@@ -196,35 +167,33 @@ def deadline_in(text: str | None) -> float | None:
         raise UsageError(f"--time-limit: {error}") from error
 
 
-def _time_is_over(folder: Path, again: str, at_time_limit: AtTimeLimit, console: Console) -> TimeIsOver:
+def _time_is_over(store: DeploymentStore, again: str, at_time_limit: AtTimeLimit, console: Console) -> TimeIsOver:
     """The error for a deployment whose time is over, after what the user wants done about it."""
     from contextlib import suppress
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
     from modak_ansible.errors import ModakError, TimeIsOver
 
     if at_time_limit is AtTimeLimit.LEAVE:
-        return TimeIsOver("the time limit is over", hint=_what_goes_on(folder, again).replace("\n", "\n  "))
-    variables = {"modak_plan": str(folder / "plan.json")}
+        return TimeIsOver("the time limit is over", hint=_what_goes_on(store, again).replace("\n", "\n  "))
     with StageDisplay(console) as display:
         with suppress(ModakError):  # what the job has written so far, where there is any
-            run_playbook("results", variables, display)
-        ended = run_playbook("undeploy", variables, display).results["modak_job"]["msg"]
-    results = folder / "results"
-    fetched = f"; what it had written is in {results}" if results.is_dir() else ""
+            run_playbook("results", plans_of([store]), display)
+        ended = run_playbook("undeploy", plans_of([store]), display).results["modak_job"]["msg"]
+    fetched = f"; what it had written is in {store.results}" if store.results.is_dir() else ""
     return TimeIsOver("the time limit is over", hint=f"{ended}{fetched}")
 
 
-def _what_goes_on(folder: Path, again: str) -> str:
+def _what_goes_on(store: DeploymentStore, again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
     from modak_ansible.schedulers.base import LIVING
-    from modak_ansible.target.core.files import read_json
 
-    record = read_json(folder / "state.json") or {}
+    record = store.record_now()
     job = record.get("job", {})
     if job.get("job_id") and not record.get("undeployed"):
         if job.get("state") not in LIVING:
             return f"Job {job['job_id']} had ended before. To go on: {again}"
-        return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {folder.name}"
+        return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {store.name}"
     return f"What had begun on the target, such as a build, goes on to its end. To take it up: {again}"

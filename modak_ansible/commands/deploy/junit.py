@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from modak_ansible.model.plan import Plan
-from modak_ansible.stages.base import STAGES
+from modak_ansible.store.record import STAGES
 
 # What XML 1.0 has no way to hold.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -14,7 +14,8 @@ from typing import Any
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.errors import JOB_FAILED, TIME_OVER, ModakError, UsageError
 from modak_ansible.model.plan import Plan
-from modak_ansible.target.core.files import read_json, write_whole
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.core.files import write_whole
 
 # How long a notification may take, in seconds.
 _PATIENCE = 60
@@ -56,7 +57,7 @@ class Ending:
             self.problem = run_command(self._command, facts_of(self._read(), error, seconds))
 
     def _read(self) -> list[tuple[Plan, dict[str, Any]]]:
-        return [(plan, read_json(folder / "state.json") or {}) for plan, folder in self.deployments]
+        return [(plan, DeploymentStore(folder).record_now()) for plan, folder in self.deployments]
 
 
 def split_command(text: str) -> list[str]:

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from modak_ansible.model.quantities import format_seconds
+
+if TYPE_CHECKING:
+    from modak_ansible.planning.service import Planned
 
 # the stages by the action that carries them out
 STAGES = {
@@ -138,3 +141,14 @@ def look(words: str, *, quiet: bool = False) -> Iterator[None]:
         return
     with console.status(Text(words)):
         yield
+
+
+def whose_testbed(planned: Planned) -> str:
+    """Whose testbed a plan goes to, in words, where that is another project's; empty elsewhere."""
+    from modak_ansible.store.testbeds import owner_of
+    from modak_ansible.transport.ssh import TESTBED
+
+    is_others = planned.testbed.exists() and owner_of(planned.testbed) != planned.state.resolve().parent
+    return (
+        f" (the testbed of {owner_of(planned.testbed)})" if planned.plan.target.address == TESTBED and is_others else ""
+    )

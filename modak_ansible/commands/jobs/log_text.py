@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.jobs.log_start import Since
-from modak_ansible.target.core.files import read_json
+from modak_ansible.store.deployment import DeploymentStore
 
 Show = Callable[[str], None]
 
@@ -20,15 +20,17 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) ->
     Raises:
         ModakError: the target cannot be asked.
     """
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import fetch_results
 
+    store = DeploymentStore(folder)
     if not follow:
         _fetch(folder)
-        return _last(_read(folder / "results" / log, _offset(folder, log, since)), since)
-    variables: dict[str, Any] = {"modak_plan": str(folder / "plan.json"), "job_log": log}
+        return _last(_read(store.results / log, _offset(folder, log, since)), since)
+    variables: dict[str, Any] = {"modak_plan": str(store.plan_file), "job_log": log}
     if since != Since():
-        fetch_results(folder)
-        variables["job_offset"] = _offset(folder, log, since) + _bytes_before(folder / "results" / log, since)
+        fetch_results(store)
+        variables["job_offset"] = _offset(folder, log, since) + _bytes_before(store.results / log, since)
     run_playbook("watch", variables, _Shown(show))
     return []
 
@@ -39,10 +41,10 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
     Raises:
         ModakError: the target cannot be asked, or has no such log.
     """
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
 
     lines: list[str] = []
-    variables: dict[str, Any] = {"modak_plan": str(folder / "plan.json"), "image_follow": follow}
+    variables: dict[str, Any] = {"modak_plan": str(DeploymentStore(folder).plan_file), "image_follow": follow}
     if since.lines is not None:
         variables["image_last"] = since.lines
     if since.moment is not None:
@@ -53,7 +55,7 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
 
 def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
-    from modak_ansible.stages.stage_log import read_diary
+    from modak_ansible.store.stage_log import read_diary
 
     def written() -> list[str]:
         entries = [each for each in read_diary(folder) if each.time >= (since.moment or 0)]
@@ -73,31 +75,10 @@ def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[s
         lines = written()
 
 
-def fetch_results(*folders: Path) -> dict[str, Any]:
-    """Brings the results of deployments here, and gives what the results stage found.
-
-    How the job ended is no error here.
-
-    Raises:
-        ModakError: the target cannot be asked, or a file did not arrive as it left.
-    """
-    from modak_ansible.deployment import PlaybookError, run_playbook
-    from modak_ansible.errors import JOB_FAILED
-
-    plans = [str(folder / "plan.json") for folder in folders]
-    variables = {"modak_plans": plans} if len(plans) > 1 else {"modak_plan": plans[0]}
-    try:
-        return run_playbook("results", variables).results.get("modak_results", {})
-    except PlaybookError as error:
-        if error.exit_code != JOB_FAILED:
-            raise
-    return {}
-
-
 def state_of(folder: Path) -> str:
     """A deployment's training, and how its job is as far as is known here: ``train is queued``."""
-    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
-    job = record.get("job") or {}
+    store = DeploymentStore(folder)
+    plan, job = store.plan, store.job
     words = f"job {job['job_id']} is {str(job['state']).lower()}" if job.get("job_id") else "no job was submitted"
     explanation = f" ({job['explanation']})" if job.get("explanation") else ""
     return f"{plan.get('training', folder.name)}: {words}{explanation}"
@@ -105,21 +86,23 @@ def state_of(folder: Path) -> str:
 
 def _fetch(folder: Path) -> None:
     """Brings what the job has written, unless all of it is here."""
+    from modak_ansible.deployment.run import fetch_results
     from modak_ansible.schedulers.base import LIVING
 
-    record = read_json(folder / "state.json") or {}
+    store = DeploymentStore(folder)
+    record = store.record_now()
     has_ended = record.get("undeployed") or record.get("job", {}).get("state", LIVING[0]) not in LIVING
-    if not has_ended or not (folder / "results" / "output.log").is_file():
-        fetch_results(folder)
+    if not has_ended or not (store.results / "output.log").is_file():
+        fetch_results(store)
 
 
 def _offset(folder: Path, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
-    from modak_ansible.stages.jobs.log_times import size_before
+    from modak_ansible.store.log_times import size_before
 
     if since.moment is None:
         return 0
-    job = (read_json(folder / "state.json") or {}).get("job") or {}
+    job = DeploymentStore(folder).job
     return size_before(folder, str(job.get("job_id", "")), log, since.moment)
 
 
@@ -152,7 +135,7 @@ def _entry_lines(entry: Any) -> list[str]:
 
 def _is_over(folder: Path) -> bool:
     """Whether the stages have come to their end: the last one failed, or the results are here."""
-    record = read_json(folder / "state.json") or {}
+    record = DeploymentStore(folder).record_now()
     last = record.get("stages", {}).get(record.get("stage", ""), {})
     return last.get("state") == "failed" or bool(record.get("undeployed")) or record.get("stage") == "report"
 

@@ -94,9 +94,9 @@ def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Pa
     found = find_trainings(deployment, training)
     if len(found) == 1:
         return found[0].folder
-    from modak_ansible.commands.status.query import ask_targets
-    from modak_ansible.commands.status.rows import Entry, most_telling, rows_of
     from modak_ansible.commands.status.table import lines_of
+    from modak_ansible.deployment.status import Entry, most_telling, rows_of
+    from modak_ansible.deployment.status_query import ask_targets
 
     entries = [Entry(each) for each in found]
     ask_targets(entries)

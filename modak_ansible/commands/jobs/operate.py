@@ -33,7 +33,8 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
@@ -42,13 +43,13 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
 
         act_on_all(found, state, as_json=as_json)
         return
-    folder = found[0].folder
+    store = found[0]
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-        outcome = run_playbook("act", {"modak_plan": str(folder / "plan.json"), "job_state": state}, display)
+        outcome = run_playbook("act", {**plans_of(found), "job_state": state}, display)
     if as_json:
         result = outcome.results["modak_job"]
         answer = {
-            "deployment": folder.name,
+            "deployment": store.name,
             "job_id": result["situation"]["job_id"],
             "state": result["situation"]["state"],
             "changed": bool(result["changed"]),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Which
 from modak_ansible.commands.options import Json
+
+if TYPE_CHECKING:
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak resume mnist-pytorch-slurm"
 
@@ -30,11 +32,11 @@ def command(
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
     from modak_ansible.schedulers.base import UNKNOWN
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.deployments import find_trainings
-    from modak_ansible.target.core.files import read_json
 
     found = find_trainings(deployment, training)
     if len(found) > 1:
@@ -42,19 +44,19 @@ def command(
 
         resume_all(found, deployment, wait=not detach, as_json=as_json)
         return
-    folder = found[0].folder
-    _check_that_it_is_deployed(folder)
+    store = found[0]
+    _check_that_it_is_deployed(store)
     console = Console(stderr=as_json, highlight=False)
     try:
         with StageDisplay(console) as display:
-            outcome = run_playbook("resume", {"modak_plan": str(folder / "plan.json"), "job_wait": not detach}, display)
+            outcome = run_playbook("resume", {**plans_of(found), "job_wait": not detach}, display)
     except KeyboardInterrupt:
-        words = f"What runs on the target goes on. To take it up: modak resume {folder.name}"
+        words = f"What runs on the target goes on. To take it up: modak resume {store.name}"
         console.print(words, style="yellow", markup=False, soft_wrap=True)
         raise
-    plan, record = read_json(folder / "plan.json") or {}, read_json(folder / "state.json") or {}
+    plan, record = store.plan, store.record_now()
     if as_json:
-        facts: dict[str, Any] = {"digest": plan["digest"], "deployment": folder.name, "changed": outcome.changed}
+        facts: dict[str, Any] = {"digest": plan["digest"], "deployment": store.name, "changed": outcome.changed}
         typer.echo(json.dumps({**facts, **record}, indent=2, sort_keys=True))
         return
     console.print()
@@ -63,13 +65,12 @@ def command(
         console.print("\nThere was nothing left to do.")
 
 
-def _check_that_it_is_deployed(folder: Path) -> None:
+def _check_that_it_is_deployed(store: DeploymentStore) -> None:
     """
     Raises:
         ModakError: it was undeployed, and there is nothing to go on with.
     """
     from modak_ansible.errors import ModakError
-    from modak_ansible.target.core.files import read_json
 
-    if (read_json(folder / "state.json") or {}).get("undeployed"):
-        raise ModakError(f"{folder.name} was undeployed", hint="modak deploy makes it anew")
+    if store.record.get("undeployed"):
+        raise ModakError(f"{store.name} was undeployed", hint="modak deploy makes it anew")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from modak_ansible.store.deployments import Known
+    from modak_ansible.store.deployment import DeploymentStore
 
 
 class _Answers:
@@ -32,7 +32,7 @@ class _Answers:
             self.jobs.update({each["deployment"]: each for each in json.loads(result.get("jobs", "[]"))})
 
 
-def act_on_all(found: list[Known], state: str, *, as_json: bool) -> None:
+def act_on_all(found: list[DeploymentStore], state: str, *, as_json: bool) -> None:
     """Brings the jobs of deployments into a state, as far as theirs permit it, and shows a line each.
 
     Raises:
@@ -59,18 +59,17 @@ def act_on_all(found: list[Known], state: str, *, as_json: bool) -> None:
         console.print(f"{job['training']:<{width}}  {job['message']}", markup=False, soft_wrap=True)
 
 
-def undeploy_all(found: list[Known], *, remove_images: bool, leave_job: bool, as_json: bool) -> None:
+def undeploy_all(found: list[DeploymentStore], *, remove_images: bool, leave_job: bool, as_json: bool) -> None:
     """Cancels the jobs of deployments and removes their folders, and shows which are gone.
 
     Raises:
         ModakError: the scheduler does not answer, or a job does not end.
     """
-    from modak_ansible.target.core.files import read_json
 
     _, answers = _run("undeploy", found, as_json=as_json, job_remove_images=remove_images, job_leave=leave_job)
     rows = []
     for each in found:
-        record = read_json(each.folder / "state.json") or {}
+        record = each.record_now()
         changed = record.get("undeployed") != each.record.get("undeployed")
         names = {"training": each.plan["training"], "deployment": each.folder.name}
         rows.append({**names, "changed": changed, "message": "; ".join(answers.messages)})
@@ -78,7 +77,7 @@ def undeploy_all(found: list[Known], *, remove_images: bool, leave_job: bool, as
         typer.echo(json.dumps(rows, indent=2))
 
 
-def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> None:
+def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json: bool) -> None:
     """Goes on with deployments; those that failed are submitted once more, and what comes after them follows.
 
     Args:
@@ -93,7 +92,7 @@ def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> 
     from rich.console import Console
 
     from modak_ansible.commands.deploy.campaign import print_table, row_of
-    from modak_ansible.deployment import PlaybookError
+    from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.errors import ModakError
     from modak_ansible.schedulers.base import UNKNOWN
 
@@ -111,7 +110,7 @@ def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> 
         raise
     except PlaybookError as error:
         failure = error
-    rows = [row_of(each.folder) for each in there]
+    rows = [row_of(each) for each in there]
     if not as_json:
         print_table(console, rows)
     elif failure is None:
@@ -122,15 +121,15 @@ def resume_all(found: list[Known], named: str, *, wait: bool, as_json: bool) -> 
         console.print("\nThere was nothing left to do.")
 
 
-def _run(playbook: str, found: list[Known], *, as_json: bool, **variables: Any) -> tuple[bool, _Answers]:
+def _run(playbook: str, found: list[DeploymentStore], *, as_json: bool, **variables: Any) -> tuple[bool, _Answers]:
     """Runs a playbook for deployments; gives whether it changed something, and what was answered."""
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
 
-    plans = [str(each.folder / "plan.json") for each in found]
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
         answers = _Answers(display)
-        outcome = run_playbook(playbook, {"modak_plans": plans, **variables}, answers)
+        outcome = run_playbook(playbook, {**plans_of(found), **variables}, answers)
     return bool(outcome.changed), answers

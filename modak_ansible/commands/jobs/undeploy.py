@@ -36,7 +36,8 @@ def command(
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
@@ -45,13 +46,13 @@ def command(
 
         undeploy_all(found, remove_images=not keep_images, leave_job=leave_job, as_json=as_json)
         return
-    folder = found[0].folder
+    store = found[0]
     console = Console(stderr=as_json, highlight=False)
     wanted = {"job_remove_images": not keep_images, "job_leave": leave_job}
-    variables = {"modak_plan": str(folder / "plan.json"), **wanted}
+    variables = {**plans_of(found), **wanted}
     with StageDisplay(console) as display:
         outcome = run_playbook("undeploy", variables, display)
     if as_json:
         result: dict[str, Any] = outcome.results.get("modak_job", {})
-        answer = {"deployment": folder.name, "changed": bool(outcome.changed), "message": result.get("msg", "")}
+        answer = {"deployment": store.name, "changed": bool(outcome.changed), "message": result.get("msg", "")}
         typer.echo(json.dumps(answer, indent=2))

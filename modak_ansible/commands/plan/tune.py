@@ -17,6 +17,7 @@ from modak_ansible.commands.options import (
     given_inputs,
     show_warnings,
 )
+from modak_ansible.store.deployment import DeploymentStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,12 +68,12 @@ def _deploy(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment import run_playbook
+    from modak_ansible.deployment.playbook import run_playbook
 
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", markup=False)
     with StageDisplay(console) as display:
-        run_playbook("deploy", {"modak_plan": str(folder / "plan.json")}, display)
+        run_playbook("deploy", {"modak_plan": str(DeploymentStore(folder).plan_file)}, display)
 
 
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
@@ -95,7 +96,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
 
     as_planned = plan.model_dump(mode="json")
-    report = read_report(folder / "results")
+    report = read_report(DeploymentStore(folder).results)
     if report is None:
         raise ModakError("the job left no tuning.json", hint=f"what it wrote is in {folder / 'results'}")
     rows = rows_of(report, as_planned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from modak_ansible.commands.jobs.operate import Only
 from modak_ansible.commands.options import Json, without_collecting
 
 if TYPE_CHECKING:
-    from modak_ansible.commands.status.rows import Entry
+    from modak_ansible.deployment.status import Entry, StatusRow
 
 EXAMPLES = "Example: modak status --watch; modak status mnist-pytorch-slurm --json"
 
@@ -51,7 +51,7 @@ def command(
 def _entries(deployment: str | None, training: str | None) -> list[Entry]:
     from pathlib import Path
 
-    from modak_ansible.commands.status.rows import Entry
+    from modak_ansible.deployment.status import Entry
     from modak_ansible.store.deployments import find_deployments, find_trainings, glance
     from modak_ansible.store.project import state_folder
 
@@ -65,7 +65,7 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:
     from threading import Thread
 
-    from modak_ansible.commands.status.rows import may_live, rows_of
+    from modak_ansible.deployment.status import may_live, rows_of
 
     open_ones = [] if offline else [entry for entry in entries if may_live(entry.known)]
     shown = False
@@ -81,7 +81,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
             show()  # while Ansible ends
 
     if open_ones:
-        from modak_ansible.commands.status.query import ask_targets
+        from modak_ansible.deployment.status_query import ask_targets
 
         # read while Ansible starts
         Thread(target=lambda: [entry.known.plan for entry in entries], daemon=True).start()
@@ -106,9 +106,9 @@ def _refuse(condition: bool, message: str, hint: str = "") -> None:
 
 
 def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) -> None:
-    from modak_ansible.commands.status.query import ask_targets
-    from modak_ansible.commands.status.rows import rows_of
     from modak_ansible.commands.status.watch import watch_for
+    from modak_ansible.deployment.status import rows_of
+    from modak_ansible.deployment.status_query import ask_targets
 
     _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
     if not entries:
@@ -119,7 +119,7 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
         shown.update()
 
 
-def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+def _show(rows: list[StatusRow], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -129,7 +129,7 @@ def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         _print_table(rows)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
+def _print_table(rows: list[StatusRow]) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.status.table import lines_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
+
+from modak_ansible.deployment.status import StatusRow
 
 _TITLES = ("deployment", "target", "job", "state", "time", "epoch", "loss", "")
 _GAP = "  "
@@ -16,7 +17,7 @@ _MESSAGE, _NAME = 16, 12
 _ENDED_WELL = ("RUNNING", "COMPLETED", "ENDING")
 
 
-def lines_of(rows: Sequence[dict[str, Any]], width: int | None = None) -> list[str]:
+def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
     """The heading and a line for every row; none is wider than the width, where one is given.
 
     Args:
@@ -39,7 +40,7 @@ def lines_of(rows: Sequence[dict[str, Any]], width: int | None = None) -> list[s
     return lines if width is None else [_cut(line, width) for line in lines]
 
 
-def line_of(row: dict[str, Any], moment: str) -> str:
+def line_of(row: StatusRow, moment: str) -> str:
     """What has changed of one deployment, for a log: when, its name, and how it is."""
     return _GAP.join([moment, *(cell for cell in _cells(row) if cell)])
 
@@ -57,7 +58,7 @@ def _has_digest(name: str) -> bool:
     return len(name) > _DIGEST and name[-_DIGEST - 1] == "-"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: StatusRow) -> list[str]:
     epoch, requested = row.get("epoch"), row.get("epochs_requested")
     epochs = f"{epoch}/{requested}" if epoch and requested else str(epoch or "")
     cells = (
@@ -74,12 +75,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return ["".join(letter if letter.isprintable() else " " for letter in str(cell)) for cell in cells]
 
 
-def _state(row: dict[str, Any]) -> str:
+def _state(row: StatusRow) -> str:
     state = str(row["state"])
     return str(row.get("stage", "")) if state == "NONE" else state
 
 
-def _time(row: dict[str, Any]) -> str:
+def _time(row: StatusRow) -> str:
     elapsed, predicted = row.get("elapsed_seconds"), row.get("predicted_seconds")
     if elapsed is None:
         return ""
@@ -93,7 +94,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def _message(row: dict[str, Any]) -> str:
+def _message(row: StatusRow) -> str:
     parts = []
     if row["state"] == "QUEUED":
         parts += [f"position {row['position']}"] if row.get("position") else []

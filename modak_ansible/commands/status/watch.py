@@ -14,8 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from modak_ansible.commands.status.table import line_of, lines_of
+from modak_ansible.deployment.status import StatusRow
 
-Rows = Callable[[], list[dict[str, Any]]]
+Rows = Callable[[], list[StatusRow]]
 # What makes a line of its own; time, steps and loss move on by themselves.
 _NEWS = ("state", "stage", "job_id", "explanation", "position", "nodes", "epoch", "exit_code")
 

@@ -16,11 +16,12 @@ from typing import Any
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.plan import digest_of
 from modak_ansible.schedulers.base import LIVING, has_no_room
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, latest
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.jobs.campaign_results import fetch_all
 from modak_ansible.stages.jobs.job import code_archive, deployment_arguments, describe, images_gone, images_of
 from modak_ansible.stages.jobs.members import NONE, NOT_RUN, Known, Member, Members
 from modak_ansible.stages.results import failure_lines
+from modak_ansible.store.record import latest
 from modak_ansible.target.jobs.campaign import INCOMING, PLANS
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push

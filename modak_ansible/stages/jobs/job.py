@@ -15,7 +15,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.jobs.log_times import note_look
+from modak_ansible.store.log_times import note_look
 from modak_ansible.target.core.files import Lock, sha256_of
 from modak_ansible.target.core.staging import CODE, RUNTIME
 from modak_ansible.transport.lifeline import passing_folder

@@ -9,7 +9,6 @@ from typing import Any
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.job import deployment_arguments
-from modak_ansible.target.core.files import read_json
 
 NONE: dict[str, Any] = {
     "state": "NONE",
@@ -70,7 +69,7 @@ class Member:
 
     def __init__(self, stage: Stage) -> None:
         plan = stage.plan
-        origin = read_json(stage.folder / "origin.json") or {}
+        origin = stage.store.origin
         self.stage = stage
         self.known = Known()
         self.name: str = deployment_arguments(plan)["deployment"]

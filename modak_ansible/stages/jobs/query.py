@@ -11,8 +11,10 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
-from modak_ansible.stages.base import Record, Stage, latest
-from modak_ansible.target.core.files import read_json, write_json
+from modak_ansible.stages.base import Stage
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import Record, latest
+from modak_ansible.target.core.files import write_json
 
 ANSWERED = "answered"
 # Between two looks, in seconds, while nothing changes.
@@ -85,7 +87,7 @@ def _note(deployments: Path, jobs: dict[str, Any]) -> None:
 def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
     if situation["state"] == "DAMAGED":
         return False
-    noted = (read_json(folder / "state.json") or {}).get("job")
+    noted = DeploymentStore(folder).job or None
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 

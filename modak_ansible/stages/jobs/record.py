@@ -26,6 +26,7 @@ from modak_ansible.model.measured.record import Load, Measure, Record, RecordedT
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import compare, report_of, switches_of
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import moved_with
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private, read_json
@@ -45,7 +46,7 @@ def record_job(stage: Stage) -> bool:
     job = state.get("job") or {}
     if not job.get("job_id") or any(name == _OF_SUITES for name, _ in stage.plan["application"]["environment"]):
         return False
-    results = stage.folder / "results"
+    results = stage.store.results
     tuning = read_report(results)
     trained = trained_of(tuning, stage.plan)
     try:
@@ -239,7 +240,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _records_file(folder: Path, suite: str) -> Path | None:
     """Of the project that a deployment belongs to; None of one that only tries what would happen."""
-    origin = read_json(folder / "origin.json") or {}
+    origin = DeploymentStore(folder).origin
     noted = Path(origin["state"]) if origin.get("state") else None
     state = moved_with(folder, noted, noted) if noted else None
     return state / "records" / f"{suite}.jsonl" if state and folder.is_relative_to(state) else None

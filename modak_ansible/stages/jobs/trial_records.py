@@ -22,7 +22,7 @@ def record_trials(stage: Stage) -> int:
     Raises:
         ModakError: the file of records cannot be written.
     """
-    job, report = stage.record.read().get("job") or {}, read_report(stage.folder / "results")
+    job, report = stage.store.job, read_report(stage.store.results)
     if report is None or not job.get("job_id") or not stage.plan.get("tuning"):
         return 0
     try:

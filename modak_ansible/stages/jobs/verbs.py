@@ -8,9 +8,10 @@ from typing import Any
 
 from modak_ansible.errors import ModakError, SchedulerAway
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
-from modak_ansible.stages.base import Outcome, Stage, latest
+from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import run_campaign
 from modak_ansible.stages.jobs.job import deployment_arguments, describe, run_job
+from modak_ansible.store.record import latest
 
 # The deed behind each state that the job is to be in.
 DEEDS = {"cancelled": "cancel", "held": "hold", "released": "release", "requeued": "requeue"}

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from modak_ansible import deployment
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands.catalogue import build as catalogue_build
 from modak_ansible.commands.catalogue import text as catalogue_text
 from modak_ansible.commands.catalogue.build import Builder, print_summary
 from modak_ansible.commands.catalogue.catalogue import app
-from modak_ansible.deployment import PlaybookError, PlaybookRun
+from modak_ansible.deployment import playbook as deployment
+from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import TARGET_UNREACHABLE, UsageError
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.planning.service import plan_blueprint

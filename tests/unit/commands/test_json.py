@@ -12,7 +12,7 @@ import typer.main
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands import main
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.stages.base import Record
+from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 
 # Commands that have nothing to list, and why.

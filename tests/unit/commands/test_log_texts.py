@@ -12,11 +12,12 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.jobs import log_text as log_texts
 from modak_ansible.commands.jobs import logs, results
 from modak_ansible.commands.jobs.log_start import Since
-from modak_ansible.commands.status.rows import most_telling
+from modak_ansible.deployment import results as fetched
+from modak_ansible.deployment.status import most_telling
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all, plan_blueprint
-from modak_ansible.stages.jobs import log_times as looks
-from modak_ansible.stages.stage_log import note
+from modak_ansible.store import log_times as looks
+from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import write_json
 
 
@@ -144,7 +145,7 @@ def manifest(folder):
 
 def test_results_are_copied_whole(folder, tmp_path, monkeypatch, capsys):
     manifest(folder)
-    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: {})
+    monkeypatch.setattr(fetched, "fetch_results", lambda store: None)
     results.command(folder.name, to=tmp_path / "copy", as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert (answer["state"], answer["folder"]) == ("FAILED", str(tmp_path / "copy"))
@@ -156,7 +157,7 @@ def test_results_are_copied_whole(folder, tmp_path, monkeypatch, capsys):
 def test_results_that_were_changed_here_are_not_copied(folder, tmp_path, monkeypatch):
     manifest(folder)
     (folder / "results" / "output.log").write_text("tampered\n")
-    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: {})
+    monkeypatch.setattr(fetched, "fetch_results", lambda store: None)
     with pytest.raises(ModakError, match="not as it came from the target"):
         results.command(folder.name, to=tmp_path / "copy", as_json=False)
     assert not (tmp_path / "copy" / "output.log").exists()
@@ -165,6 +166,6 @@ def test_results_that_were_changed_here_are_not_copied(folder, tmp_path, monkeyp
 def test_what_was_undeployed_is_listed_and_not_asked_for(folder, monkeypatch, capsys):
     manifest(folder)
     write_json(folder / "state.json", {"undeployed": 1.0, "job": {"state": "COMPLETED"}})
-    monkeypatch.setattr(log_texts, "fetch_results", lambda folder: pytest.fail("the target was asked"))
+    monkeypatch.setattr(fetched, "fetch_results", lambda store: pytest.fail("the target was asked"))
     results.command(folder.name, to=None, as_json=True)
     assert json.loads(capsys.readouterr().out)["state"] == "UNDEPLOYED"

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.commands.status import query as status_asking
 from modak_ansible.commands.status import status
-from modak_ansible.commands.status.query import ask_targets
-from modak_ansible.commands.status.rows import Entry, may_live, row_of, rows_of
 from modak_ansible.commands.status.table import clock, lines_of, shortened
 from modak_ansible.commands.status.watch import watch_for
-from modak_ansible.deployment import PlaybookRun
+from modak_ansible.deployment import status_query as status_asking
+from modak_ansible.deployment.playbook import PlaybookRun
+from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
+from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.stages.base import Record
-from modak_ansible.store.deployments import Known, glance
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployments import glance
+from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import read_json, write_json
 from modak_ansible.transport.ssh import queue_of
 
@@ -74,7 +75,9 @@ def job(state="RUNNING", **more):
     ],
 )  # fmt: skip
 def test_who_may_have_a_job_that_lives(tmp_path, record, expected):
-    assert may_live(Known(tmp_path, record)) is expected
+    if record:
+        write_json(tmp_path / "state.json", record)
+    assert may_live(DeploymentStore(tmp_path)) is expected
 
 
 def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):

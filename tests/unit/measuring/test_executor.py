@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from modak_ansible.deployment import PlaybookError, PlaybookRun
+from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.measuring import executor as executor_module
 from modak_ansible.measuring.executor import PlaybookExecutor

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import Record, noted
+from modak_ansible.stages.base import noted
+from modak_ansible.store.record import Record
 
 
 def test_nothing_is_lost_that_two_note_at_once(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Outcome, noted
-from modak_ansible.stages.jobs import log_times as looks
-from modak_ansible.stages.jobs.log_times import LOOKS, note_look, size_before
-from modak_ansible.stages.stage_log import DIARY, note, read_diary
+from modak_ansible.store import log_times as looks
+from modak_ansible.store.log_times import LOOKS, note_look, size_before
+from modak_ansible.store.stage_log import DIARY, note, read_diary
 
 
 def texts(folder):

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from modak_ansible.errors import TargetUnreachable
-from modak_ansible.stages.base import Record
 from modak_ansible.stages.jobs import query as jobs
 from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
+from modak_ansible.store.record import Record
 
 
 def job(name, state="RUNNING", epoch=None, **more):

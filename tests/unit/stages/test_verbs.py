@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.stages.base import latest
 from modak_ansible.stages.jobs.job import query_job
 from modak_ansible.stages.jobs.verbs import DEEDS, act_on_job, act_on_jobs, resume_job
-from modak_ansible.stages.stage_log import read_diary
+from modak_ansible.store.record import latest
+from modak_ansible.store.stage_log import read_diary
 
 
 def situation(state, job_id="7"):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.commands.status.rows import Entry, may_live
-from modak_ansible.deployment import run_playbook
+from modak_ansible.deployment.playbook import run_playbook
+from modak_ansible.deployment.status import Entry, may_live
 from modak_ansible.stages.jobs.query import ANSWERED
 from modak_ansible.store.project import read_origin
 from modak_ansible.target.core.files import read_json
@@ -87,7 +87,7 @@ def _groups(entries: list[Entry]) -> list[_Group]:
     found: dict[str, list[Entry]] = {}
     for entry in entries:
         try:
-            origin = read_json(entry.known.folder / "origin.json") or {}
+            origin = entry.known.origin
             queue = origin.get("queue") or queue_of(entry.known.plan, str(origin.get("blueprint")))
         except (KeyError, TypeError, AttributeError) as error:
             entry.problem = f"its plan is damaged: {error}"
@@ -100,7 +100,7 @@ def _groups(entries: list[Entry]) -> list[_Group]:
 def _group(entries: list[Entry]) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     for entry in entries:
-        plan_file = entry.known.folder / "plan.json"
+        plan_file = entry.known.plan_file
         try:
             origin = read_origin(plan_file)
             way = Way.of(entry.known.plan["target"])

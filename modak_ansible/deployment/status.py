@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
-from modak_ansible.stages.base import latest
 from modak_ansible.store.deployments import natural
+from modak_ansible.store.record import latest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modak_ansible.store.deployments import Known
+    from modak_ansible.store.deployment import DeploymentStore
 
 # What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
 _ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")
@@ -30,7 +30,7 @@ class Entry:
         problem: why its target does not answer; empty where it does.
     """
 
-    known: Known
+    known: DeploymentStore
     answer: dict[str, Any] | None = None
     asked: float = field(default_factory=time.monotonic)
     problem: str = ""
@@ -40,7 +40,7 @@ class Entry:
         return self.known.folder.name
 
 
-def may_live(known: Known) -> bool:
+def may_live(known: DeploymentStore) -> bool:
     """Whether only the target knows how a deployment is: its job is not known to have ended, and may have begun."""
     record = known.record
     if record.get("undeployed"):
@@ -54,13 +54,44 @@ def may_live(known: Known) -> bool:
     return state in LIVING or (state == "NONE" and has_begun)
 
 
-def is_damaged(known: Known) -> bool:
+def is_damaged(known: DeploymentStore) -> bool:
     """Whether there is a record, and it cannot be read."""
-    return not known.record and (known.folder / "state.json").exists()
+    return not known.record and known.has_record
 
 
-def row_of(entry: Entry) -> dict[str, Any]:
-    """One line of the answer, as --json prints it.
+class StatusRow(TypedDict, total=False):
+    """One line of the answer, as ``modak status --json`` prints it; of a damaged deployment there are the first few.
+
+    Times are in seconds; None stands for what nobody knows.
+    """
+
+    deployment: Required[str]
+    state: Required[str]
+    explanation: Required[str]
+    training: str
+    target: str
+    stage: str
+    job_id: str
+    reason: str
+    position: int | None
+    starts: str
+    nodes: str
+    exit_code: int | None
+    elapsed_seconds: float | None
+    predicted_seconds: float | None
+    step: int | None
+    epoch: int | None
+    epochs_requested: int | None
+    loss: float | None
+    accuracy: float | None
+    epochs: int | None
+    results: str
+    answered: bool
+    digest: str
+
+
+def row_of(entry: Entry) -> StatusRow:
+    """One line of the answer.
 
     Raises:
         KeyError, TypeError: the plan lacks what every plan has.
@@ -99,12 +130,12 @@ def row_of(entry: Entry) -> dict[str, Any]:
     }
 
 
-def damaged_row(folder: Path, why: str) -> dict[str, Any]:
+def damaged_row(folder: Path, why: str) -> StatusRow:
     """The line of a deployment whose files here cannot be read."""
     return {"deployment": folder.name, "state": "DAMAGED", "explanation": why}
 
 
-def rows_of(entries: list[Entry]) -> list[dict[str, Any]]:
+def rows_of(entries: list[Entry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
     for entry in sorted(entries, key=lambda each: -each.known.updated):
@@ -118,7 +149,7 @@ def rows_of(entries: list[Entry]) -> list[dict[str, Any]]:
     return sorted(rows, key=_place)
 
 
-def most_telling(rows: list[dict[str, Any]], *, is_followed: bool) -> dict[str, Any]:
+def most_telling(rows: list[StatusRow], *, is_followed: bool) -> StatusRow:
     """The row whose log is looked at first: one that has failed before one that runs, unless it is to be followed.
 
     Of those that are alike it is the first by its training's name.
@@ -128,7 +159,7 @@ def most_telling(rows: list[dict[str, Any]], *, is_followed: bool) -> dict[str, 
     ended_first = ("failed", "running", "completed", "waits", "void")
     order = ("running", "waits", "failed", "completed", "void") if is_followed else ended_first
 
-    def place(row: dict[str, Any]) -> tuple[int, list[tuple[float, str]]]:
+    def place(row: StatusRow) -> tuple[int, list[tuple[float, str]]]:
         is_void = not row.get("job_id") or str(row["explanation"]).startswith(NOT_RUN) or row["state"] in _OVER
         living = "running" if row.get("elapsed_seconds") else "waits"
         ended = "completed" if row["state"] == "COMPLETED" else "failed"
@@ -138,7 +169,7 @@ def most_telling(rows: list[dict[str, Any]], *, is_followed: bool) -> dict[str, 
     return min(rows, key=place)
 
 
-def _place(row: dict[str, Any]) -> tuple[int, float]:
+def _place(row: StatusRow) -> tuple[int, float]:
     state = row["state"]
     over = len(_ORDER) + (state in _OVER)
     return _ORDER.index(state) if state in _ORDER else over, row.get("position") or float("inf")

@@ -1,0 +1,99 @@
+"""What deployments have left: fetched, listed, copied."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.deployment.run import fetch_results
+from modak_ansible.errors import ModakError
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.core.files import sha256_of
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A file that came back; its path is relative to the folder of the results, its size in bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a deployment has left.
+
+    Attributes:
+        deployment: its name.
+        training: of the blueprint.
+        state: of its job; UNDEPLOYED, or NONE where there was none.
+        folder: where the files are.
+        files: metrics, logs and declared outputs.
+        missing: declared outputs that no file fits.
+        unnamed: files that were left out, for their names.
+        is_gone: whether it was undeployed, and nothing more can come.
+    """
+
+    deployment: str
+    training: str
+    state: str
+    folder: Path
+    files: tuple[ResultFile, ...]
+    missing: tuple[str, ...]
+    unnamed: tuple[str, ...]
+    is_gone: bool
+
+
+def results_of(stores: list[DeploymentStore], to: Path | None = None) -> list[Results]:
+    """Fetches what deployments have left, and lists it; what is here already is not fetched again.
+
+    Args:
+        stores: of which ones.
+        to: a folder that the files are copied to, too; with a folder for each of several.
+
+    Raises:
+        ModakError: the target cannot be asked, or a file here is not what came from the target.
+    """
+    there = [store for store in stores if not store.record.get("undeployed")]
+    if there:
+        fetch_results(*there)
+    return [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
+
+
+def _results(store: DeploymentStore, to: Path | None) -> Results:
+    record = store.record_now()
+    files = tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in store.files)
+    is_gone = bool(record.get("undeployed"))
+    return Results(
+        deployment=store.name,
+        training=store.plan.get("training", ""),
+        state="UNDEPLOYED" if is_gone else str((record.get("job") or {}).get("state", "NONE")),
+        folder=_copied(store.results, files, to) if to else store.results,
+        files=files,
+        missing=tuple(record.get("missing_outputs") or ()),
+        unnamed=tuple(record.get("unnamed_outputs") or ()),
+        is_gone=is_gone,
+    )
+
+
+def _copied(results: Path, files: tuple[ResultFile, ...], to: Path) -> Path:
+    """Copies files below a folder, each whole; one of the same name there is replaced.
+
+    Raises:
+        ModakError: a file here is not what came from the target.
+    """
+    for file in files:
+        source, place = results / file.path, to / file.path
+        if not source.is_file() or sha256_of(source) != file.sha256:
+            hint = "remove it, and fetch the results again" if source.exists() else "fetch the results again"
+            raise ModakError(f"{source} is not as it came from the target", hint=hint)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_name(f".{place.name}.part")
+        try:
+            shutil.copyfile(source, part)
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
+    return to

@@ -1,0 +1,86 @@
+"""Plans carried out, from the image to the results: one training and a thousand go the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
+from modak_ansible.errors import JOB_FAILED, UsageError
+from modak_ansible.model.application import runs_nothing
+from modak_ansible.planning.service import Planned
+from modak_ansible.store.deployment import DeploymentStore
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What came of plans that were carried out.
+
+    Attributes:
+        changed: how many tasks changed something, here or on the target; 0 where all was done before.
+        stores: what this machine keeps of each deployment, in the order of the plans.
+    """
+
+    changed: int
+    stores: tuple[DeploymentStore, ...]
+
+
+def plans_of(stores: Sequence[DeploymentStore]) -> dict[str, Any]:
+    """The variables by which a playbook knows its deployments."""
+    files = [str(store.plan_file) for store in stores]
+    return {"modak_plans": files} if len(files) > 1 else {"modak_plan": files[0]}
+
+
+def check_that_all_run(planned: Sequence[Planned], *, wait: bool) -> None:
+    """
+    Args:
+        planned: what is to be carried out.
+        wait: whether somebody stays until all have ended.
+
+    Raises:
+        UsageError: a request is for the choice of an image alone, or nobody would start one training after another.
+    """
+    for plan in [each.plan for each in planned if runs_nothing(each.plan.application)]:
+        hint = f"modak catalogue build {plan.image.entry} makes its image; job.application says what runs"
+        raise UsageError(f"{plan.name} asks for an image, and for nothing to run in it", hint=hint)
+    if len(planned) > 1 and not wait and any(each.plan.target.scheduler == "none" for each in planned):
+        hint = "leave --detach out, or deploy them one by one with --training"
+        raise UsageError("without a scheduler nobody would start one training after the other", hint=hint)
+
+
+def deploy(
+    planned: Sequence[Planned], *, wait: bool = True, deadline: float | None = None, listener: Listener | None = None
+) -> Deployed:
+    """Carries plans out: builds images, stages data, submits each job once, and fetches the results.
+
+    Run again, it goes on where it was, and changes nothing where all is done.
+
+    Args:
+        planned: each behind those that it comes after.
+        wait: whether to stay until all have ended.
+        deadline: when it is to end, by time.monotonic(); None for when all have ended.
+        listener: is told how it gets on.
+
+    Raises:
+        UsageError: there is nothing to run.
+        TimeIsOver: the deadline came first; what runs on the target goes on.
+        PlaybookError: a stage failed, or a training did not complete.
+    """
+    check_that_all_run(planned, wait=wait)
+    stores = tuple(DeploymentStore(each.save()) for each in planned)
+    outcome = run_playbook("deploy", {**plans_of(stores), "job_wait": wait}, listener, deadline=deadline)
+    return Deployed(outcome.changed, stores)
+
+
+def fetch_results(*stores: DeploymentStore) -> None:
+    """Brings the results of deployments here; how their jobs ended is no error here.
+
+    Raises:
+        ModakError: the target cannot be asked, or a file did not arrive as it left.
+    """
+    try:
+        run_playbook("results", plans_of(stores))
+    except PlaybookError as error:
+        if error.exit_code != JOB_FAILED:
+            raise

@@ -1,0 +1,105 @@
+"""What this machine keeps of a deployment, in a folder of its own; nothing else knows the names of its files."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.store.record import NAME, Record
+from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json
+
+# In a project's state folder.
+FOLDER = "deployments"
+_SAVED = "saved"
+
+
+class DeploymentStore:
+    """The files of a deployment on this machine.
+
+    Args:
+        folder: they are in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan, which playbooks are given."""
+        return self.folder / "plan.json"
+
+    @property
+    def results(self) -> Path:
+        """The folder of what came back."""
+        return self.folder / "results"
+
+    @property
+    def is_there(self) -> bool:
+        return self.plan_file.exists() or self.has_record
+
+    @property
+    def has_record(self) -> bool:
+        """Whether there is a record, be it damaged."""
+        return (self.folder / NAME).exists()
+
+    @cached_property
+    def plan(self) -> dict[str, Any]:
+        """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
+        return read_json(self.plan_file) or {}
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The record as it was when it was first asked for; empty where there is none, or it is damaged."""
+        return self.record_now()
+
+    def record_now(self) -> dict[str, Any]:
+        """The record as it is now."""
+        return Record(self.folder).read()
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """What is known of the job now; empty where none was submitted."""
+        return self.record_now().get("job") or {}
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where the plan comes from: ``blueprint``, ``state`` and ``testbed``, ``node``, ``queue`` and others.
+
+        Empty where that cannot be read.
+        """
+        return read_json(self.folder / "origin.json") or {}
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """What came back, by the manifest: ``path``, ``size`` and ``sha256`` of each file."""
+        return list((read_json(self.results / "manifest.json") or {}).get("files", []))
+
+    @property
+    def saved(self) -> float:
+        """When its plan was last deployed; whoever only looks at it does not change that."""
+        try:
+            return float((self.folder / _SAVED).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return changed_at(self.plan_file) or 0.0
+
+    @property
+    def updated(self) -> float:
+        """When the record was last written, in seconds since the epoch; 0 where it does not say."""
+        value = self.record.get("updated", 0)
+        return float(value) if isinstance(value, (int, float)) else 0.0
+
+    def save(self, plan: dict[str, Any], origin: dict[str, Any]) -> None:
+        """Keeps a plan and where it comes from; it is the newest one of its blueprint then, even where another one was
+        deployed since it was first kept."""
+        make_private(self.folder)
+        for path, value in ((self.plan_file, plan), (self.folder / "origin.json", origin)):
+            if read_json(path) != value:  # writing waits for the disk, and most of two hundred plans are there before
+                write_json(path, value)
+        with open_private(self.folder / _SAVED) as file:
+            file.write(f"{time.time():.3f}\n".encode())

@@ -1,0 +1,67 @@
+"""What ``import modak_ansible as modak`` gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import modak_ansible as modak
+from modak_ansible.deployment import surface
+from modak_ansible.deployment.run import Deployed
+from modak_ansible.errors import UsageError
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What would have been carried out: plans, and how."""
+    seen = []
+
+    def run(planned, **how):
+        seen.append((planned, how))
+        return Deployed(1, tuple(each.store for each in planned))
+
+    monkeypatch.setattr(surface, "run_all", run)
+    return seen
+
+
+def test_it_names_all_that_is_public():
+    assert {name for name in dir(modak) if not name.startswith("_") or name == "__version__"} == set(modak.__all__)
+    assert all(getattr(modak, name).__doc__ for name in ("plan", "deploy", "status", "results"))
+    assert modak.__version__.count(".") == 2
+
+
+def test_nothing_is_read_before_it_is_asked_for():
+    """Targets import the package, and have the standard library alone."""
+    code = "import sys, modak_ansible; print([name for name in sys.modules if name.startswith('modak_ansible.')])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_blueprint_is_planned_with_values_of_any_type(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (planned,) = modak.plan("mnist-pytorch-slurm", values={"epochs": 7, "username": "alice"})
+    assert planned.plan.application.work.epochs == 7
+    assert planned.plan.target.username == "alice"
+
+
+def test_what_is_planned_is_deployed_and_told(tmp_path, monkeypatch, runs):
+    monkeypatch.chdir(tmp_path)
+    planned = modak.plan("mnist-pytorch-slurm")
+    planned[0].save()
+    (row,) = modak.deploy(planned[0], wait=False, time_limit=60)
+    ((plans, how),) = runs
+    assert plans == planned
+    assert how["wait"] is False and how["deadline"] is not None
+    assert (row["deployment"], row["state"]) == (planned[0].plan.deployment, "NONE")
+    assert modak.status(ask=False) == [row]
+
+
+def test_what_is_not_there_is_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".modak").mkdir()
+    with pytest.raises(UsageError, match="there is no blueprint nothing"):
+        modak.plan("nothing")
+    with pytest.raises(modak.ModakError):
+        modak.results("nothing")
