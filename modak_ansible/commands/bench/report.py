@@ -18,7 +18,7 @@ def command(
         list[Path] | None, typer.Argument(metavar="FILE...", help="Files of records; those that ship otherwise.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as PNG.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for the figures as SVG.")] = None,
     open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     as_json: Json = False,
 ) -> None:

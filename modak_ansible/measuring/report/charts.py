@@ -1,4 +1,4 @@
-"""What a chart shows, however it is drawn: bars with their intervals and counts, and the table of the same numbers."""
+"""What figures show: bars with their intervals and counts, a roofline, and the tables of the same numbers."""
 
 from __future__ import annotations
 
@@ -43,36 +43,6 @@ class Chart:
     more_is_better: bool = True
     lines: tuple[tuple[str, float], ...] = ()  # values to hold the bars against, such as measured peaks
 
-    @property
-    def end(self) -> float:
-        """The end of the axis: no bar, whisker or mark lies beyond it."""
-        reach = [max(bar.value, bar.high or 0, bar.paper or 0) for bar in self.bars]
-        return _round_up(max([*reach, *(value for _, value in self.lines)], default=1.0) * 1.02)
-
-    @property
-    def ticks(self) -> list[float]:
-        step = _step(self.end)
-        return [index * step for index in range(int(self.end / step + 1e-9) + 1)]
-
-    @property
-    def summary(self) -> str:
-        """The chart in words, for those who cannot see it."""
-        bars = "; ".join(f"{bar.label} {number(bar.value)} {self.unit} ({spread(bar)})" for bar in self.bars)
-        return f"{self.title}: {bars}"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page."""
-
-    name: str
-    title: str
-    lead: str = ""
-    charts: tuple[Chart, ...] = ()
-    tables: tuple[tuple[str, Table], ...] = ()
-    missing: str = ""  # the command that would measure it; empty where it was measured
-    roofs: tuple[Roofline, ...] = ()
-
 
 @dataclass(frozen=True)
 class Roofline:
@@ -94,7 +64,21 @@ class Roofline:
     @property
     def above(self) -> list[int]:
         """The numbers, from 1, of the points that stand above the roof."""
-        return [index for index, (_, x, y) in enumerate(self.points, 1) if y > min(self.peak, x * self.bandwidth)]
+        return [index for index, (_, x, y) in enumerate(self.points, 1) if y > self._limit(x)]
+
+    @property
+    def table(self) -> Table:
+        columns = ("Point", "FLOP/byte, computed", "GFLOP/s, measured", "of the limit there")
+        return Table(
+            columns,
+            tuple(
+                (f"{index}. {label}", number(x), number(y), f"{100 * y / self._limit(x):.0f} %")
+                for index, (label, x, y) in enumerate(self.points, 1)
+            ),
+        )
+
+    def _limit(self, intensity: float) -> float:
+        return min(self.peak, intensity * self.bandwidth)
 
 
 def number(value: float) -> str:
@@ -104,11 +88,6 @@ def number(value: float) -> str:
     if abs(value) < 1e-6:
         return f"{value:.2e}"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
-
-
-def tick_text(value: float) -> str:
-    """A place of an axis: all of its digits, and none that say nothing."""
-    return f"{value:,.9f}".rstrip("0").rstrip(".")
 
 
 def spread(bar: Bar) -> str:
@@ -122,16 +101,3 @@ def bar_table(bars: Iterable[Bar], unit: str) -> Table:
     """The numbers of some bars and nothing more."""
     columns = ("Variant", f"Median {unit}", "Least to most, n")
     return Table(columns, tuple((bar.label, number(bar.value), spread(bar)) for bar in bars))
-
-
-def _step(end: float) -> float:
-    """A round distance that makes four to eight of an axis."""
-    magnitude = 10.0 ** math.floor(math.log10(end / 4))
-    return next(step * magnitude for step in (5, 2.5, 2, 1) if end / (step * magnitude) >= 4)
-
-
-def _round_up(value: float) -> float:
-    if value <= 0:
-        return 1.0
-    step = _step(value)
-    return math.ceil(value / step - 1e-9) * step

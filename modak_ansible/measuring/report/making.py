@@ -10,10 +10,10 @@ import yaml
 
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.measuring.records import read_records
+from modak_ansible.measuring.report.drawing import drawing
 from modak_ansible.measuring.report.page import render
 from modak_ansible.measuring.report.runs import Run, comparisons
-from modak_ansible.measuring.report.sections import charts, sections
-from modak_ansible.measuring.report.seeds import seeds
+from modak_ansible.measuring.report.sections import sections
 from modak_ansible.measuring.suites.workloads import load_workloads
 from modak_ansible.store.project import shipped
 
@@ -35,18 +35,20 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     """
     runs = read_runs(files)
     parts = sections(runs, comparisons(runs), work_of_workloads(), titles_of_groups())
-    text = render(runs, parts)
-    drawn: list[Path] = []
+    drawn = {each.name: drawing(each) for part in parts for each in part.figures}
+    text = render(runs, parts, drawn)
+    written: list[Path] = []
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, encoding="utf-8")
         if figures:
-            from modak_ansible.measuring.report.png import write_figures  # noqa: PLC0415 - it needs matplotlib
-
-            drawn = write_figures(charts(parts), [roof for part in parts for roof in part.roofs], seeds(runs), figures)
+            figures.mkdir(parents=True, exist_ok=True)
+            for name, svg in drawn.items():
+                written.append(figures / f"{name}.svg")
+                written[-1].write_text(svg, encoding="utf-8")
     except OSError as error:
         raise ModakError(f"{error.filename or page} cannot be written: {error.strerror}") from error
-    return Made(len(runs), page, tuple(drawn))
+    return Made(len(runs), page, tuple(written))
 
 
 def shipped_records() -> list[Path]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 
-from modak_ansible.measuring.report.charts import Chart, Section, Table, bar_table
+from modak_ansible.measuring.report.charts import Chart, Table, bar_table
+from modak_ansible.measuring.report.drawing import Drawable
 from modak_ansible.measuring.report.infrastructure import (
     NETWORK,
     PEAKS,
@@ -46,6 +49,18 @@ LEADS = {
 }
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    name: str
+    title: str
+    lead: str = ""
+    figures: tuple[Drawable, ...] = ()
+    tables: tuple[tuple[str, Table], ...] = ()
+    missing: str = ""  # the command that would measure it; empty where it was measured
+
+
 def sections(
     runs: Sequence[Run], found: Sequence[Comparison], work: Mapping[str, float], titles: Titles | None = None
 ) -> list[Section]:
@@ -63,7 +78,7 @@ def sections(
     timed = [each for each in found if each.is_timed and not each.is_native]
     resnet = [each for each in timed if each.workload == "resnet50"]
     others = [each for each in timed if not figure_of(each.group) and each not in resnet]
-    return [
+    parts = [
         *(_figure(group, timed, titles) for group in FIGURES),
         Section(
             "today",
@@ -102,15 +117,24 @@ def sections(
             "seeds",
             "Whole trainings",
             "From several seeds to the end, with dropout: whether what computes them has a part in what they learn.",
-            tables=tuple((f"{each.title}. {each.caption}", each.table) for each in seeds(runs)),
+            tuple(seeds(runs)),
             missing=SEEDS_SUITE,
         ),
         _not_measured(runs),
     ]
+    return list(_named_apart(parts))
 
 
-def charts(parts: Iterable[Section]) -> list[Chart]:
-    return [chart for part in parts for chart in part.charts]
+def _named_apart(parts: Iterable[Section]) -> Iterator[Section]:
+    """The parts with figures of which no two have one name."""
+    taken: set[str] = set()
+    for part in parts:
+        figures = []
+        for each in part.figures:
+            names = chain([each.name], (f"{each.name}-{number}" for number in count(2)))
+            figures.append(replace(each, name=next(name for name in names if name not in taken)))
+            taken.add(figures[-1].name)
+        yield replace(part, figures=tuple(figures))
 
 
 def _figure(group: str, timed: Sequence[Comparison], titles: Titles) -> Section:
@@ -196,7 +220,7 @@ def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequ
         roof = roofline(here, work, theirs)
         roofs += [roof] if roof else []
     lead = "Work achieved is a workload's GFLOP for each image times images per second; peaks were measured here."
-    return Section("peaks", "Peaks and the roofline", lead, tuple(made), roofs=tuple(roofs), missing=TODAY_SUITE)
+    return Section("peaks", "Peaks and the roofline", lead, (*roofs, *made), missing=TODAY_SUITE)
 
 
 def _not_measured(runs: Sequence[Run]) -> Section:

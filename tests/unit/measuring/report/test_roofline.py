@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from synthetic_records import measured, rounds, whole_table
 
+from modak_ansible.measuring.report.drawing import drawn
 from modak_ansible.measuring.report.infrastructure import measures
-from modak_ansible.measuring.report.page import roof_geometry
-from modak_ansible.measuring.report.png import drawn_chart, drawn_roof
 from modak_ansible.measuring.report.roofline import achieved_chart, best, bytes_per_image, of_machine, roofline
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import sections
@@ -42,7 +41,7 @@ def test_what_computes_in_bf16_is_held_against_bf16_s_peak():
         Run(measured("a", "sgemm", "GFLOP/s", [900.0], precision="bf16"), ""),
     ]
     found = [each for each in comparisons(runs) if not each.accelerator]
-    made = {each.name: each for part in sections(runs, found, WORK) for each in part.charts if "achieved" in each.name}
+    made = {each.name: each for part in sections(runs, found, WORK) for each in part.figures if "achieved" in each.name}
     peaks = {name: dict(each.lines) for name, each in made.items()}
     assert peaks["achieved-resnet50-bf16-synthetic-cluster"] == {"sgemm": 900.0}
     assert peaks["achieved-resnet50-fp32-synthetic-cluster"] == {"sgemm": 428.0, "convolution": 516.5}
@@ -56,7 +55,7 @@ def test_a_point_above_the_roof_is_told_in_the_figure(tmp_path):
     label, x, _ = roof.points[0]
     above = replace(roof, points=(*roof.points, (label, x, 1.1 * roof.peak)))
     assert above.above == [len(above.points)]
-    shown = " ".join(text.get_text() for axes in drawn_roof(above).axes for text in axes.texts)
+    shown = " ".join(text.get_text() for axes in drawn(above).axes for text in axes.texts)
     assert f"Above the roof: {len(above.points)}." in shown
     assert "direct convolutions" in shown
 
@@ -65,8 +64,10 @@ def test_no_name_of_a_peak_lies_on_a_line():
     chart = achieved_chart(
         [each for each in FOUND if each.workload == "resnet50"], 24.3, {"a": 99.0, "b": 100.0}, "fp32"
     )
-    figure = drawn_chart(chart)
-    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["a: 99.0", "b: 100"]
+    figure = drawn(chart)
+    assert [each.get_text() for each in figure.legends[0].get_texts()] == [
+        "measured peak, a: 99.0 GFLOP/s", "measured peak, b: 100 GFLOP/s",
+    ]  # fmt: skip
     assert not any(each.get_text() in "ab" for axes in figure.axes for each in axes.texts)
 
 
@@ -87,8 +88,10 @@ def test_points_lie_below_the_roof_and_on_the_plane():
     roof = roofline(FOUND, WORK, measures(RUNS))
     assert roof.ridge == pytest.approx(516.5 / 40.1)
     assert all(rate < min(roof.peak, intensity * roof.bandwidth) for _, intensity, rate in roof.points)
-    places = [float(each.rstrip("%")) for point in roof_geometry(roof)["points"] for each in point[1:3]]
-    assert all(0 <= each <= 100 for each in places)
+    (axes,) = drawn(roof).axes
+    for _, intensity, rate in roof.points:
+        assert axes.get_xlim()[0] < intensity < axes.get_xlim()[1]
+        assert axes.get_ylim()[0] < rate < axes.get_ylim()[1]
 
 
 def test_an_accelerator_is_not_held_against_the_memory_of_its_host():

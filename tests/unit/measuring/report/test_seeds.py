@@ -65,4 +65,4 @@ def test_they_are_on_the_page_and_drawn(tmp_path):
     made = make_report([file], tmp_path / "page.html", tmp_path / "figures")
     assert "Whole trainings" in (page := made.page.read_text())
     assert "+0.20 (+0.20 to +0.20)" in page
-    assert tmp_path / "figures" / "seeds-mnist-cnn.png" in made.figures
+    assert tmp_path / "figures" / "seeds-mnist-cnn.svg" in made.figures
