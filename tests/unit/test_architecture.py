@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -39,3 +40,11 @@ def test_every_optimisation_has_its_page():
 def test_files_are_short():
     long = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {name: lines for name, lines in long.items() if lines > 500} == {}
+
+
+def test_the_page_names_places_that_there_are():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    places = {each for each in re.findall(r"`([\w./]+)`", page) if "/" in each}
+    assert [
+        each for each in sorted(places) if not ((PACKAGE / each).exists() or (PACKAGE.parent / each).exists())
+    ] == []
