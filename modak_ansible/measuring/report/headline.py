@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modak_ansible.measuring.report.numerics import agreement
-from modak_ansible.measuring.report.paper import FINDINGS, Finding
+from modak_ansible.measuring.report.paper import Finding, paper
 from modak_ansible.measuring.report.runs import Comparison, Run, speed
 from modak_ansible.measuring.report.trainings import ratio_text
 from modak_ansible.measuring.report.verdicts import Verdict, Word, longest_tick, verdicts
@@ -15,7 +15,6 @@ from modak_ansible.measuring.statistics import paired_ratio
 from modak_ansible.model.measured.record import Record
 
 _MOST = 5  # sentences about findings
-_FIRST = ("xla-cpu", "own-pytorch", "tensorflow-2.1", "container", "import")  # of which there is most to say
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Judged:
 
 
 def judged(found: Sequence[Comparison]) -> list[Judged]:
-    return [Judged(finding, tuple(verdicts(finding, found))) for finding in FINDINGS]
+    return [Judged(finding, tuple(verdicts(finding, found))) for finding in paper().findings]
 
 
 def counts(runs: Sequence[Run]) -> dict[str, int]:
@@ -102,8 +101,8 @@ def _ran(finding: Finding, several: Sequence[Verdict]) -> str:
 
 def _rank(each: Judged) -> tuple[bool, int]:
     """Decided findings go first, and of these the ones that matter most."""
-    name = each.finding.name
-    return not each.decided, _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    name, first = each.finding.name, paper().headline
+    return not each.decided, first.index(name) if name in first else len(first)
 
 
 def _fastest(found: Sequence[Comparison]) -> list[str]:

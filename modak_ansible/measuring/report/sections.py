@@ -18,7 +18,7 @@ from modak_ansible.measuring.report.infrastructure import (
     measures,
 )
 from modak_ansible.measuring.report.numerics import numerics_tables
-from modak_ansible.measuring.report.paper import FIGURES, figure_of
+from modak_ansible.measuring.report.paper import figure_of, paper
 from modak_ansible.measuring.report.roofline import achieved_chart, best, of_machine, precision_of, roofline
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Run, imports_per_second
 from modak_ansible.measuring.report.seeds import seeds
@@ -30,23 +30,6 @@ TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"
 NUMERICS_SUITE = "modak bench run benchmarks/suites/numerics.yaml"
 SEEDS_SUITE = "modak bench run benchmarks/suites/seeds.yaml"
 Titles = Mapping[tuple[str, str], str]
-LEADS = {
-    "stock-images": (
-        "Fig. 3: stock images",
-        "MNIST-CNN on the CPU, each framework as it is published. The paper: TensorFlow 2.1 nearly 54 % better than "
-        "1.14; PyTorch 1.4, MXNet 1.6 and TensorFlow 1.14 alike; CNTK far slower.",
-    ),
-    "own-builds": (
-        "Fig. 4: own builds",
-        "Compiled for the processor, against the published builds. The paper, on the CPU: TensorFlow faster by 4 %, "
-        "PyTorch by 17 %.",
-    ),
-    "compilers": (
-        "Fig. 5: graph compilers",
-        "The same training with and without a graph compiler. The paper, on the CPU: faster by 30 % with nGraph, "
-        "slower by about 30 % with XLA.",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,7 @@ def sections(
     resnet = [each for each in timed if each.workload == "resnet50"]
     others = [each for each in timed if not figure_of(each.group) and each not in resnet]
     parts = [
-        *(_figure(group, timed, titles) for group in FIGURES),
+        *(_figure(group, timed, titles) for group in paper().figures),
         Section(
             "today",
             "Today's frameworks and switches",
@@ -138,9 +121,11 @@ def _named_apart(parts: Iterable[Section]) -> Iterator[Section]:
 
 
 def _figure(group: str, timed: Sequence[Comparison], titles: Titles) -> Section:
-    title, lead = LEADS[group]
+    figure = paper().figures[group]
     members = [each for each in timed if figure_of(each.group) == group and each.workload != "resnet50"]
-    return Section(group, title, lead, _speed_charts(members, titles, with_paper=True), missing=PAPER_SUITE)
+    return Section(
+        group, figure.title, figure.lead, _speed_charts(members, titles, with_paper=True), missing=PAPER_SUITE
+    )
 
 
 def _speed_charts(members: Iterable[Comparison], titles: Titles, with_paper: bool) -> tuple[Chart, ...]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
-from modak_ansible.measuring.report.paper import FIGURES, FINDINGS, FULL_EPOCH, FULL_EPOCHS, figure_of
+from modak_ansible.measuring.report.paper import figure_of, paper
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
 from modak_ansible.measuring.report.verdicts import longest_tick, verdicts, waits
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
@@ -60,16 +60,17 @@ def how_much(comparison: Comparison) -> str:
     if not trainings:
         return ""
     images, epochs = {each.training_images for each in trainings}, {len(each.epochs) for each in trainings}
-    full_images, full_epochs = FULL_EPOCH.get(comparison.workload), FULL_EPOCHS.get(comparison.workload)
+    full = paper().trainings.get(comparison.workload)
+    full_images, full_epochs = (full.images, full.epochs) if full else (None, None)
     ran = (
         f"{_span(epochs)} epochs of {_span(images)} images, batch {_span({each.batch_size for each in trainings})}, "
         f"data {', '.join(sorted({each.dataset for each in trainings}))}"
     )
     if full_images and images == {full_images} and epochs == {full_epochs}:
         return f"Run in full: {ran}. The first epoch is kept apart."
-    paper = f" (the paper: {full_epochs} epochs" if full_epochs else ""
-    paper += f" of {full_images:,})" if full_images else ")" if paper else ""
-    return f"Scaled down: {ran}{paper}. The first epoch is kept apart."
+    papers = f" (the paper: {full_epochs} epochs" if full_epochs else ""
+    papers += f" of {full_images:,})" if full_images else ")" if papers else ""
+    return f"Scaled down: {ran}{papers}. The first epoch is kept apart."
 
 
 def ratio_text(ratio: Ratio | None) -> str:
@@ -94,8 +95,9 @@ def wall_clock(training: TrainingResult) -> float | None:
     if not training.steady:
         return None
     steady = summary(each.seconds for each in training.steady).median
-    full = steady * FULL_EPOCH["mnist_cnn"] / training.training_images
-    return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + FULL_EPOCHS["mnist_cnn"] * full
+    full = paper().trainings["mnist_cnn"]
+    epochs = full.epochs * steady * (full.images or training.training_images) / training.training_images
+    return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + epochs
 
 
 def first_epoch_extra(training: TrainingResult) -> float | None:
@@ -108,10 +110,10 @@ def first_epoch_extra(training: TrainingResult) -> float | None:
 
 def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
     """What each variant is held against: what the figure's findings name, and otherwise the group's first."""
-    figure = FIGURES.get(figure_of(comparison.group), "Fig.")
+    known = paper().figures.get(figure_of(comparison.group))
     found: dict[Variant, Held] = {}
-    for finding in FINDINGS if with_paper else ():
-        if finding.source.startswith(figure):
+    for finding in paper().findings if with_paper else ():
+        if finding.source.startswith(known.source if known else "Fig."):
             for each in verdicts(finding, [comparison]):
                 if each.ratio:
                     found.setdefault(each.other, Held(each.baseline, finding.ratio, each.today))
@@ -121,8 +123,8 @@ def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
 
 def _speed_bar(variant: Variant, held: Held, is_baseline: bool) -> Bar:
     bar = training_bar(variant, speed, is_baseline)
-    paper = held.paper * _median(held.baseline, speed) if held.paper else None
-    return replace(bar, paper=paper, newer=held.newer)
+    papers = held.paper * _median(held.baseline, speed) if held.paper else None
+    return replace(bar, paper=papers, newer=held.newer)
 
 
 def _columns(comparison: Comparison, with_paper: bool) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from modak_ansible.measuring.report.paper import VERSIONS, Build, Claim, Finding, Pair
+from modak_ansible.measuring.report.paper import Build, Claim, Finding, Pair, paper
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, imports_per_second, speed
 from modak_ansible.measuring.statistics import Ratio, paired_ratio
 
@@ -97,7 +97,7 @@ def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iter
             if not _comparable(pair, baseline, other):
                 continue
             ratio = paired_ratio(baseline.by_block(quantity), other.by_block(quantity))
-            word, reason = judge(ratio, finding.claim)
+            word, reason = judge(ratio, finding.holds)
             if finding.quantity == "speed" and (tick := longest_tick(baseline, other)):
                 word, reason = "cannot be said", waits(tick)
             if ratio is None:
@@ -122,7 +122,7 @@ def _is_of(variant: Variant, build: Build) -> bool:
 
 def _is_version(framework: str, version: str, wanted: str) -> bool:
     if wanted == "today":
-        return not any(_begins(version, each) for each in VERSIONS.get(framework, ()))
+        return not any(_begins(version, each) for each in paper().versions.get(framework, ()))
     return _begins(version, wanted)
 
 
@@ -132,7 +132,7 @@ def _begins(version: str, start: str) -> bool:
 
 def _is_the_papers(variant: Variant) -> bool:
     record = variant.record
-    return any(_begins(record.version, each) for each in VERSIONS.get(record.framework, ()))
+    return any(_begins(record.version, each) for each in paper().versions.get(record.framework, ()))
 
 
 def _comparable(pair: Pair, baseline: Variant, other: Variant) -> bool:

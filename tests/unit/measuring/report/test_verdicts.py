@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 from synthetic_records import record, rounds
 
-from modak_ansible.measuring.report.paper import ALIKE, FASTER, FINDINGS, SLOWER
+from modak_ansible.errors import ModakError
+from modak_ansible.measuring.report.paper import Claim, paper, read_paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.verdicts import judge, verdicts
 from modak_ansible.measuring.statistics import Ratio
+from modak_ansible.store.project import shipped
+
+FASTER, SLOWER, ALIKE = Claim(above=1.0), Claim(below=1.0), Claim(above=0.8, below=1.25)
 
 
 def judged(name, *records):
-    finding = next(each for each in FINDINGS if each.name == name)
+    finding = next(each for each in paper().findings if each.name == name)
     return verdicts(finding, comparisons(Run(each, "a file") for each in records))
 
 
@@ -88,7 +92,7 @@ def test_machines_and_files_are_not_mixed():
         *rounds("tensorflow-1.14-pip", 1000, "stock-images"),
         *rounds("tensorflow-2.1-pip", 1500, "stock-images", target=elsewhere),
     )
-    finding = next(each for each in FINDINGS if each.name == "tensorflow-2.1")
+    finding = next(each for each in paper().findings if each.name == "tensorflow-2.1")
     runs = [Run(each, "one") for each in rounds("tensorflow-1.14-pip", 1000, "stock-images")]
     runs += [Run(each, "two") for each in rounds("tensorflow-2.1-pip", 1500, "stock-images")]
     assert verdicts(finding, comparisons(runs))[0].reason == "no round measured both"
@@ -120,3 +124,27 @@ def test_what_never_ran_needs_no_processor():
         record("tensorflow-1.14-ngraph-pip", "compilers", outcome="refused", reason="stops", target=nowhere),
     )
     assert found.reason == "tensorflow-1.14-ngraph-pip refused: stops"
+
+
+def test_what_the_paper_said_is_read_from_a_file(tmp_path):
+    """Another claim is a line of that file, and no change of the package."""
+    text = (shipped("benchmarks") / "paper.yaml").read_text()
+    file = tmp_path / "paper.yaml"
+    file.write_text(text.replace("holds: { below: 0.5,", "holds: { below: 0.25,"))
+    other = {each.name: each for each in read_paper(file).findings}
+    assert judge(Ratio(0.4, 0.3, 0.45, 5), paper().findings[2].holds)[0] == "holds"
+    assert judge(Ratio(0.4, 0.3, 0.45, 5), other["cntk"].holds)[0] == "does not hold"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "findings: [", "versions: {}\nfindings: [{name: one}]"])
+def test_a_file_that_describes_no_paper_is_named(tmp_path, text):
+    file = tmp_path / "paper.yaml"
+    file.write_text(text)
+    with pytest.raises(ModakError, match=r"paper\.yaml is no description of a paper"):
+        read_paper(file)
+
+
+def test_the_headline_and_the_figures_are_of_findings_that_there_are():
+    assert set(paper().headline) <= {each.name for each in paper().findings}
+    sources = [each.source for each in paper().findings]
+    assert all(any(source.startswith(each.source) for source in sources) for each in paper().figures.values())
