@@ -23,7 +23,7 @@ LOCKED = pip install -q --no-build-isolation --require-hashes -r
 OWN = pip install -q --no-build-isolation --no-deps -e .
 WITHOUT_LOCATIONS = 2> >(grep -v "^WARNING: Location" >&2)
 
-.PHONY: setup demo test unit integration thorough lint generate audit lock clean
+.PHONY: setup demo test unit component integration thorough lint generate audit lock clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -68,7 +68,7 @@ demo: $(READY)
 	if [ -n "$$EPOCHS" ]; then set -- "$$@" --input "epochs=$$EPOCHS"; fi; \
 	.venv/bin/modak deploy "$$@"
 
-test: lint unit integration
+test: lint unit component integration
 
 lint: $(READY)
 	.venv/bin/ruff check .
@@ -81,7 +81,11 @@ generate: $(READY)
 	.venv/bin/python -m generate
 
 unit: $(READY)
-	.venv/bin/pytest -q -n auto --durations=10 tests/unit
+	.venv/bin/pytest -q -n auto --durations=10 -m "not component" tests/unit
+
+# Those of the unit tests that start processes: bash, Python, ssh to nowhere.
+component: $(READY)
+	.venv/bin/pytest -q -n auto --durations=10 -m component tests/unit
 
 # Tests of a cluster wait more than they compute: two workers share the files of tests, each with a testbed of its own.
 WORKERS = -n 2 --dist loadfile --no-loadscope-reorder

@@ -62,6 +62,7 @@ def as_testbed(tmp_path, more=""):
     return connect(target(address="testbed"), made, tmp_path, tmp_path)
 
 
+@pytest.mark.component
 @needs_ssh
 def test_the_testbed_says_how_it_is_entered(tmp_path):
     made = as_testbed(tmp_path, "  HostKeyAlias [127.1.2.3]:22\n")
@@ -88,6 +89,7 @@ def test_nothing_else_of_a_projects_files_configures_ssh(tmp_path, more):
     assert "ProxyCommand" not in made.config.read_text()
 
 
+@pytest.mark.component
 @needs_ssh
 def test_a_host_that_refuses(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -98,6 +100,7 @@ def test_a_host_that_refuses(tmp_path):
     assert caught.value.exit_code == TARGET_UNREACHABLE
 
 
+@pytest.mark.component
 @needs_ssh
 def test_a_host_that_does_not_answer(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -119,6 +122,7 @@ SAID = [
 ]  # fmt: skip
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(("said", "words", "hint"), SAID)
 def test_what_ssh_says_is_put_in_words(tmp_path, monkeypatch, said, words, hint):
     program = tmp_path / "ssh"
@@ -131,12 +135,14 @@ def test_what_ssh_says_is_put_in_words(tmp_path, monkeypatch, said, words, hint)
     assert hint in caught.value.hint
 
 
+@pytest.mark.component
 def test_without_ssh(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TargetUnreachable, match="ssh is not installed"):
         Connection("front", tmp_path / "ssh_config").check()
 
 
+@pytest.mark.component
 @needs_ssh
 def test_host_keys_are_checked_even_where_the_users_own_configuration_says_no(tmp_path):
     own = tmp_path / "home" / ".ssh" / "config"
@@ -157,6 +163,7 @@ def test_a_key_whose_name_holds_options_is_refused(tmp_path, name):
     assert not (tmp_path / "ssh_config").exists()
 
 
+@pytest.mark.component
 @needs_ssh
 def test_a_key_with_a_percent_sign_is_that_key(tmp_path):
     made = connect(target(identity_file="keys/%h 1"), tmp_path / "testbed", tmp_path, tmp_path)

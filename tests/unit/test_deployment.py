@@ -75,6 +75,7 @@ def test_a_listener_that_nobody_hears_ends_the_playbook():
     assert watcher.is_unheard
 
 
+@pytest.mark.component
 def test_what_a_playbook_leaves_running_is_ended(tmp_path):
     with _no_leftovers(str(tmp_path)):
         worker = subprocess.Popen(["sleep", "60"], executable="/bin/sleep", start_new_session=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from example_blueprint import ROOT
 
+pytestmark = pytest.mark.component
+
 SHELLCHECK = Path(sys.executable).parent / "shellcheck"
 
 

@@ -38,6 +38,7 @@ def singularity(tmp_path, monkeypatch):
     return install
 
 
+@pytest.mark.component
 def test_an_image_of_ours(image, singularity):
     singularity(f"cat {RECORDED}")
     facts = inspect_image(image)
@@ -49,11 +50,13 @@ def test_an_image_of_ours(image, singularity):
     assert "import torch" in facts.test
 
 
+@pytest.mark.component
 def test_somebody_elses_image(image, singularity):
     singularity("""echo '{"data": {"attributes": {"labels": {"org.label": "x"}}}}'""")
     assert inspect_image(image).labels == {}
 
 
+@pytest.mark.component
 def test_what_is_no_image(image, singularity, tmp_path):
     singularity("echo 'FATAL: image format not recognized' >&2; exit 255")
     with pytest.raises(ModakError, match="image format not recognized"):

@@ -122,6 +122,7 @@ def test_all_trainings_are_planned_or_the_one_that_is_named(blueprint):
     assert all(len(line) <= 80 for line in table.splitlines())
 
 
+@pytest.mark.component
 def test_a_plan_does_not_depend_on_the_order_of_sets(blueprint):
     """Strings are hashed anew in every process: what is summed in the order of a set differs in its last digits."""
     script = (

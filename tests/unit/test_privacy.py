@@ -131,6 +131,7 @@ def travelling(folder, top=None):
 # --- what Ansible is given
 
 
+@pytest.mark.component
 def test_ansible_replaces_nothing_in_what_it_is_given(tmp_path, monkeypatch):
     """A plan in a folder whose name is a template that would run a program."""
     monkeypatch.setenv("CANARY", str(tmp_path / "canary"))
@@ -142,6 +143,7 @@ def test_ansible_replaces_nothing_in_what_it_is_given(tmp_path, monkeypatch):
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.component
 def test_ansible_checks_host_keys_and_is_given_no_secret(tmp_path, monkeypatch):
     """Its own environment, as a program in place of ansible-playbook finds it."""
     seen = tmp_path / "seen"
@@ -163,6 +165,7 @@ def test_ansible_checks_host_keys_and_is_given_no_secret(tmp_path, monkeypatch):
 # --- nothing is read as code
 
 
+@pytest.mark.component
 def test_no_code_comes_out_of_a_data_file(root):
     """Safe loaders alone, weights alone, and no pickles, in all that this project ships and runs."""
     forbidden = (
@@ -184,6 +187,7 @@ def test_no_code_comes_out_of_a_data_file(root):
                     assert safe and safe in line, f"{name}: {line.strip()}"
 
 
+@pytest.mark.component
 def test_eval_and_exec_are_ruffs_to_find(root):
     config = (root / "pyproject.toml").read_text()
     assert '"S"' in config.split("select = ")[1].split("]")[0]
@@ -221,6 +225,7 @@ def test_what_a_job_writes_gives_a_terminal_no_orders():
     assert Listener.said == [("job", "red \\x1b]0;title\\x07 epoch 1")]
 
 
+@pytest.mark.component
 def test_a_name_is_no_markup(blueprint):
     blueprint.replace("    cluster:\n", '    "[red]":\n')
     blueprint.service.write_text(blueprint.service.read_text().replace("host: cluster", 'host: "[red]"'))

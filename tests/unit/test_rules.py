@@ -123,6 +123,7 @@ def test_bad_rules_are_refused_with_their_place(blueprint, rules, words):
     assert "service.yaml:" in str(caught.value)
 
 
+@pytest.mark.component
 def test_what_a_rule_runs_before_and_after(blueprint, tmp_path):
     blueprint.replace("username: alice", "container_runtime: none").replace("modak.nodes.Slurm", "modak.nodes.Host")
     blueprint.replace(
@@ -139,6 +140,7 @@ def test_what_a_rule_runs_before_and_after(blueprint, tmp_path):
     assert output == "it is  set\nseen yes\nleft with 3\n"
 
 
+@pytest.mark.component
 def test_a_line_before_that_fails_ends_the_job(blueprint, tmp_path):
     blueprint.replace("username: alice", "container_runtime: none")
     with_rules(blueprint, "{ name: a, then: { pre: [ 'echo first; (exit 7)', 'echo second' ] } }")

@@ -111,6 +111,7 @@ def test_a_file_that_is_not_there(tmp_path):
         read_secrets({"MODAK_SECRETS": str(tmp_path / "none")})
 
 
+@pytest.mark.component
 def test_a_vault(file, tmp_path, monkeypatch):
     word = tmp_path / "word"
     word.write_text("opens\n")
@@ -140,6 +141,7 @@ def test_a_vault(file, tmp_path, monkeypatch):
     assert "ANSIBLE_VAULT_PASSWORD_FILE" in caught.value.hint
 
 
+@pytest.mark.component
 def test_sops(file, tmp_path, monkeypatch):
     """The program is a stand-in that decrypts as sops is asked to; sops itself is on few machines."""
     plain = tmp_path / "plain"
@@ -166,6 +168,7 @@ def test_only_what_is_needed_goes_to_the_target():
     assert KEPT.for_target([hub, top]) == {"pip": dict(KEPT.pip)}
 
 
+@pytest.mark.component
 def test_a_process_is_handed_a_file_that_is_on_no_disk(file):
     environment = {**LOGIN, "MODAK_SECRETS": str(file)}
     with handed_on(environment) as handed:

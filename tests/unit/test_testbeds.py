@@ -60,6 +60,7 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path / "elsewhere"
 
 
+@pytest.mark.component
 def test_the_only_one_that_runs_is_found_from_any_folder(start, elsewhere, capsys):
     folder = start("a")
     assert known_testbed(elsewhere / ".modak") == elsewhere / ".modak" / "testbed"
@@ -74,6 +75,7 @@ def test_the_only_one_that_runs_is_found_from_any_folder(start, elsewhere, capsy
     assert (shown["up"], shown["owner"]) == (True, str(folder.parent.parent))
 
 
+@pytest.mark.component
 def test_a_projects_own_goes_before_it_even_while_it_is_down(start, elsewhere, capsys):
     testbeds.note(start("a"))
     own = elsewhere / ".modak" / "testbed"
@@ -85,6 +87,7 @@ def test_a_projects_own_goes_before_it_even_while_it_is_down(start, elsewhere, c
     assert "a is up, too" in shown
 
 
+@pytest.mark.component
 def test_of_several_one_is_chosen_by_name(start, elsewhere, capsys):
     first, second = start("a"), start("b")
     for each in (first, second):
@@ -106,6 +109,7 @@ def test_of_several_one_is_chosen_by_name(start, elsewhere, capsys):
         testbeds.chosen(own, elsewhere.parent)
 
 
+@pytest.mark.component
 def test_a_testbed_of_its_own_is_not_given_up_for_another(start, elsewhere):
     other = start("a")
     (elsewhere / ".modak" / "testbed").mkdir()
@@ -113,6 +117,7 @@ def test_a_testbed_of_its_own_is_not_given_up_for_another(start, elsewhere):
         command.use(other.parent.parent)
 
 
+@pytest.mark.component
 def test_that_of_another_project_is_stopped_only_where_it_is_named(start, elsewhere):
     folder = start("a")
     testbeds.note(folder)
@@ -121,6 +126,7 @@ def test_that_of_another_project_is_stopped_only_where_it_is_named(start, elsewh
     assert caught.value.hint == f"modak testbed down --of {folder.parent.parent}"
 
 
+@pytest.mark.component
 def test_what_has_ended_or_was_never_one_is_not_found(start, elsewhere, state_home):
     folder = start("a")
     testbeds.note(folder)
@@ -134,6 +140,7 @@ def test_what_has_ended_or_was_never_one_is_not_found(start, elsewhere, state_ho
     assert testbeds.running() == []
 
 
+@pytest.mark.component
 def test_notes_that_others_may_write_say_nothing(start, state_home):
     testbeds.note(start("a"))
     assert testbeds.running()

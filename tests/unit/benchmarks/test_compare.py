@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.component
+
 COMPARE = Path(__file__).parents[3] / "benchmarks" / "compare.py"
 TRAINING = """
 import json, os

@@ -44,6 +44,7 @@ def test_a_workload_says_what_it_has(name):
         assert all(f'"--{switch.replace("_", "-")}"' in text for switch in script.switches)
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("script", sorted(SCRIPTS))
 def test_a_script_explains_itself_and_refuses_what_it_does_not_know(script, metrics):
     helped = run(script, metrics, "--help")
@@ -54,12 +55,14 @@ def test_a_script_explains_itself_and_refuses_what_it_does_not_know(script, metr
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.component
 def test_measures_that_cannot_be_written(tmp_path):
     done = run("storage/storage.py", tmp_path / "nowhere" / "metrics.json", "--place", f"a={tmp_path}")
     assert done.returncode == 2
     assert "cannot be written: No such file or directory" in done.stderr
 
 
+@pytest.mark.component
 def test_storage_measures_each_place_and_leaves_nothing(tmp_path, metrics):
     places = [tmp_path / "first", tmp_path / "second"]
     for place in places:
@@ -75,6 +78,7 @@ def test_storage_measures_each_place_and_leaves_nothing(tmp_path, metrics):
     assert not any(list(place.iterdir()) for place in places)
 
 
+@pytest.mark.component
 def test_storage_that_is_stopped_leaves_nothing(tmp_path, metrics):
     place = tmp_path / "place"
     place.mkdir()
@@ -92,6 +96,7 @@ def test_storage_that_is_stopped_leaves_nothing(tmp_path, metrics):
     assert not json.loads(metrics.read_text())["finished"]
 
 
+@pytest.mark.component
 def test_storage_that_is_not_there(metrics):
     done = run("storage/storage.py", metrics, "--place", "a=/nowhere")
     assert (done.returncode, done.stderr) == (2, "error: a: /nowhere: No such file or directory\n")
@@ -111,6 +116,7 @@ def test_the_file_system_is_the_innermost_mount(tmp_path):
     assert storage.file_system(tmp_path, tmp_path / "none") == ""
 
 
+@pytest.mark.component
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_memory_bandwidth(metrics):
     done = run("memory_bandwidth/memory_bandwidth.py", metrics, "--megabytes", "1", "--samples", "3")
@@ -120,12 +126,14 @@ def test_memory_bandwidth(metrics):
     assert all(0.01 < sample < 10000 for sample in found["triad"]["samples"])
 
 
+@pytest.mark.component
 def test_memory_bandwidth_without_a_compiler(tmp_path, metrics):
     done = run("memory_bandwidth/memory_bandwidth.py", metrics, "--megabytes", "1", PATH=str(tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith("error: no gcc on the PATH")
 
 
+@pytest.mark.component
 def test_memory_bandwidth_without_the_memory(metrics):
     done = run("memory_bandwidth/memory_bandwidth.py", metrics, "--megabytes", "100000000")
     assert done.returncode == 2
@@ -172,6 +180,7 @@ def test_a_switch_that_the_machine_has_not_got(capsys):
     assert "tf32" in capsys.readouterr().err
 
 
+@pytest.mark.component
 def test_starts_of_python_and_of_a_module(tmp_path, metrics):
     (tmp_path / "framework.py").write_text("")
     options = ("--samples", "2", "--cold-samples", "1", "--module", "framework")
@@ -184,6 +193,7 @@ def test_starts_of_python_and_of_a_module(tmp_path, metrics):
     assert 0 < found["launch"]["samples"][0] < 30
 
 
+@pytest.mark.component
 def test_a_module_that_is_not_there_or_fails(tmp_path, metrics):
     missing = run("startup/startup.py", metrics, "--module", "framework")
     assert (missing.returncode, missing.stderr) == (2, "error: Python has no module framework\n")
@@ -206,6 +216,7 @@ def runtime(tmp_path):
     return f"{program.parent}:{os.environ['PATH']}"
 
 
+@pytest.mark.component
 def test_container_start(tmp_path, runtime, metrics):
     images = [tmp_path / "broken.sif", tmp_path / "good.sif"]
     named = []
@@ -221,6 +232,7 @@ def test_container_start(tmp_path, runtime, metrics):
     assert none.returncode == 1
 
 
+@pytest.mark.component
 def test_container_start_without_what_it_needs(tmp_path, runtime, metrics):
     script = "container_start/container_start.py"
     assert "no image in" in run(script, metrics, PATH=runtime).stderr

@@ -37,6 +37,7 @@ def test_without_proc_nobody_knows(clock: list[float], monkeypatch: pytest.Monke
     assert neighbours.foreign_cores() is None
 
 
+@pytest.mark.component
 def test_a_childs_work_is_ones_own() -> None:
     before = machine._own_ticks()
     work = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"

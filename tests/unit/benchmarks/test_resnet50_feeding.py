@@ -144,6 +144,7 @@ def test_no_framework_is_needed_to_read_the_shared_files() -> None:
     assert not {"torch", "tensorflow", "jax", "mxnet"} & {name for name in sys.modules if "." not in name}
 
 
+@pytest.mark.component
 def test_the_commands_for_a_gpu_are_clean() -> None:
     shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent))
     found = subprocess.run([shellcheck, str(FOLDER.parent / "gpu.sh")], capture_output=True, text=True, check=False)

@@ -85,6 +85,7 @@ def test_a_target_that_cannot_be_reached(target, capsys, as_json):
     assert "did you mean mnist-pytorch-slurm? check it" in shown
 
 
+@pytest.mark.component
 def test_a_host_that_really_refuses(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

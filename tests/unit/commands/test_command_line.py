@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.component
+
 MODAK = Path(sys.executable).parent / "modak"
 
 

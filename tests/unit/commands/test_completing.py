@@ -52,6 +52,7 @@ def test_entries_are_those_of_the_catalogue():
     assert all(each.startswith("jax") for each in entries("jax"))
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

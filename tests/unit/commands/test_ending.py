@@ -40,6 +40,7 @@ def record(state="COMPLETED", **stages):
     return {"job": job, "results": "/here/results", "stages": {**known, **stages}}
 
 
+@pytest.mark.component
 def test_the_command_finds_how_it_went_in_its_environment(planned, tmp_path):
     plan, folder = planned
     write_json(folder / "state.json", record())
@@ -86,6 +87,7 @@ def test_of_several_trainings_the_worst_end_is_told(planned):
     assert facts["MODAK_DEPLOYMENT"].split() == [planned[0].deployment] * 2
 
 
+@pytest.mark.component
 def test_a_blueprint_that_is_wrong_ends_a_deployment_too(tmp_path):
     said = tmp_path / "said"
     with pytest.raises(ModakError), Ending(f'{sys.executable} -c "{NOTE}" {said}', tmp_path / "reports" / "a.xml"):
@@ -103,6 +105,7 @@ def test_ctrl_c_needs_no_word_to_who_pressed_it(tmp_path):
     assert Xml.parse(tmp_path / "a.xml").getroot().find("testsuite/testcase/error").get("message") == "interrupted"
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -51,6 +51,7 @@ def test_a_plan_in_json_says_what_was_read_otherwise(training):
     assert warned == plain
 
 
+@pytest.mark.component
 def test_output(training, tmp_path):
     done = modak("plan", training.file, "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
@@ -62,6 +63,7 @@ def test_output(training, tmp_path):
     assert subprocess.run(["bash", "-n", tmp_path / "out" / "job.sh"], check=False).returncode == 0
 
 
+@pytest.mark.component
 def test_job_scripts_please_shellcheck(training, tmp_path):
     training.set("application/pre-execution", "echo 1\necho 2").set("application/arguments", "data '$x' --y {dataset}")
     training.set("application/executable", "./run.sh").set("application/arguments", "data {dataset}")

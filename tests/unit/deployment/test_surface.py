@@ -32,6 +32,7 @@ def test_it_names_all_that_is_public():
     assert modak.__version__.count(".") == 2
 
 
+@pytest.mark.component
 def test_nothing_is_read_before_it_is_asked_for():
     """Targets import the package, and have the standard library alone."""
     code = "import sys, modak_ansible; print([name for name in sys.modules if name.startswith('modak_ansible.')])"

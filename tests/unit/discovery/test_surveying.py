@@ -24,6 +24,7 @@ def host(tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.component
 def test_a_host(host):
     entrance = enter(host())
     assert entrance.seconds < 30
@@ -31,6 +32,7 @@ def test_a_host(host):
     assert entrance.python[0].startswith("/")
 
 
+@pytest.mark.component
 def test_a_host_that_cannot_be_entered(host):
     with pytest.raises(TargetUnreachable, match="has a host key that is not known"):
         enter(host("echo Host key verification failed. >&2; exit 255"))
@@ -42,6 +44,7 @@ def test_this_machine():
     assert entrance.python
 
 
+@pytest.mark.component
 def test_a_host_that_tells_nothing(host):
     entrance = enter(host("exit 0"))
     assert (entrance.ahead, entrance.pythons, entrance.python) == (None, (), None)

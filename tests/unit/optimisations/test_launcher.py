@@ -109,6 +109,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("name", CASES)
 def test_script(name, tmp_path):
     text = script(*CASES[name])
@@ -231,6 +232,7 @@ def test_contradictions_are_refused(asked, about, said):
     assert said in found[0][1]
 
 
+@pytest.mark.component
 def test_a_program_is_built_and_run_in_its_folder(tmp_path):
     """The whole script, without a scheduler and without a container."""
     build = Build(command="printf '#!/bin/sh\\necho built with \"$1\"\\n' > solver; chmod +x solver")
@@ -242,12 +244,14 @@ def test_a_program_is_built_and_run_in_its_folder(tmp_path):
     assert run(script(asked), tmp_path) == (0, "before\nbuilt with a $HOME 'b'\nafter 0\n")
 
 
+@pytest.mark.component
 def test_a_build_that_fails_ends_the_job(tmp_path):
     build = Build(command="echo building\nfalse\necho never")
     asked = request("none", container=False, hpc={"parallelisation": "openmp"}, application={"build": build})
     assert run(script(asked), tmp_path) == (1, "building\n")
 
 
+@pytest.mark.component
 def test_what_runs_after_cannot_turn_failure_into_success(tmp_path):
     application = {"command": ("sh", "-c", "exit 4"), "post_execution": ("true",)}
     asked = request("none", container=False, hpc={"parallelisation": "openmp"}, application=application)
@@ -257,6 +261,7 @@ def test_what_runs_after_cannot_turn_failure_into_success(tmp_path):
     assert run(script(asked), tmp_path / "other") == (9, "")
 
 
+@pytest.mark.component
 def test_an_archive_is_fetched_unpacked_and_built(tmp_path):
     source = tmp_path / "solver-1.0"
     source.mkdir()
@@ -272,6 +277,7 @@ def test_an_archive_is_fetched_unpacked_and_built(tmp_path):
     assert output.endswith("from the archive\n")
 
 
+@pytest.mark.component
 def test_a_repository_is_cloned_and_built(tmp_path):
     source = tmp_path / "solver"
     source.mkdir()
@@ -317,6 +323,7 @@ def test_a_program_without_a_container_needs_no_image():
         make_plan(asked.model_copy(update={"optimisation": Optimisation(entry="openmpi-mpi4py")}))
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("broken", ["if then", "echo 'open", "(", "}", "echo $(", "<<END\nnever ends", "exit 3", "\\"])
 def test_broken_lines_stay_in_their_own_place(broken, tmp_path):
     """What a user writes before and after the program cannot break the script around it."""

@@ -81,6 +81,7 @@ def test_a_library_is_compiled_for_the_target():
     assert "export LD_PRELOAD=/opt/modak/lib/libopenblas.so.0" in "\n".join(sections(text)["%environment"])
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
 def test_what_runs_in_a_build_is_sound_shell(name, shellcheck):
     entry = ENTRIES[name]
@@ -95,6 +96,7 @@ def test_no_section_is_longer_than_apptainer_reads(name):
     assert max(len(each.encode()) for each in re.split(r"^%", text, flags=re.MULTILINE)) < 64 * 1024
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("base", CATALOGUE.bases.values(), ids=lambda base: base.name)
 def test_what_runs_in_a_base_s_build_is_sound_shell(base, shellcheck):
     found = sections(apptainer.base_definition(base, "debootstrap", "x86_64"))
@@ -116,6 +118,7 @@ def test_requirements_with_hashes():
     assert all(len(each) < 65536 for each in re.split(r"(?m)^%post", apptainer.requirements_definition(many, "below")))
 
 
+@pytest.mark.component
 def test_what_tries_the_users_packages_is_sound_shell(shellcheck):
     text = apptainer.requirements_definition(["rich"], "below0123", entry=ENTRIES["pytorch-2.13-cpu"])
     assert_golden("definitions/requirements-pytorch-2.13-cpu.def", text)
@@ -124,6 +127,7 @@ def test_what_tries_the_users_packages_is_sound_shell(shellcheck):
     assert sections(hub)["%test"][1].strip().startswith("python3 -c 'import torch")
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("installed", "tried"),
     [

@@ -25,6 +25,7 @@ def test_as_a_person_has_read_it(name):
     assert_golden(f"dockerfiles/{name}", render(name))
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_every_entry_renders(name, shellcheck):
     entry, text = ENTRIES[name], render(name)
@@ -36,6 +37,7 @@ def test_every_entry_renders(name, shellcheck):
     assert ("import" in steps[-1][1]) == (not entry.accelerator), "the probe, where docker build can run it"
 
 
+@pytest.mark.component
 def test_the_probe_arrives_whole(tmp_path):
     """Its lines pass a Dockerfile's and a shell's quotes."""
     import subprocess

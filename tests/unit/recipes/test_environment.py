@@ -4,6 +4,8 @@ from golden import assert_golden
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.recipes.environment import environment_script
 
+pytestmark = pytest.mark.component
+
 NATIVE = [
     entry for entry in load_catalogue().entries if entry.origin == "pip" and not entry.packages and not entry.untried
 ]

@@ -65,6 +65,7 @@ def install(entry, tmp_path):
     return run("\n".join(commands), tmp_path)
 
 
+@pytest.mark.component
 def test_what_the_lock_knows_is_installed(lock, tmp_path):
     lock()
     done = install(ENTRY, tmp_path)
@@ -72,6 +73,7 @@ def test_what_the_lock_knows_is_installed(lock, tmp_path):
     assert (tmp_path / "there" / "tiny.py").read_text() == "x = 1\n"
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("index", ["", "http://localhost:9"])
 def test_what_differs_from_the_lock_is_not_installed(lock, wheel, tmp_path, index):
     lock()
@@ -87,6 +89,7 @@ def make_environment(tmp_path, folder="made", first=HERE):
     return run(environment_script(entry, [], first), tmp_path, tmp_path / folder)
 
 
+@pytest.mark.component
 def test_an_environment_has_what_the_lock_has(lock, wheel, tmp_path):
     lock()
     done = make_environment(tmp_path, first="2.6")
@@ -97,6 +100,7 @@ def test_an_environment_has_what_the_lock_has(lock, wheel, tmp_path):
     assert "DO NOT MATCH THE HASHES" in done.stderr
 
 
+@pytest.mark.component
 def test_no_environment_is_made_with_a_python_that_the_lock_does_not_know(lock, tmp_path):
     lock("2.5", "2.6")
     done = make_environment(tmp_path)
@@ -105,6 +109,7 @@ def test_no_environment_is_made_with_a_python_that_the_lock_does_not_know(lock, 
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.component
 def test_what_a_plan_needs_comes_first_and_by_itself(lock, wheel, tmp_path):
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
     line, options = f"tiny==1.0 --hash=sha256:{digest}", f"--target {tmp_path / 'there'}"
@@ -115,6 +120,7 @@ def test_what_a_plan_needs_comes_first_and_by_itself(lock, wheel, tmp_path):
     assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
 
 
+@pytest.mark.component
 def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
     """Those with hashes first and by themselves, the others as ever."""
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
@@ -127,6 +133,7 @@ def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
     assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
 
 
+@pytest.mark.component
 def test_nothing_takes_the_place_of_what_has_a_hash(wheel, tmp_path):
     """Not even what another package of the user's asks for; of a plan's own packages the user's word counts."""
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()

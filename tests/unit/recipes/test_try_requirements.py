@@ -12,6 +12,8 @@ import pytest
 
 from modak_ansible.runtime import TRY_REQUIREMENTS
 
+pytestmark = pytest.mark.component
+
 GCC = shutil.which("gcc") or shutil.which("cc")
 # A framework that knows operators as PyTorch does.
 TORCH = """\

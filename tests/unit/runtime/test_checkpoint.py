@@ -107,6 +107,7 @@ print("done")
 """
 
 
+@pytest.mark.component
 def test_killed_between_any_two_steps_of_a_save(tmp_path):
     """Whatever is on the disk then, the newest that is taken is whole, and no save that had ended is lost."""
     died = 0
@@ -240,6 +241,7 @@ def test_an_interrupted_training_is_the_same_as_one_at_one_go(tmp_path, stops):
     assert train(tmp_path) == whole
 
 
+@pytest.mark.component
 def test_one_that_is_killed_goes_on_from_what_was_saved_last(tmp_path):
     child = os.fork()
     if child == 0:

@@ -70,6 +70,7 @@ def test_python_2_is_left_alone(tmp_path):
 # --- at the start of a process
 
 
+@pytest.mark.component
 def test_the_sites_own_file_runs_too_and_its_errors_are_its_own(tmp_path):
     own = tmp_path / "sitecustomize.py"
     own.write_text("import sys\nprint('own', __name__)\n")
@@ -83,11 +84,13 @@ def test_the_sites_own_file_runs_too_and_its_errors_are_its_own(tmp_path):
     assert done.stdout == "goes on\n" and "the site is wrong" in done.stderr
 
 
+@pytest.mark.component
 def test_without_a_plan_nothing_is_imported():
     code = "import sys; print(sorted(name for name in sys.modules if name.startswith('modak')))"
     assert python("-c", code).stdout == "[]\n"
 
 
+@pytest.mark.component
 def test_a_mistake_of_ours_stops_no_script(tmp_path):
     broken = tmp_path / "broken" / "modak_runtime"
     broken.mkdir(parents=True)
@@ -107,6 +110,7 @@ def framework(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.component
 def test_what_is_imported_stays_as_it_is_even_where_we_fail_with_it(tmp_path):
     """A module named torch that has nothing of PyTorch's."""
     path = framework(tmp_path, "__version__ = '0'\nvalue = 5\n")
@@ -123,6 +127,7 @@ def test_what_is_imported_stays_as_it_is_even_where_we_fail_with_it(tmp_path):
     assert "torch: AttributeError" in report["mistakes"][0]
 
 
+@pytest.mark.component
 def test_a_framework_that_cannot_be_imported_can_be_tried_again(tmp_path):
     code = (
         "import sys\ntry:\n    import torch\nexcept ImportError as error:\n    print(error)\n"
@@ -189,6 +194,7 @@ def test_a_helper_process_leaves_the_trainings_report_alone(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.component
 def test_only_the_first_process_of_a_parallel_job_reports(tmp_path):
     applied = tmp_path / "applied.json"
     python("-c", "", MODAK_APPLIED=str(applied), SLURM_PROCID="1")
@@ -197,6 +203,7 @@ def test_only_the_first_process_of_a_parallel_job_reports(tmp_path):
     assert json.loads(applied.read_text())["finished"] is True
 
 
+@pytest.mark.component
 def test_a_report_that_cannot_be_written_ends_no_training(tmp_path):
     done = python("-c", "print('goes on')", MODAK_APPLIED=str(tmp_path / "nowhere" / "applied.json"))
     assert (done.returncode, done.stdout) == (0, "goes on\n")
@@ -270,11 +277,13 @@ def test_a_loop_begins_whatever_the_data_are(data, samples):
     assert (steps.batch_size, steps.samples) == (2, samples)
 
 
+@pytest.mark.component
 def test_a_trial_that_has_no_steps_ends_in_time():
     done = python("-c", "import time; time.sleep(60)", MODAK_TRIAL_SECONDS="0.5", MODAK_APPLIED="/dev/null/x")
     assert done.returncode == 0
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("wrong", ["", "x", "-3"])
 def test_a_limit_that_is_no_number_is_none(wrong):
     done = python("-c", "print('whole')", MODAK_TRIAL_STEPS=wrong, MODAK_CHOICES="a=b")

@@ -15,6 +15,8 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
+pytestmark = pytest.mark.component
+
 # A training that saves when it is asked to end, and is done in its third run.
 SAVES = """\
 runs=$(wc -l < ../state/runs)

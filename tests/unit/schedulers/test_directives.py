@@ -78,6 +78,7 @@ FULL = {
 GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1"}
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("scheduler", RENDERERS)
 def test_all_options(scheduler, tmp_path):
     text = render_script(FULL[scheduler], ScriptParts(**{**PARTS.__dict__, "gpu_request": GPUS[scheduler]}))

@@ -13,6 +13,8 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
+pytestmark = pytest.mark.component
+
 SCHEDULERS = ("none", "slurm", "torque")
 
 

@@ -79,6 +79,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("name", CASES)
 def test_script(name, tmp_path):
     text = render_script(*CASES[name])
@@ -119,6 +120,7 @@ def stage(tmp_path_factory):
     return workspace
 
 
+@pytest.mark.component
 @settings(max_examples=60)
 @given(
     value=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30),
@@ -161,6 +163,7 @@ def run_script(deployment, code):
     return subprocess.run(["bash", "job.sh"], cwd=deployment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.component
 def test_the_end_is_marked_with_the_trainings_own_code(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     done = run_script(deployment, "echo out; echo err >&2; exit 3")
@@ -170,12 +173,14 @@ def test_the_end_is_marked_with_the_trainings_own_code(tmp_path):
     assert (deployment / "error.log").read_text() == "err\n"
 
 
+@pytest.mark.component
 def test_without_a_scheduler_the_script_keeps_the_walltime(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     assert run_script(deployment, "sleep 30").returncode == 124
     assert (deployment / "state" / "ended").read_text() == "timeout\n"
 
 
+@pytest.mark.component
 def test_a_second_job_leaves_the_deployment_alone(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     (deployment / "state").mkdir(parents=True)
@@ -186,6 +191,7 @@ def test_a_second_job_leaves_the_deployment_alone(tmp_path):
     assert not (deployment / "trained").exists()
 
 
+@pytest.mark.component
 def test_a_term_reaches_the_training_and_is_marked(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     run_script(deployment, "trap 'echo told; exit 9' TERM; touch ../ready; for i in {1..100}; do sleep 0.1; done")
@@ -210,6 +216,7 @@ def rerun_by_the_scheduler(deployment):
     return subprocess.run(["bash", "job.sh"], cwd=deployment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("life", ["killed without a word", "failed", "timed out"])
 def test_the_same_job_runs_again(tmp_path, life):
     """What its earlier life noted does not count, and what it wrote stays."""
@@ -228,6 +235,7 @@ def test_the_same_job_runs_again(tmp_path, life):
     assert (deployment / "output.log").read_text() == "once\nonce\n"
 
 
+@pytest.mark.component
 def test_a_job_that_had_completed_does_not_train_again(tmp_path):
     deployment = tmp_path / "deployments" / "one"
     run_script(deployment, "echo once")
@@ -236,6 +244,7 @@ def test_a_job_that_had_completed_does_not_train_again(tmp_path):
     assert (deployment / "output.log").read_text() == "once\n"
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("other", ["", "78\n"], ids=["set aside", "claimed by another"])
 def test_a_job_that_comes_back_from_the_dead_does_not_mark_the_end_of_the_next_attempt(tmp_path, other):
     deployment = tmp_path / "deployments" / "one"

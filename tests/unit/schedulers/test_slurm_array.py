@@ -42,6 +42,7 @@ def run_of(**answers):
     return run
 
 
+@pytest.mark.component
 def test_the_script(tmp_path):
     """It has the directives of its points, but for where they write, and is clean in shellcheck."""
     text = SLURM.array_script(JOB.read_text())
@@ -52,6 +53,7 @@ def test_the_script(tmp_path):
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.component
 def test_a_task_runs_the_job_in_the_folder_of_its_point(tmp_path):
     """With the task's id as its argument, and the folder itself as where it was submitted, not the link to it."""
     array, point = tmp_path / ".array-1", tmp_path / "point"

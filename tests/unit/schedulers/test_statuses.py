@@ -143,6 +143,7 @@ def test_tables_of_many_jobs(case, job, state, position):
 # --- no scheduler
 
 
+@pytest.mark.component
 def test_processes_are_jobs():
     """This process lives; a number that was used again, and one that never was, do not."""
     mine = f"{os.getpid()}.{Path('/proc/self/stat').read_text().rpartition(')')[2].split()[19]}"

@@ -111,6 +111,7 @@ def states(stages):
 DONE = ("COMPLETED", "")
 
 
+@pytest.mark.component
 def test_all_run_after_each_other_and_once(make_stages, target):
     stages, said = make_stages()
     outcome = run_campaign(stages)
@@ -128,6 +129,7 @@ def test_all_run_after_each_other_and_once(make_stages, target):
     assert report_all(stages).message == "4 jobs: 4 completed"
 
 
+@pytest.mark.component
 def test_a_fetch_that_was_cut_short_is_gone_on_with(make_stages, target):
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
@@ -142,6 +144,7 @@ def test_a_fetch_that_was_cut_short_is_gone_on_with(make_stages, target):
     assert list(arrived.iterdir()) == [other]
 
 
+@pytest.mark.component
 def test_what_comes_after_a_failure_is_not_run(make_stages, target):
     stages, said = make_stages()
     names = named(stages)
@@ -159,6 +162,7 @@ def test_what_comes_after_a_failure_is_not_run(make_stages, target):
     assert caught.value.exit_code == 5
 
 
+@pytest.mark.component
 def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages, target):
     stages, _ = make_stages()
     names = named(stages)
@@ -182,6 +186,7 @@ def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages,
     assert f"such as {names['training:epochs=1']}" in caught.value.hint
 
 
+@pytest.mark.component
 def test_the_reason_is_handed_down(make_stages, target):
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
@@ -194,6 +199,7 @@ def test_the_reason_is_handed_down(make_stages, target):
     assert (target.queue.jobs, states(stages)["evaluate"]) == (before, reason)
 
 
+@pytest.mark.component
 def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages, target):
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
@@ -205,6 +211,7 @@ def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages
     assert sum(state is JobState.COMPLETED for state in target.queue.jobs.values()) == 4
 
 
+@pytest.mark.component
 def test_jobs_that_wait_for_what_was_removed_are_submitted_anew(make_stages, target):
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
@@ -214,6 +221,7 @@ def test_jobs_that_wait_for_what_was_removed_are_submitted_anew(make_stages, tar
     assert [state for state in target.queue.jobs.values() if not state.is_final] == []
 
 
+@pytest.mark.component
 def test_killed_in_the_middle_of_submitting(make_stages, target, monkeypatch):
     stages, _ = make_stages()
     submit, count = target.queue.submit, []
@@ -233,6 +241,7 @@ def test_killed_in_the_middle_of_submitting(make_stages, target, monkeypatch):
     assert len(target.queue.jobs) == 4
 
 
+@pytest.mark.component
 def test_a_full_queue_is_waited_for(make_stages, target):
     stages, said = make_stages("training")
     run_campaign(make_stages("preprocess")[0])
@@ -242,6 +251,7 @@ def test_a_full_queue_is_waited_for(make_stages, target):
     assert any("the rest follows as jobs end" in line for line in said)
 
 
+@pytest.mark.component
 def test_a_refusal_of_another_kind_ends_it(make_stages, target):
     stages, _ = make_stages()
 
@@ -253,6 +263,7 @@ def test_a_refusal_of_another_kind_ends_it(make_stages, target):
         run_campaign(stages)
 
 
+@pytest.mark.component
 def test_a_queue_that_the_users_other_jobs_fill_is_waited_for(make_stages, target, monkeypatch):
     monkeypatch.setattr("modak_ansible.stages.jobs.campaign.LOOK_SECONDS", 0)
     stages, said = make_stages("preprocess")
@@ -272,6 +283,7 @@ def test_a_queue_that_the_users_other_jobs_fill_is_waited_for(make_stages, targe
     assert full == ["Fake refuses the job: QOSMaxSubmitJobPerUserLimit; the rest follows as jobs end"], "and once"
 
 
+@pytest.mark.component
 def test_who_does_not_stay_does_not_wait_for_room(make_stages, target):
     stages, _ = make_stages("preprocess")
     target.queue.room = 0
@@ -280,6 +292,7 @@ def test_who_does_not_stay_does_not_wait_for_room(make_stages, target):
     assert caught.value.hint == "deploy again when some of the jobs have ended; nothing was submitted"
 
 
+@pytest.mark.component
 def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
     stages, _ = make_stages("preprocess")
     run_campaign(stages, wait=False)
@@ -304,6 +317,7 @@ def test_what_comes_before_has_to_be_deployed(make_stages, target):
     assert caught.value.hint == "deploy training before, or leave out --training"
 
 
+@pytest.mark.component
 def test_a_limit_has_points_wait_for_each_others_ends(make_stages, target, blueprint):
     blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
     stages, _ = make_stages()
@@ -312,6 +326,7 @@ def test_a_limit_has_points_wait_for_each_others_ends(make_stages, target, bluep
     assert (target.queue.waits[first].ended, target.queue.waits[second].ended) == ((), (first,))
 
 
+@pytest.mark.component
 def test_without_a_scheduler_one_runs_after_the_other(make_stages, target, monkeypatch):
     monkeypatch.setitem(SCHEDULERS, "none", target.queue)
     target.campaign = Campaign(target.workspace, "fake")
@@ -338,6 +353,7 @@ def test_trying_it_out_changes_nothing(make_stages, target):
     assert not any(stage.record.path.exists() for stage in stages)
 
 
+@pytest.mark.component
 def test_points_of_a_sweep_go_as_one_array(make_stages, target, blueprint):
     """And what comes after them waits for each; a value that is added waits for those that live."""
     target.queue.largest_array = 1000
@@ -357,6 +373,7 @@ def test_points_of_a_sweep_go_as_one_array(make_stages, target, blueprint):
     assert len(target.queue.jobs) == 6
 
 
+@pytest.mark.component
 def test_all_that_failed_is_resumed_and_what_comes_after_follows(make_stages, target):
     target.queue.largest_array = 1000
     stages, said = make_stages()

@@ -32,6 +32,7 @@ def url(address):
     return {"kind": "url", "location": address, "files": [{"name": "x.gz", "size": 1, "sha256": "0"}]}
 
 
+@pytest.mark.component
 def test_the_default_serves_where_no_address_does(make_stage, tmp_path):
     target = Target(tmp_path / "data")
     stage, said = make_stage(target)

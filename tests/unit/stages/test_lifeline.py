@@ -33,6 +33,7 @@ def test_a_folder_goes_with_its_command(place):
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.component
 def test_the_folder_of_a_killed_command_goes_with_the_next_one_and_that_of_a_living_one_stays(place):
     living, killed = (
         subprocess.Popen([sys.executable, "-c", _KEEPS], stdout=subprocess.PIPE, text=True) for _ in range(2)

@@ -27,6 +27,7 @@ def test_a_request_is_deployed_by_ansible_as_by_the_command(tmp_path):
     assert Path(found["plan_file"]).is_relative_to(training.path / ".modak")
 
 
+@pytest.mark.component
 def test_a_wrong_request_is_told_with_its_place(tmp_path):
     training = RequestFolder(tmp_path / "training", TRAINING).set("job_options/nodes", 1)
     with pytest.raises(
@@ -35,6 +36,7 @@ def test_a_wrong_request_is_told_with_its_place(tmp_path):
         plan_deployment({"blueprint": str(training.file)}, check=False)
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("word", "told"),
     [("true", "is refused: no external tuner is run"), ("maybe", "The value 'maybe' is not a valid boolean")],

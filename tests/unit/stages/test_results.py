@@ -36,6 +36,7 @@ def remote(tmp_path):
     return folder
 
 
+@pytest.mark.component
 def test_what_is_here_is_not_fetched_again(make_stage, remote):
     stage, _ = make_stage(lambda name, **arguments: listing(remote))
     assert fetch_results(stage).changed
@@ -50,6 +51,7 @@ def test_what_is_here_is_not_fetched_again(make_stage, remote):
     assert (results / "output.log").read_text() == "trained\n"
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN", None, "COMPLETED", "FAILED"])
 def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
     stage, _ = make_stage(lambda name, **arguments: {**listing(remote), "missing": ["model.pt"]})
@@ -76,6 +78,7 @@ def test_a_summary_says_what_differs_from_stock_and_names_the_rest():
     ]
 
 
+@pytest.mark.component
 def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, remote):
     listed = listing(remote)
     stage, _ = make_stage(lambda name, **arguments: listed)
@@ -87,6 +90,7 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
     assert fetch_results(stage).changed
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("begun", ["TRAINED\n", "something longer\n"])
 def test_what_an_earlier_fetch_left_unfinished_is_not_taken_for_it(make_stage, remote, begun):
     """rsync leaves alone what is as long as it is to be, or longer."""
@@ -98,6 +102,7 @@ def test_what_an_earlier_fetch_left_unfinished_is_not_taken_for_it(make_stage, r
     assert (stage.folder / "results" / "output.log").read_text() == "trained\n"
 
 
+@pytest.mark.component
 def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
     for number in range(200):
         (remote / f"{number}.log").write_bytes(b"x" * 50_000)
@@ -111,6 +116,7 @@ def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
     ]
 
 
+@pytest.mark.component
 def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
     listed = listing(remote)
     stage, _ = make_stage(lambda name, **arguments: listed)
@@ -140,6 +146,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.component
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metrics=JSON | st.fixed_dictionaries({"epochs": JSON, "epochs_requested": JSON}))
 def test_any_metrics_of_a_users_script(ended, remote, metrics):
@@ -149,6 +156,7 @@ def test_any_metrics_of_a_users_script(ended, remote, metrics):
     assert all(isinstance(text, str) for line in summary_lines(ended.plan, ended.record.read()) for text in line)
 
 
+@pytest.mark.component
 def test_the_summary_names_epochs_and_accuracy(make_stage, remote):
     epochs = [{"seconds": 2.0, "test_accuracy": 0.5}, {"seconds": 4.0, "test_accuracy": 1}]
     (remote / "metrics.json").write_text(json.dumps({"epochs": epochs}))
@@ -168,6 +176,7 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
         report(stage)
 
 
+@pytest.mark.component
 def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage, remote):
     """The second attempt has written no metrics yet, and those of the first are below its number."""
     (remote / "metrics.json").write_text(json.dumps({"epochs": [{"seconds": 1.0, "test_accuracy": 0.5}]}))

@@ -11,6 +11,8 @@ from modak_ansible.transport import retry as patience
 from modak_ansible.transport.rsync import push
 from modak_ansible.transport.ssh import Connection
 
+pytestmark = pytest.mark.component
+
 BROKEN = ("rsync: [sender] write error: Broken pipe (32)", 10)
 
 

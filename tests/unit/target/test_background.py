@@ -7,6 +7,8 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.background import Activity
 
+pytestmark = pytest.mark.component
+
 
 def wait_until_over(activity):
     deadline = time.monotonic() + 10

@@ -9,6 +9,8 @@ import pytest
 from modak_ansible.target.core import commands
 from modak_ansible.target.core.commands import TimedRun
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):

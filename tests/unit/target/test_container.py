@@ -67,6 +67,7 @@ def key(tmp_path):
     return str(path)
 
 
+@pytest.mark.component
 def test_a_signature_is_made_and_found(runtime, key, tmp_path):
     image = tmp_path / "image.sif"
     image.write_text("image")
@@ -91,6 +92,7 @@ def test_a_key_must_be_whole_and_private(runtime, key, tmp_path):
     assert "openssl genpkey" in caught.value.hint
 
 
+@pytest.mark.component
 def test_a_runtime_without_such_keys(key, tmp_path):
     with pytest.raises(ModakError, match="signs with no key of a file"):
         check_signing_key("true", key)

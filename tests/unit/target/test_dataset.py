@@ -103,6 +103,7 @@ def test_no_room(store):
         store.prepare(10**18)
 
 
+@pytest.mark.component
 def test_a_download_is_verified_and_resumed(store, server):
     folder = store.prepare(0)
     (folder / "a.gz").write_bytes(CONTENT[:1000])
@@ -112,6 +113,7 @@ def test_a_download_is_verified_and_resumed(store, server):
     assert server.asked == [("/a.gz", "bytes=1000-")]
 
 
+@pytest.mark.component
 def test_a_download_that_is_not_there(store, server):
     store.start_download(source_of(location=f"{server.address}/none/"), {})
     status = wait(store)

@@ -84,6 +84,7 @@ def test_digest(tmp_path):
     assert sha256_of(tmp_path / "a").startswith("ba7816bf")
 
 
+@pytest.mark.component
 def test_a_lock_is_held_by_one_and_ends_with_its_owner(tmp_path):
     path = tmp_path / "lock"
     mine = Lock(path)

@@ -203,6 +203,7 @@ HOLD = (
 )
 
 
+@pytest.mark.component
 @pytest.mark.parametrize("name", [f".{TOP}.lock", f"{TOP}.lock"])
 def test_what_is_being_made_stays(workspace, name):
     image(workspace, TOP)
@@ -298,6 +299,7 @@ def test_what_came_into_use_since_it_was_shown_stays(workspace):
     assert path.exists()
 
 
+@pytest.mark.component
 def test_a_deployment_that_reserves_waits_for_a_removal_and_finds_nothing_half(workspace):
     """Many deployments race a removal: each finds its image whole, or not at all."""
     code = (
@@ -343,6 +345,7 @@ def test_exactly_what_nobody_uses_goes(tmp_path_factory, deployed, reserved, lat
     assert all((workspace.images / f"{digests[number]}.json").exists() for number in there)
 
 
+@pytest.mark.component
 def test_a_removed_lock_is_no_lock_for_those_who_waited(workspace):
     path = workspace.path / "lock"
     mine = Lock(path)

@@ -72,6 +72,7 @@ def test_nothing_else_is_lost():
     assert hider.rest() == b"sec"
 
 
+@pytest.mark.component
 def test_a_program_is_run_without_showing_its_secret():
     code = (
         "from modak_ansible.target.images.secrets import run_hiding; import sys\n"

@@ -101,6 +101,7 @@ def calls(runtime):
     return (runtime / "calls").read_text().splitlines()
 
 
+@pytest.mark.component
 def test_layers_are_built_from_the_base_upwards(runtime):
     store = store_of(runtime, BASE, TOP)
     assert [each["name"] for each in store.missing()] == ["base", "top"]
@@ -115,12 +116,14 @@ def test_layers_are_built_from_the_base_upwards(runtime):
     assert store.describe()["size"] == len(top)
 
 
+@pytest.mark.component
 def test_a_base_is_shared(runtime):
     make(store_of(runtime, BASE, TOP))
     make(store_of(runtime, BASE, OTHER))
     assert len(calls(runtime)) == 3
 
 
+@pytest.mark.component
 def test_two_builds_at_once_make_one_image(runtime, monkeypatch):
     monkeypatch.setenv("PAUSE", "0.5")
     first, second = store_of(runtime, BASE, TOP), store_of(runtime, BASE, TOP)
@@ -131,6 +134,7 @@ def test_two_builds_at_once_make_one_image(runtime, monkeypatch):
     assert len(calls(runtime)) == 2
 
 
+@pytest.mark.component
 def test_two_images_at_once_make_one_base(runtime, monkeypatch):
     monkeypatch.setenv("PAUSE", "0.5")
     first, second = store_of(runtime, BASE, TOP), store_of(runtime, BASE, OTHER)
@@ -142,6 +146,7 @@ def test_two_images_at_once_make_one_base(runtime, monkeypatch):
     assert calls(runtime).count("build OSVersion: bookworm") == 1
 
 
+@pytest.mark.component
 def test_a_killed_build_leaves_nothing_that_looks_finished(runtime, monkeypatch):
     monkeypatch.setenv("PAUSE", "30")
     store = store_of(runtime, BASE, TOP)
@@ -158,6 +163,7 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(runtime, monkeypatch)
     assert not list((runtime / "w" / "images").glob(".*.part"))
 
 
+@pytest.mark.component
 def test_a_failed_build_tells_its_reason(runtime, monkeypatch):
     monkeypatch.setenv("BREAK", "no matching distribution for torch")
     store = store_of(runtime, BASE, TOP)
@@ -168,11 +174,13 @@ def test_a_failed_build_tells_its_reason(runtime, monkeypatch):
     assert len(store.missing()) == 2
 
 
+@pytest.mark.component
 def test_a_full_disk_is_called_so(runtime, monkeypatch):
     monkeypatch.setenv("BREAK", "write: no space left on device")
     assert make(store_of(runtime, BASE, TOP))["message"] == "the disk is full"
 
 
+@pytest.mark.component
 def test_a_damaged_image_is_made_again(runtime):
     store = store_of(runtime, BASE, TOP)
     make(store)
@@ -180,6 +188,7 @@ def test_a_damaged_image_is_made_again(runtime):
     assert [each["name"] for each in store.missing()] == ["top"]
 
 
+@pytest.mark.component
 def test_an_image_is_pulled(runtime):
     store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
     assert make(store)["state"] == "done"
@@ -198,6 +207,7 @@ def test_a_given_file_is_taken_and_checked(runtime):
     assert store.missing() == []
 
 
+@pytest.mark.component
 def test_an_environment_is_whole_or_absent(runtime):
     good = layer("env", 'mkdir -p "$1/bin"\n', kind="venv", path="images/env.venv")
     store = store_of(runtime, good, container_runtime="none")
@@ -209,6 +219,7 @@ def test_an_environment_is_whole_or_absent(runtime):
     assert not (runtime / "w" / "images" / "bad.venv").exists()
 
 
+@pytest.mark.component
 def test_images_are_compressed_by_zstd_where_the_target_can(runtime):
     make(store_of(runtime, BASE))
     (runtime / "bin" / "mksquashfs").write_text("#!/bin/sh\necho gzip lzo xz >&2\n")
@@ -221,6 +232,7 @@ def test_images_are_compressed_by_zstd_where_the_target_can(runtime):
 # --- probes
 
 
+@pytest.mark.component
 def test_every_layer_is_probed_after_its_build(runtime):
     store = store_of(runtime, BASE, TOP)
     assert make(store)["state"] == "done"
@@ -229,6 +241,7 @@ def test_every_layer_is_probed_after_its_build(runtime):
     assert store.refusal() is None
 
 
+@pytest.mark.component
 def test_a_pulled_image_is_probed_with_the_command_of_its_layer(runtime):
     hub = layer("hub", "", kind="pull", source="docker://acme/torch:1", probe=["python3", "-c", "import torch"])
     store = store_of(runtime, hub)
@@ -236,6 +249,7 @@ def test_a_pulled_image_is_probed_with_the_command_of_its_layer(runtime):
     assert (runtime / "calls.probes").read_text().endswith("image.sif python3 -c import torch\n")
 
 
+@pytest.mark.component
 def test_a_refused_image_is_not_kept_and_not_built_again(runtime, refusing):
     store = store_of(runtime, BASE, TOP)
     status = make(store)
@@ -247,6 +261,7 @@ def test_a_refused_image_is_not_kept_and_not_built_again(runtime, refusing):
     assert len(calls(runtime)) == 2
 
 
+@pytest.mark.component
 def test_a_refused_image_is_tried_again_when_that_is_asked_for(runtime, refusing, monkeypatch):
     store = store_of(runtime, BASE, TOP)
     make(store)
@@ -257,6 +272,7 @@ def test_a_refused_image_is_tried_again_when_that_is_asked_for(runtime, refusing
     assert store.missing() == []
 
 
+@pytest.mark.component
 def test_another_processor_tries_for_itself(runtime, refusing, monkeypatch):
     store = store_of(runtime, BASE, TOP)
     make(store)
@@ -266,6 +282,7 @@ def test_another_processor_tries_for_itself(runtime, refusing, monkeypatch):
     assert make(store)["state"] == "done"
 
 
+@pytest.mark.component
 def test_an_environment_that_its_probe_refuses(runtime, monkeypatch):
     monkeypatch.setattr(image_probe, "processor_name", lambda: "Acme 9000")
     script = f'mkdir -p "$1/bin"; echo "AssertionError: no"; exit {image_probe.PROBE_FAILED}\n'
@@ -289,6 +306,7 @@ def test_without_debootstrap_or_mirror(runtime, monkeypatch):
 # --- an image is what it was when it was made
 
 
+@pytest.mark.component
 def test_a_changed_image_is_made_anew(runtime):
     store = store_of(runtime, BASE, TOP)
     make(store)
@@ -302,6 +320,7 @@ def test_a_changed_image_is_made_anew(runtime):
     assert (store_of(runtime, BASE, TOP).missing(), "pot" in top.read_text()) == ([], False)
 
 
+@pytest.mark.component
 def test_a_changed_base_is_not_built_upon(runtime):
     make(store_of(runtime, BASE, TOP))
     (runtime / "w" / "images" / "base.sif").write_text("something else")
@@ -309,6 +328,7 @@ def test_a_changed_base_is_not_built_upon(runtime):
     assert calls(runtime).count("build OSVersion: bookworm") == 2
 
 
+@pytest.mark.component
 def test_an_image_of_before_seals_gets_one(runtime):
     make(store_of(runtime, BASE, TOP))
     seal = runtime / "w" / "images" / "top.seal"
@@ -318,6 +338,7 @@ def test_an_image_of_before_seals_gets_one(runtime):
     assert seal.read_text() == before
 
 
+@pytest.mark.component
 def test_a_pulled_image_is_compared_with_its_checksum(runtime):
     hub = layer("hub", "", kind="pull", source="oras://registry.example/a:1", checksum="0" * 64)
     assert "oras://registry.example/a:1 has the SHA-256 " in make(store_of(runtime, hub))["message"]
@@ -347,6 +368,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.component
 def test_a_pull_is_told_its_login_by_the_environment_alone(runtime, monkeypatch):
     told = runtime / "bin" / "apptainer"
     told.write_text(told.read_text().replace("pull) ", 'pull) env > "$CALLS.env"; env; echo "$*" >> "$CALLS.words"; '))
@@ -363,6 +385,7 @@ def test_a_pull_is_told_its_login_by_the_environment_alone(runtime, monkeypatch)
         assert not path.is_file() or b"planted" not in path.read_bytes(), path
 
 
+@pytest.mark.component
 def test_a_token_of_an_index_reaches_the_build_and_is_gone_after(runtime):
     seen = runtime / "bin" / "apptainer"
     seen.write_text(seen.read_text().replace("sleep", 'cat "$MODAK_SITE/environment" >> "$CALLS.site"; sleep'))

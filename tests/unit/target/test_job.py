@@ -257,6 +257,7 @@ def test_a_refusal_is_told_and_leaves_nothing(deployment, fake):
     assert deployment.submit() == ("1", True)
 
 
+@pytest.mark.component
 def test_two_submitters_at_once(deployment, fake):
     """Two processes race; the lock lets one submit, and the other finds what it did."""
     children = []
@@ -487,6 +488,7 @@ def test_cancelling_and_removing(deployment, fake):
     assert not deployment.cancel()
 
 
+@pytest.mark.component
 def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
     deployment = Deployment(Workspace(str(tmp_path / "w")), "one", "none", "one")
     plan = plan_of(code)

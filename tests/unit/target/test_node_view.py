@@ -53,6 +53,7 @@ def node(monkeypatch):
     return make
 
 
+@pytest.mark.component
 def test_a_node_answers(tmp_path, node):
     made = node()
     found = node_view(Workspace(str(tmp_path)), "slurm", {**OPTIONS, "folders": [str(tmp_path)]}, 60)
@@ -114,6 +115,7 @@ def test_nobody_waits_any_more(tmp_path, node, monkeypatch):
     assert made.cancelled == ["7"]
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("scheduler", "lines"),
     [

@@ -21,6 +21,7 @@ def sealed(tmp_path):
     return image, path
 
 
+@pytest.mark.component
 def test_the_stamp_is_what_stat_prints(sealed):
     image, _ = sealed
     printed = subprocess.run(["stat", "-L", "-c", "%s %i %.9Y %.9Z", image], capture_output=True, text=True, check=True)

@@ -143,6 +143,7 @@ def test_bundles_that_somebody_chose_come_first_and_each_once(machine, tmp_path)
     assert machine.read(certificate_bundle="/site.crt").bundles == ["/site.crt"]
 
 
+@pytest.mark.component
 def test_the_build_sees_it_all(machine, monkeypatch, tmp_path):
     wheels, index = tmp_path / "wheels", tmp_path / "pypi" / "simple"
     wheels.mkdir()

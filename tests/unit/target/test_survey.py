@@ -15,6 +15,8 @@ from modak_ansible.target.survey.containers import container_facts
 from modak_ansible.target.survey.shell import shell_facts
 from modak_ansible.target.survey.survey import survey
 
+pytestmark = pytest.mark.component
+
 WANTED = {
     "workspace": "modak", "scheduler": "", "container_runtime": "any", "modules": [], "folders": [], "site": {}, "node": False,
     "partition": "", "account": "", "patience": 5,

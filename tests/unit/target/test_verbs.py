@@ -370,6 +370,7 @@ def test_files_that_the_training_changed_are_put_back_and_nothing_else(deploymen
     assert len(attempts_of(deployment.path)) == 1
 
 
+@pytest.mark.component
 def test_two_resumes_at_once_make_one_attempt(deployment, fake):
     import os
 

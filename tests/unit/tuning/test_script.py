@@ -20,6 +20,8 @@ from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.script import ScriptParts, render_script
 
+pytestmark = pytest.mark.component
+
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 # A training whose steps take as long as it is told, and that reports them as the runtime would.
 TRAINING = """\

@@ -29,6 +29,7 @@ def candidate_of(arguments=(), environment=()):
     return {"name": "c0", "arguments": list(arguments), "environment": list(environment)}
 
 
+@pytest.mark.component
 @given(
     values=st.lists(st.tuples(st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True), st.one_of(TEXT, st.just(True)))),
     words=st.lists(TEXT, max_size=3),
@@ -89,6 +90,7 @@ def writes(report):
     return f"import json, os; json.dump({report!r}, open(os.environ['MODAK_APPLIED'], 'w'))\n"
 
 
+@pytest.mark.component
 def test_the_steps_come_back_and_the_scratch_goes(trial, tmp_path):
     script = "open('checkpoint.pt', 'w').write('x'); open(__file__, 'a').write('#')\n" + writes(REPORT)
     measured = trial(script)
@@ -98,6 +100,7 @@ def test_the_steps_come_back_and_the_scratch_goes(trial, tmp_path):
     assert (tmp_path / "code" / "train.py").read_text() == script
 
 
+@pytest.mark.component
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -117,6 +120,7 @@ def test_why_a_candidate_is_out(trial, script, reason):
         trial(script)
 
 
+@pytest.mark.component
 def test_a_trial_that_does_not_end_is_ended_with_all_that_it_started(trial, tmp_path):
     pid = tmp_path / "pid"
     script = f"""import subprocess, time
@@ -138,6 +142,7 @@ def test_after_a_signal_nothing_is_run_any_more(trial, tmp_path):
     assert runner.is_stopped
 
 
+@pytest.mark.component
 def test_a_deployment_that_cannot_be_copied_fails_the_candidate(tmp_path):
     runner = Runner(str(tmp_path), plan_of(), "/no/such/python")
     (tmp_path / "code").mkdir()

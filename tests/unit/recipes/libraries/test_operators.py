@@ -41,6 +41,7 @@ def test_nothing_in_the_sources_means_something_to_a_template():
         assert not re.search(r"\{\{|\}\}\}|\{%|\{#", path.read_text()), path.name
 
 
+@pytest.mark.component
 def test_the_sources_arrive_whole(tmp_path):
     """Their lines pass the quotes of a shell."""
     writing = [each for each in library_commands("operators", "zen5") if "> /opt/modak/source/operators/" in each]
@@ -56,6 +57,7 @@ def test_the_commands_fit_a_shell():
     assert len(" && ".join(library_commands("operators", "skylake_avx512"))) < 120_000
 
 
+@pytest.mark.component
 def test_pytorch_finds_what_loads_the_library(tmp_path):
     """Importing the entry point's module, as importlib.metadata sees what the recipe installs."""
     commands = [

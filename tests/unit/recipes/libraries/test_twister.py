@@ -39,6 +39,7 @@ def drawn(random, count, p):
     return ((((words[:, 0] << np.uint64(32)) | words[:, 1]) & np.uint64(2**53 - 1)) * 2.0**-53 < p).astype(np.float32)
 
 
+@pytest.mark.component
 @given(
     seed=st.integers(0, 2**32 - 1),
     before=st.integers(0, 700),

@@ -1,0 +1,67 @@
+"""Files that ship, and that nearly every plan of a test reads: read once for all tests of a process."""
+
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from pathlib import Path
+
+import pytest
+from example_blueprint import ROOT
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.blueprint.types import definitions
+from modak_ansible.performance import model
+from modak_ansible.performance.stored import Stored, read_stored
+
+_TYPES = ROOT / "tosca" / "types"
+
+
+def share(patch: pytest.MonkeyPatch) -> None:
+    """Has our reader and tosca-parser take the shipped types, and the planner the shipped model, as read before.
+
+    Any other file is read as ever. Places in the shipped types are those of the checkout, whatever link leads there.
+    """
+    from toscaparser import imports
+
+    load_yaml = imports.YAML_LOADER
+
+    @cache
+    def pickled(path: Path) -> bytes:
+        return pickle.dumps(load_yaml(str(path)))
+
+    def types_for_tosca_parser(path: str, a_file: bool = True) -> object:
+        real = _shipped_type(Path(path)) if a_file else None
+        return pickle.loads(pickled(real)) if real else load_yaml(path, a_file)
+
+    patch.setattr(imports, "YAML_LOADER", types_for_tosca_parser)
+    patch.setattr(definitions, "read_yaml", _read_yaml)
+    patch.setattr(model, "read_stored", _read_stored)
+
+
+def _shipped_type(path: Path) -> Path | None:
+    real = path.resolve()
+    return real if real.parent == _TYPES else None
+
+
+def _read_yaml(path: Path, mistakes: Mistakes, name: str | None = None) -> Item | None:
+    real = _shipped_type(path)
+    return _type_file(real) if real else read_yaml(path, mistakes, name)
+
+
+@cache
+def _type_file(path: Path) -> Item | None:
+    mistakes = Mistakes()
+    tree = read_yaml(path, mistakes)
+    mistakes.raise_if_any()
+    return tree
+
+
+def _read_stored(path: Path) -> Stored:
+    return _shipped_model() if path == model.SHIPPED else read_stored(path)
+
+
+@cache
+def _shipped_model() -> Stored:
+    return read_stored(model.SHIPPED)
