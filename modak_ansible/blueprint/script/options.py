@@ -48,7 +48,7 @@ class Options:
         if value is False:
             return "", ""
         written = _written(name)
-        found = [each for each in self.declared if written in each.names] or self._abbreviated(written)
+        found = self._meant(written)
         if not found:
             return f"has no option {written}", self._nearest(name)
         if len(found) > 1:
@@ -58,14 +58,16 @@ class Options:
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """The options that the script does not start without, and that none of these names is."""
-        given = [_written(name) for name in names]
+        given = [each for name in names for each in self._meant(_written(name))]
         for each in self.declared:
-            if each.is_required and not any(known.startswith(one) for known in each.names for one in given):
+            if each.is_required and each not in given:
                 yield max(each.names, key=len)
 
-    def _abbreviated(self, written: str) -> list[Option]:
-        if not self.abbreviates or not written.startswith("--"):
-            return []
+    def _meant(self, written: str) -> list[Option]:
+        """The option of a name, or all that the name is the beginning of."""
+        exact = [each for each in self.declared if written in each.names]
+        if exact or not self.abbreviates or not written.startswith("--"):
+            return exact
         return [each for each in self.declared if any(known.startswith(written) for known in each.names)]
 
     def _nearest(self, name: str) -> str:

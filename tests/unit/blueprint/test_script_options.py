@@ -205,6 +205,13 @@ GIVEN = st.sampled_from(
 )
 
 
+def test_the_whole_name_of_one_option_is_not_the_beginning_of_another(tmp_path):
+    text = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data')\n"
+    options = script(tmp_path, text + "parser.add_argument('--data-dir', required=True)\nparser.parse_args()\n")
+    assert list(options.missing(["data"])) == ["--data-dir"]
+    assert list(options.missing(["data-d"])) == []
+
+
 @settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(
     declared=st.lists(st.tuples(NAMES, DETAILS), min_size=1, max_size=4),
