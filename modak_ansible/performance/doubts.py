@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     records: int
 
 
-class Known:
+class Coverage:
     """What the records have."""
 
     def __init__(self, regressions: Mapping[str, Regression], machines: tuple[Machine, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
-from modak_ansible.performance.doubts import Known, doubts_of
+from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
 from modak_ansible.performance.run import Run, Runs
@@ -41,7 +41,7 @@ class PerformanceModel:
         self.runs = Runs(stored.workloads, stored.machines)
         self._left: dict[object, tuple[str, ...]] = {}
         self._kept: dict[object, tuple[Question, Run, list[Part]]] = {}
-        self.known = Known(self.regressions, stored.machines)
+        self.known = Coverage(self.regressions, stored.machines)
         self._together = Together(stored.together)
 
     def predict(self, question: Question) -> Prediction:

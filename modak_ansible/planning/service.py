@@ -213,7 +213,7 @@ def _check(
     if not blueprint.requests:
         return []
     state = blueprint_state(path)
-    known = Known(known_refusals(state), model_of(state))
+    known = ProjectKnowledge(known_refusals(state), model_of(state))
     testbed = known_testbed(state)
     named = [each.training for each in blueprint.requests if is_meant(each, training)]
     wanted = set(named or [each.training for each in blueprint.requests])
@@ -242,7 +242,7 @@ def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
 
 
 @dataclass(frozen=True)
-class Known:
+class ProjectKnowledge:
     """What a project knows: builds that fail their probe, and how long things take."""
 
     refusals: tuple[Refusal, ...]
@@ -324,7 +324,13 @@ def planned_from_file(path: Path) -> Planned:
 
 
 def _plan_or_note(
-    blueprint: Blueprint, request: Request, known: Known, mistakes: Mistakes, warnings: Mistakes, *, is_strict: bool
+    blueprint: Blueprint,
+    request: Request,
+    known: ProjectKnowledge,
+    mistakes: Mistakes,
+    warnings: Mistakes,
+    *,
+    is_strict: bool,
 ) -> Plan | None:
     """The plan, without the wishes that cannot be kept; None, and mistakes, where even that cannot be."""
     training = request.training
@@ -350,7 +356,7 @@ def _plan_or_note(
         warnings.add(place, NOT_KEPT, f"{path}: {problem.message}", problem.hint)
 
 
-def _plan_of(request: Request, known: Known) -> Plan | list[CannotPlan]:
+def _plan_of(request: Request, known: ProjectKnowledge) -> Plan | list[CannotPlan]:
     """The plan of a request, or what stands against it."""
     problems = list(resource_problems(request))
     try:

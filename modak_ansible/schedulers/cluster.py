@@ -170,7 +170,7 @@ def count_of(text: str) -> Optional[int]:
     return int(text.strip()) if re.fullmatch(r"\d{1,18}", text.strip(), re.ASCII) else None
 
 
-def seconds_of(text: str) -> Optional[int]:
+def parse_walltime(text: str) -> Optional[int]:
     """Seconds of a scheduler's time limit: minutes of Slurm's ``60``, ``10:00``, ``1-00:00:00``, ``2-12``.
 
     None for what is no time, such as UNLIMITED, INFINITE, NONE or Partition_Limit.

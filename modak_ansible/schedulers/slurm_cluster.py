@@ -10,7 +10,7 @@ import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .base import CommandResult, Run
-from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, seconds_of
+from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, expand_nodes, kinds_of, parse_walltime
 
 # Keys begin a word and values go on to the next key: OS, Reason and Comment hold spaces.
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w/:]*)=(.*?)(?=\s+[A-Za-z][\w/:]*=|\s*$)")
@@ -122,7 +122,7 @@ def partition_of(
     name = _name(values)
     members = _members(values, nodes)
     kinds = kinds_of(members)
-    walltime = seconds_of(values.get("MaxTime", ""))
+    walltime = parse_walltime(values.get("MaxTime", ""))
     of_quality = longest.get(_value(values.get("QoS", "")))
     notes = ["hidden"] if values.get("Hidden") == "YES" else []
     if of_quality and (walltime is None or of_quality < walltime):
@@ -222,7 +222,7 @@ def _accounts(run: Run, user: str) -> Tuple[Optional[Tuple[str, ...]], str]:
 
 def _qualities(run: Run) -> Dict[str, int]:
     rows = _accounting(run, ["qos", "format=Name,MaxWall"]) or []
-    pairs = ((row[0], seconds_of(row[1])) for row in rows if len(row) == 2)
+    pairs = ((row[0], parse_walltime(row[1])) for row in rows if len(row) == 2)
     return {name: seconds for name, seconds in pairs if name and seconds}
 
 

@@ -26,7 +26,7 @@ from modak_ansible.transport.retry import PAUSES, patiently
 from modak_ansible.transport.ssh import Connection, Way, connect
 
 PROGRESS = "modak"
-# Stages whose progress is noted in the deployment's diary; what a job writes is in its own log.
+# Stages whose progress is noted in the deployment's stage log; what a job writes is in its own log.
 _NOTED = ("dataset", "image", "results")
 # What a stage has the record know of the target, and not of one deployment.
 _SHARED = ("target", "image")

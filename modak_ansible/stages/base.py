@@ -53,7 +53,7 @@ class Stage:
         return DeploymentStore(self.folder)
 
     def tell(self, name: str, text: str) -> None:
-        """Shows a line, and notes it in the diary of the deployment's stages under a stage's name."""
+        """Shows a line, and notes it in the log of the deployment's stages under a stage's name."""
         self.say(text)
         if not self.check:
             note(self.folder, name, text)

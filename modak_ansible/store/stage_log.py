@@ -11,14 +11,14 @@ from pathlib import Path
 
 from modak_ansible.target.core.files import tail
 
-DIARY = "stages.jsonl"
+STAGE_LOG = "stages.jsonl"
 # What is kept of a text, in characters: a line is written whole, or not at all.
 _TEXT = 2000
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the diary; the time is in seconds since the epoch."""
+    """a line of the log; the time is in seconds since the epoch."""
 
     time: float
     stage: str
@@ -26,8 +26,8 @@ class Entry:
 
 
 def note(folder: Path, stage: str, text: str) -> None:
-    """Adds an entry to a deployment's diary, unless it says the same as the last one."""
-    path = folder / DIARY
+    """Adds an entry to a deployment's stage log, unless it says the same as the last one."""
+    path = folder / STAGE_LOG
     last = next(iter(_entries(tail(path, 1))), None)
     text = text[:_TEXT]
     if last and (last.stage, last.text) == (stage, text):
@@ -40,10 +40,10 @@ def note(folder: Path, stage: str, text: str) -> None:
         os.close(file)
 
 
-def read_diary(folder: Path) -> list[Entry]:
-    """The entries of a deployment's diary, the oldest first; damaged lines are left out."""
+def read_stage_log(folder: Path) -> list[Entry]:
+    """The entries of a deployment's stage log, the oldest first; damaged lines are left out."""
     try:
-        lines = (folder / DIARY).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / STAGE_LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     return list(_entries(lines))

@@ -55,10 +55,10 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
 
 def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
-    from modak_ansible.store.stage_log import read_diary
+    from modak_ansible.store.stage_log import read_stage_log
 
     def written() -> list[str]:
-        entries = [each for each in read_diary(folder) if each.time >= (since.moment or 0)]
+        entries = [each for each in read_stage_log(folder) if each.time >= (since.moment or 0)]
         return [line for each in entries for line in _entry_lines(each)]
 
     if not follow:

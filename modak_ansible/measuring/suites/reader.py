@@ -30,16 +30,16 @@ DEFAULT_TARGETS = {"testbed": "mnist-pytorch-slurm"}
 
 
 @dataclass(frozen=True)
-class Known:
+class Inventory:
     """What a suite may name."""
 
     catalogue: Catalogue
     workloads: Mapping[str, Workload]
 
 
-def known_here() -> Known:
+def known_here() -> Inventory:
     """What ships with the project."""
-    return Known(load_catalogue(), load_workloads())
+    return Inventory(load_catalogue(), load_workloads())
 
 
 def find_suite(text: str) -> Path:
@@ -58,7 +58,7 @@ def find_suite(text: str) -> Path:
     raise UsageError(f"there is no suite {text}", hint=hint or "give a suite's file, or the name of one that ships")
 
 
-def read_suite(path: Path, known: Known | None = None) -> Suite:
+def read_suite(path: Path, known: Inventory | None = None) -> Suite:
     """The suite of a file.
 
     Raises:
@@ -79,7 +79,7 @@ def find_target(suite_file: Path, text: str) -> Path:
 
 
 class _Reader:
-    def __init__(self, path: Path, known: Known, mistakes: Mistakes) -> None:
+    def __init__(self, path: Path, known: Inventory, mistakes: Mistakes) -> None:
         self._path = path
         self._known = known
         self._mistakes = mistakes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.errors import UsageError, nearest
-from modak_ansible.measuring.suites.reader import Known, variant_name
+from modak_ansible.measuring.suites.reader import Inventory, variant_name
 from modak_ansible.measuring.suites.workloads import script_for
 from modak_ansible.model.measured.suite import Group, Suite
 from modak_ansible.model.measured.workload import Workload
@@ -52,7 +52,7 @@ class Block:
         return self.variants[:: 1 if round_number % 2 else -1]
 
 
-def blocks_of(suite: Suite, known: Known, groups: Iterable[str] = (), rounds: int | None = None) -> list[Block]:
+def blocks_of(suite: Suite, known: Inventory, groups: Iterable[str] = (), rounds: int | None = None) -> list[Block]:
     """What is to be run.
 
     Args:
@@ -76,7 +76,7 @@ def blocks_of(suite: Suite, known: Known, groups: Iterable[str] = (), rounds: in
     ]
 
 
-def _variants(suite: Suite, group: Group, known: Known) -> Iterator[Variant]:
+def _variants(suite: Suite, group: Group, known: Inventory) -> Iterator[Variant]:
     workload = known.workloads[group.workload]
     entries = {entry.name: entry for entry in known.catalogue.entries}
     arguments = {**(suite.arguments if workload.kind == "training" else {}), **group.arguments}

@@ -19,7 +19,7 @@ from modak_ansible.schedulers.base import LIVING, has_no_room
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.jobs.campaign_results import fetch_all
 from modak_ansible.stages.jobs.job import code_archive, deployment_arguments, describe, images_gone, images_of
-from modak_ansible.stages.jobs.members import NONE, NOT_RUN, Known, Member, Members
+from modak_ansible.stages.jobs.members import NONE, NOT_RUN, Member, Members, MemberState
 from modak_ansible.stages.results import failure_lines
 from modak_ansible.store.record import latest
 from modak_ansible.target.jobs.campaign import INCOMING, PLANS
@@ -143,7 +143,7 @@ class _Campaign:
         wanted += [{"deployment": name, "digest": ""} for name in self.members.outside]
         answer = self._call("look", deployments=wanted)
         self._folder = answer["folder"]
-        self.members.note({name: Known(**each) for name, each in answer["known"].items()})
+        self.members.note({name: MemberState(**each) for name, each in answer["known"].items()})
         for each in self.members:
             if each.known.state != "NONE":
                 self._record(each)
@@ -227,7 +227,9 @@ class _Campaign:
         answer = self._call("submit", deployments=wanted)
         for name, job in answer["jobs"].items():
             member = self.members[name]
-            member.known = Known({**Known().situation, "state": "QUEUED", "job_id": job["job_id"]}, staged=True)
+            member.known = MemberState(
+                {**MemberState().situation, "state": "QUEUED", "job_id": job["job_id"]}, staged=True
+            )
             self._record(member)
             self.submitted += job["submitted"]
             self._pause = float(LOOK_SECONDS)

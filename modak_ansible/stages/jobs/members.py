@@ -22,7 +22,7 @@ NOT_RUN = "not run: "
 
 
 @dataclass
-class Known:
+class MemberState:
     """What the target knows of a deployment.
 
     Attributes:
@@ -71,7 +71,7 @@ class Member:
         plan = stage.plan
         origin = stage.store.origin
         self.stage = stage
-        self.known = Known()
+        self.known = MemberState()
         self.name: str = deployment_arguments(plan)["deployment"]
         self.training: str = plan["training"]
         self.node: str = origin.get("node") or plan["training"]
@@ -95,7 +95,7 @@ class Members:
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._all = {each.name: each for each in _ordered([Member(stage) for stage in stages])}
-        self._outside: dict[str, Known] = {}
+        self._outside: dict[str, MemberState] = {}
         _put_behind(self._all.values())
 
     def __iter__(self) -> Iterator[Member]:
@@ -109,7 +109,7 @@ class Members:
         """Deployments that come before, and are deployed by themselves."""
         return sorted({name for each in self._all.values() for name in each.after if name not in self._all})
 
-    def note(self, known: dict[str, Known]) -> None:
+    def note(self, known: dict[str, MemberState]) -> None:
         """Takes over what the target knows."""
         for name, each in known.items():
             if name in self._all:
@@ -120,9 +120,9 @@ class Members:
     def __getitem__(self, name: str) -> Member:
         return self._all[name]
 
-    def known(self, name: str) -> Known:
+    def known(self, name: str) -> MemberState:
         """What is known of a deployment, be it one of the campaign or one that comes before."""
-        return self._all[name].known if name in self._all else self._outside.get(name, Known())
+        return self._all[name].known if name in self._all else self._outside.get(name, MemberState())
 
     def count(self, *states: str) -> int:
         """How many are in one of some states."""

@@ -13,7 +13,7 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.measuring.executor import Outcome
 from modak_ansible.measuring.plans import place_of, plan_run
-from modak_ansible.measuring.suites.reader import Known, read_suite
+from modak_ansible.measuring.suites.reader import Inventory, read_suite
 from modak_ansible.measuring.suites.variants import blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.workload import Workload
@@ -26,7 +26,7 @@ SUITE = "name: example\ntitle: An example\nrounds: 2\ngroups:\n" + GROUP
 
 
 @pytest.fixture(scope="session")
-def known() -> Known:
+def known() -> Inventory:
     trained = Workload(name="mnist_cnn", title="MNIST-CNN", kind="training", dataset=True, scripts=SCRIPTS)
     everywhere = [{"framework": "any", "script": "network.py"}]
     between = Workload(name="network", title="Network", kind="infrastructure", nodes=2, scripts=everywhere)
@@ -34,7 +34,7 @@ def known() -> Known:
     names = ("pytorch-2.13-cpu", "tensorflow-2.21-cpu")
     entries = tuple(entry for entry in shipped.entries if entry.name in names)
     catalogue = Catalogue(entries=entries, bases=shipped.bases, datasets=shipped.datasets)
-    return Known(catalogue, {"mnist_cnn": trained, "network": between})
+    return Inventory(catalogue, {"mnist_cnn": trained, "network": between})
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from modak_ansible.schedulers.cluster import (
     count_of,
     expand_nodes,
     kinds_of,
-    seconds_of,
+    parse_walltime,
 )
 
 
@@ -64,12 +64,12 @@ def test_sizes(text, unit, count):
      ("UNLIMITED", None), ("INFINITE", None), ("NONE", None), ("Partition_Limit", None), ("", None)],
 )  # fmt: skip
 def test_times(text, seconds):
-    assert seconds_of(text) == seconds
+    assert parse_walltime(text) == seconds
 
 
 @given(st.text(max_size=40))
 def test_any_word_is_a_value_or_unknown(text):
-    for value in (seconds_of(text), count_of(text), bytes_of(text)):
+    for value in (parse_walltime(text), count_of(text), bytes_of(text)):
         assert value is None or value >= 0
 
 

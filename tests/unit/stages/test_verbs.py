@@ -11,7 +11,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs.job import query_job
 from modak_ansible.stages.jobs.verbs import DEEDS, act_on_job, act_on_jobs, resume_job
 from modak_ansible.store.record import latest
-from modak_ansible.store.stage_log import read_diary
+from modak_ansible.store.stage_log import read_stage_log
 
 
 def situation(state, job_id="7"):
@@ -74,7 +74,7 @@ def test_a_failed_job_is_submitted_once_more(make_stage, state):
     assert outcome.data["situation"]["state"] == "COMPLETED"
     assert target.actions[:4] == ["look", "set_aside", "look", "submit"]
     assert said[0].endswith("what it left is kept in attempts/1")
-    assert [each.text for each in read_diary(stage.folder)][1] == "job 8 submitted"
+    assert [each.text for each in read_stage_log(stage.folder)][1] == "job 8 submitted"
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN"])

@@ -11,27 +11,27 @@ from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Outcome, noted
 from modak_ansible.store import log_times as looks
 from modak_ansible.store.log_times import LOOKS, note_look, size_before
-from modak_ansible.store.stage_log import DIARY, note, read_diary
+from modak_ansible.store.stage_log import STAGE_LOG, note, read_stage_log
 
 
 def texts(folder):
-    return [(each.stage, each.text) for each in read_diary(folder)]
+    return [(each.stage, each.text) for each in read_stage_log(folder)]
 
 
 def test_what_is_said_twice_is_noted_once(tmp_path):
     for text in ("making it", "making it", "made\nin two lines", "making it"):
         note(tmp_path, "image", text)
     assert texts(tmp_path) == [("image", "making it"), ("image", "made\nin two lines"), ("image", "making it")]
-    assert read_diary(tmp_path)[0].time == pytest.approx(time.time(), abs=5)
+    assert read_stage_log(tmp_path)[0].time == pytest.approx(time.time(), abs=5)
 
 
 def test_damaged_lines_are_left_out(tmp_path):
     note(tmp_path, "job", "job 7 submitted")
-    with (tmp_path / DIARY).open("a") as file:
+    with (tmp_path / STAGE_LOG).open("a") as file:
         file.write('{"time": 1, "stage": "jo\n[]\n{"time": "x", "stage": "", "text": ""}\n')
     note(tmp_path, "job", "job 7 is running")
     assert texts(tmp_path) == [("job", "job 7 submitted"), ("job", "job 7 is running")]
-    assert read_diary(tmp_path / "nowhere") == []
+    assert read_stage_log(tmp_path / "nowhere") == []
 
 
 def test_stages_note_their_ends(make_stage):
@@ -50,7 +50,7 @@ def test_what_only_would_be_done_is_not_noted(make_stage):
     with noted(stage, "image") as finish:
         stage.tell("image", "making it")
         finish(Outcome(True, "would make it"))
-    assert not (stage.folder / DIARY).exists()
+    assert not (stage.folder / STAGE_LOG).exists()
 
 
 def test_how_much_there_was_at_a_moment(tmp_path, monkeypatch):
