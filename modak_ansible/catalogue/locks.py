@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from typing import TYPE_CHECKING, NamedTuple
 
 from modak_ansible.errors import ModakError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 FOLDER = Path(__file__).parent / "locks"
 
@@ -56,6 +56,8 @@ def beside(name: str, entry: str) -> tuple[str, ...]:
 
 def package_of(line: str) -> str:
     """The package that a line of requirements.txt names."""
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
     return canonicalize_name(_requirement(line).name)
 
 
@@ -66,4 +68,6 @@ def pin_of(line: str) -> str:
 
 
 def _requirement(line: str) -> Requirement:
+    from packaging.requirements import Requirement  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
     return Requirement(line.partition(" --hash=")[0])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import Field
 
@@ -120,6 +119,8 @@ def satisfies(version: str, wanted: str) -> bool:
     if wanted[0].isdigit():
         parts = wanted.split(".")
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
+
     return Version(version) in SpecifierSet(wanted)
 
 

@@ -8,7 +8,6 @@ from modak_ansible.allocation.limits import choose_partition, cores_per_process,
 from modak_ansible.allocation.options import settled
 from modak_ansible.allocation.site_rules import enforced
 from modak_ansible.catalogue import Catalogue, load_catalogue
-from modak_ansible.catalogue.companions import collision
 from modak_ansible.errors import nearest
 from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.model.measured.refusal import Refusal
@@ -127,10 +126,13 @@ def _check_requirements(draft: Draft) -> None:
     Raises:
         CannotPlan: a package that the user asks for does not go with the build that was chosen.
     """
-    if draft.entry is None:
+    asked = draft.request.application.requirements
+    if draft.entry is None or not asked:
         return
+    from modak_ansible.catalogue.companions import collision  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
     base = draft.catalogue.bases.get(draft.entry.base)
-    for number, line in enumerate(draft.request.application.requirements):
+    for number, line in enumerate(asked):
         found = collision(draft.entry, line, base.python if base else "")
         if found:
             raise CannotPlan(f"requirements_txt.{number}", found.message, found.hint)

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Base, Entry
-from modak_ansible.catalogue.companions import constraints_of, tries_of
 from modak_ansible.catalogue.locks import lock_of, package_of, pin_of
 from modak_ansible.recipes.libraries import ENVIRONMENT, FOLDER, PYTHON, library_commands
 from modak_ansible.runtime import STUB, TRY_REQUIREMENTS
@@ -90,6 +89,8 @@ def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
         python: the interpreter, as a word of the shell.
         folder: where the lists are written, as a word of the shell without quotes.
     """
+    from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
     companions = " ".join(map(shlex.quote, constraints_of(entry))) or "''"
     return [
         f'{python} -m pip list --format=freeze > "{folder}/{_INSTALLED}"',
@@ -111,6 +112,8 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
         python: the interpreter, as a word of the shell.
         folder: of the script and of the lists, as a word of the shell without quotes.
     """
+    from modak_ansible.catalogue.companions import tries_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
     asked = {
         "asked": sorted({package_of(each) for each in requirements}),
         "modules": _imported(entry.probe) if entry else [],

@@ -175,6 +175,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # each template is rendered about once: folding its constants takes longer
         autoescape=False,  # noqa: S701 - bash, not HTML: the quote filter does this work
     )
     environment.filters["quote"] = shlex.quote

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from typing import Dict, List
-from xml.etree import ElementTree
 
 # Raw, or by their numbers: all below a space but tab and the ends of lines, and what is no character at all.
 _NOT_XML = re.compile(
@@ -24,6 +23,8 @@ def read_elements(text: str, tag: str) -> List[Dict[str, str]]:
     Raises:
         ValueError: it is no XML.
     """
+    from xml.etree import ElementTree  # noqa: PLC0415 - what plans a job needs none
+
     try:
         root = ElementTree.fromstring(_NOT_XML.sub("?", text))  # noqa: S314 - printed by the site's own server
     except ElementTree.ParseError as error:

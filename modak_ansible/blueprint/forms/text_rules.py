@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
@@ -149,6 +146,8 @@ def version_problem(text: str) -> str:
     """What is wrong with a version or a range of versions."""
     if _VERSION.fullmatch(text):
         return ""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
+
     try:
         SpecifierSet(text)
     except InvalidSpecifier:
@@ -161,6 +160,8 @@ def requirement_problem(text: str) -> str:
     words, *hashes = text.split(" --hash=")
     if not _REQUIREMENT.fullmatch(words):
         return f"{shown(text)} is not a Python requirement of plain characters, such as pandas==2.2"
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - slow to import, and seldom needed
+
     try:
         requirement = Requirement(words)
     except InvalidRequirement:

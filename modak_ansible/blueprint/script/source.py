@@ -91,9 +91,10 @@ class ScriptSource:
         for node in self._nodes:
             self._held(node)
         for node in self._nodes:
-            if self._name(node) in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
+            name = self._name(node)
+            if name in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
                 self.is_doubtful = True  # which may change them
-            if self._name(node) in self._classes and not self._is_plain_use(node):
+            if name in self._classes and not self._is_plain_use(node):
                 self.is_dynamic = True  # which may be handed on
             if isinstance(node, ast.Attribute):
                 self._attribute(node)

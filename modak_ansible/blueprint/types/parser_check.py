@@ -6,9 +6,10 @@ import contextlib
 import importlib
 import io
 import logging
+import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +34,7 @@ def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistak
     ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
     logging.getLogger("tosca").setLevel(logging.CRITICAL)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
             ToscaTemplate(str(path), parsed_params=inputs or None)
     except TOSCAException as error:
         said = [str(each) for each in ExceptionCollector.getExceptions()] or [str(error)]
@@ -67,6 +68,26 @@ def _import_tosca_parser() -> tuple[Any, Any, Any]:
             del sys.modules["requests"]
     ToscaGraph._create = _create_graph
     return ExceptionCollector, TOSCAException, ToscaTemplate
+
+
+@contextlib.contextmanager
+def _each_file_once() -> Iterator[None]:
+    """tosca-parser reads a file of types again for every other that imports it."""
+    from toscaparser import imports  # noqa: PLC0415 - slow to import
+
+    read: Callable[..., Any] = imports.YAML_LOADER
+    kept: dict[str, bytes] = {}
+
+    def copy_of(path: str, a_file: bool = True) -> Any:
+        if path not in kept:
+            kept[path] = pickle.dumps(read(path, a_file))
+        return pickle.loads(kept[path])  # noqa: S301 - dumped above; a copy, as tosca-parser adds to what it has read
+
+    imports.YAML_LOADER = copy_of
+    try:
+        yield
+    finally:
+        imports.YAML_LOADER = read
 
 
 def _create_graph(graph: Any) -> None:

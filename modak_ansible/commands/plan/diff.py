@@ -31,10 +31,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
+    without_collecting()
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    without_collecting()
     planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
     show_warnings(planned.warnings)
     known = _deployed(planned)

@@ -58,10 +58,10 @@ def command(
     ] = False,
 ) -> None:
     """Show what a deployment would do, how fast it would be, and why; changes nothing and needs no network."""
+    without_collecting()
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
     from modak_ansible.store.project import find_blueprint
 
-    without_collecting()
     path = find_blueprint(blueprint)
     found = plan_trainings(path, given_inputs(inputs, value, target, strict=strict), training)
     found = those_named(path, found, training)

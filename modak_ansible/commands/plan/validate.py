@@ -33,10 +33,11 @@ def command(
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
     from modak_ansible.blueprint.forms.mistakes import Mistakes
     from modak_ansible.errors import INVALID_BLUEPRINT
+
+    without_collecting()
     from modak_ansible.planning.service import check_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    without_collecting()
     path = find_blueprint(blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
     plans = check_blueprint(path, given_inputs(inputs, value, target, strict=strict), mistakes, warnings)

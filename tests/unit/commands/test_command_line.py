@@ -195,3 +195,36 @@ def test_ctrl_c_while_the_command_is_still_being_read(tmp_path, name):
     (tmp_path / "sitecustomize.py").write_text(_INTERRUPTS.format(name=name))
     shown = modak("plan", "mnist-pytorch-slurm", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_plan_imports_only_what_it_needs():
+    """Each of these takes longer to import than most of what a plan does."""
+    code = (
+        "import sys; from modak_ansible.__main__ import run; sys.argv = ['modak', 'plan', 'mnist-pytorch-slurm']\n"
+        "try:\n    run()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    loaded = set(done.stderr.split())
+    assert {"modak_ansible.planning.plan", "toscaparser.tosca_template"} <= loaded
+    packages = {
+        "ansible", "ansible_runner", "asyncio", "joblib", "matplotlib", "numpy", "optuna", "requests", "rich", "scipy",
+        "sklearn", "spython", "sqlalchemy",
+    }  # fmt: skip
+    modules = {
+        "modak_ansible.catalogue.companions",
+        "modak_ansible.deployment",
+        "modak_ansible.requests.reader",
+        "packaging.requirements",
+        "xml.etree.ElementTree",
+    }
+    assert not loaded & (packages | modules)
+
+
+def test_a_command_frees_memory_again_once_it_is_imported():
+    code = (
+        "import gc, sys; from modak_ansible.__main__ import run; from modak_ansible.commands import main\n"
+        "main.run = lambda: print(gc.isenabled()); run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n"
