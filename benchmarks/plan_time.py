@@ -2,7 +2,9 @@
 
     python benchmarks/plan_time.py [--rounds 5] [--trainings 1000]
 
-Prints the medians of user and system time, which other processes on the machine disturb less than wall-clock time.
+It is compared with a process that imports typer, pydantic and tosca-parser and loads the same template, which is the
+least that a plan of it could take. The commands take turns, so that what else the machine does disturbs all of them
+alike, and the medians are of user and system time, which it disturbs less than wall-clock time.
 Python keeps its compiled modules, as it does wherever the project is installed; the run that makes them is not counted.
 """
 
@@ -17,11 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "tosca" / "blueprints" / "mnist-pytorch-slurm"
-RUN = "from modak_ansible.commands.main import run; run()"
+RUN = "from modak_ansible.__main__ import run; run()"
+LEAST = """
+import sys
+import pydantic, typer
+from toscaparser.tosca_template import ToscaTemplate
+ToscaTemplate(sys.argv[1])
+"""
 
 
 def blueprint_of(trainings: int, folder: Path) -> Path:
@@ -41,48 +50,63 @@ def blueprint_of(trainings: int, folder: Path) -> Path:
     return service
 
 
-def times_of(arguments: list[str], rounds: int, cache: str) -> tuple[list[float], list[float]]:
-    """Seconds of the processor and of the clock, of each round."""
+def times_of(commands: dict[str, list[str]], rounds: int, cache: str) -> dict[str, list[tuple[float, float]]]:
+    """Seconds of the processor and of the clock of each command, by its title, in each round."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    used, passed = [], []
-    for _ in range(rounds + 1):
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            check=False,
-        )
-        if done.returncode:
-            sys.exit(done.stderr.decode())
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        passed.append(time.perf_counter() - began)
-    return used[1:], passed[1:]
+    found: dict[str, list[tuple[float, float]]] = {title: [] for title in commands}
+    for number in range(rounds + 1):
+        for title, command in commands.items():
+            times = _time_of([sys.executable, "-c", *command], environment)
+            if number:
+                found[title].append(times)
+    return found
 
 
-def tell(title: str, times: tuple[list[float], list[float]]) -> None:
-    used, passed = times
-    print(
-        f"{title:<28} processor {statistics.median(used):.2f} s ({min(used):.2f} to {max(used):.2f}), "
-        f"clock {statistics.median(passed):.2f} s ({min(passed):.2f} to {max(passed):.2f})"
-    )
+def _time_of(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, check=False)
+    if done.returncode:
+        sys.exit(done.stderr.decode())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used, time.perf_counter() - began
+
+
+def tell(times: dict[str, list[tuple[float, float]]]) -> None:
+    for title, rounds in times.items():
+        used, passed = zip(*rounds)
+        print(f"{title:<28} processor {_spread(used)} s, clock {_spread(passed)} s")
+
+
+def tell_ratio(plan: list[tuple[float, float]], least: list[tuple[float, float]]) -> None:
+    """How many times the least a plan takes, round by round."""
+    print(f"{'plan over the least':<28} {_spread([one[0] / other[0] for one, other in zip(plan, least)])} times")
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--trainings", type=int, default=1000)
+    parser.add_argument("--trainings", type=int, default=1000, help="of the large blueprint; 0 leaves it out")
     arguments = parser.parse_args()
+    commands = {
+        "the least": [LEAST, str(SHIPPED / "service.yaml")],
+        "modak --version": [RUN, "--version"],
+        "modak plan, 1 training": [RUN, "plan", str(SHIPPED)],
+    }
     with tempfile.TemporaryDirectory() as folder:
         cache = f"{folder}/cache"
-        tell("modak --version", times_of(["--version"], arguments.rounds, cache))
-        tell("modak plan, 1 training", times_of(["plan", str(SHIPPED)], arguments.rounds, cache))
-        service = blueprint_of(arguments.trainings, Path(folder) / "many")
-        title = f"modak plan, {arguments.trainings} trainings"
-        tell(title, times_of(["plan", str(service)], arguments.rounds, cache))
+        times = times_of(commands, arguments.rounds, cache)
+        tell(times)
+        tell_ratio(times["modak plan, 1 training"], times["the least"])
+        if arguments.trainings:
+            service = blueprint_of(arguments.trainings, Path(folder) / "many")
+            title = f"modak plan, {arguments.trainings} trainings"
+            tell(times_of({title: [RUN, "plan", str(service)]}, arguments.rounds, cache))
 
 
 if __name__ == "__main__":
