@@ -177,7 +177,7 @@ def test_requests(tmp_path_factory):
         except InvalidBlueprint as error:
             assert all(each.location.path and each.message for each in error.mistakes)
             return
-        directives = [line for line in plan["job"]["script"].split("\n") if "#SBATCH" in line]
+        directives = [line for line in plan["job"]["script"].split("\n") if line.lstrip().startswith("#SBATCH")]
         assert all(re.fullmatch(r"#SBATCH --[a-z-]+(=[\w.:=,+@/%&|-]*)?", each, re.ASCII) for each in directives)
         _run_script(recorded, plan)
 
