@@ -97,29 +97,29 @@ class Checkpoint(Model):
 class Optimisation(Model):
     """What the optimiser may do: any leaves a matter to it, every other value is a wish."""
 
+    # optimisation: what the optimisations declare; make generate
     objective: str = "time"
-    numerics: str = Field(default="same", description="same, reassociation or any: how far results may move")
-    entry: str = Field(default="", description="the catalogue entry to take; empty leaves the choice")
+    numerics: str = "same"
+    entry: str = ""
     build: str = "any"
     compiler: str = "any"
     memory_format: str = "any"
     matmul: str = "any"
-    operators: str = Field(default="any", description="all, exact or none of those that an image carries")
+    operators: str = "any"
     allocator: str = "any"
     precision: str = "any"
     input: str = "any"
     pipeline_tuning: str = "any"
-    workers: int | None = Field(default=None, description="processes that read samples")
-    threads: int | None = None
+    workers: int | None = Field(default=None, ge=0)
+    threads: int | None = Field(default=None, ge=1)
     binding: str = "any"
     wait_policy: str = "any"
     huge_pages: str = "any"
     staging: str = "any"
-    batch_size: str = Field(default="keep", description="keep, or any where another batch is permitted")
+    batch_size: str = "keep"
     autotuning: bool = False
-    tuning_budget: int = Field(default=600, ge=1, description="seconds that tuning may take of the job")
-    only_tune: bool = Field(default=False, description="whether the job ends when it is tuned")
-    minimal_efficiency: float | None = Field(
-        default=None, description="parallel efficiency, 0 to 1, for which the planner may choose nodes and processes"
-    )
-    strict: bool = Field(default=False, description="whether a wish that cannot be kept is an error, and not a note")
+    tuning_budget: int = Field(default=600, ge=1)
+    only_tune: bool = False
+    minimal_efficiency: float | None = Field(default=None, ge=0, le=1)
+    strict: bool = False
+    # /optimisation

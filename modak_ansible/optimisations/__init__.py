@@ -1,7 +1,8 @@
 """What the planner can turn: one .py and one .md each, found by themselves.
 
 A module of this folder with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
-plan; the .md of the same name tells people what it does, where it applies and what was measured.
+plan; the .md of the same name tells people what it does, where it applies and what was measured. What users may
+ask of it stands in its ``properties``: ``make generate`` writes the TOSCA type, the model and the request's fields.
 """
 
 from __future__ import annotations

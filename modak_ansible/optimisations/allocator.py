@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 # The name that the dynamic loader looks up; every base image has the library.
 _LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4"}
@@ -10,6 +11,8 @@ _LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4"}
 
 class Allocator(Optimisation):
     name = "allocator"
+    properties = (Property(values=("system", "tcmalloc")),)
+    suite_default = "system"
     stock = ("system", "default")
     after = ("image",)
     reaches = "environment"

@@ -15,12 +15,13 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
+from modak_ansible.optimisations.properties import NUMERICS as NUMERICS  # noqa: PLC0414 - a part of this interface
+from modak_ansible.optimisations.properties import Numerics as Numerics  # noqa: PLC0414
+from modak_ansible.optimisations.properties import Property
 
 if TYPE_CHECKING:  # it asks the optimisations what is stock
     from modak_ansible.performance.scaled import Scaled
 
-Numerics = Literal["same", "reassociation", "any"]
-NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
 Reaches = Literal["image", "environment", "job", "code"]
 
 
@@ -159,6 +160,8 @@ class Optimisation(ABC):
 
     Attributes:
         name: as in the plan's choices and as the name of its files.
+        properties: what users may say of it; a property without a name has the optimisation's.
+        suite_default: what a suite that does not name it is measured with; None where it is no switch of suites.
         stock: the values of settings in which it changes nothing; "stock" and an empty one always are.
         stock_of: those of a framework that does something else by itself, by its name.
         is_switch: whether the performance model knows a value as a switch; of others it sees what they come to, such as
@@ -168,6 +171,8 @@ class Optimisation(ABC):
     """
 
     name: ClassVar[str]
+    properties: ClassVar[tuple[Property, ...]] = ()
+    suite_default: ClassVar[str | None] = None
     stock: ClassVar[tuple[str, ...]]
     stock_of: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     is_switch: ClassVar[bool] = True
@@ -178,6 +183,11 @@ class Optimisation(ABC):
     def is_stock(cls, framework: str, value: str) -> bool:
         """Whether a value of settings is what a framework does anyway."""
         return value in {"stock", ""} or value in cls.stock_of.get(framework, cls.stock)
+
+    @classmethod
+    def property_values(cls) -> tuple[str, ...]:
+        """The values that users and suites may ask for; none where it is a number, or nobody asks."""
+        return next((each.values for each in cls.properties if not each.name), ())
 
     @abstractmethod
     def options(self, draft: Draft) -> tuple[Option, ...]:
@@ -193,6 +203,8 @@ class Optimisation(ABC):
 
     def wish(self, draft: Draft) -> str:
         """The option that the user asks for; empty leaves the choice."""
+        if all(each.name for each in self.properties):
+            return ""
         wanted = getattr(draft.request.optimisation, self.name)
         return "" if wanted in (None, "any") else str(wanted)
 

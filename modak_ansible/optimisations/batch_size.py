@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import CannotPlan, Draft, Option
-from modak_ansible.optimisations.code import CodeOptimisation, way_to, why_out_of_reach
+from modak_ansible.optimisations.code import CodeOptimisation
+from modak_ansible.optimisations.properties import Property
 
 _FACTORS = (2, 4)
 STOCK = "keep"
@@ -12,6 +13,10 @@ _ARGUMENTS = ("batch-size", "batch_size")
 
 class BatchSize(CodeOptimisation):
     name = "batch_size"
+    properties = (
+        Property("Whether the optimiser may take another batch, which changes the training.", ("any",), default=STOCK),
+    )
+    prepared = ("pytorch",)
     stock = (STOCK,)
     is_switch = False
     moves = "any"
@@ -33,7 +38,7 @@ class BatchSize(CodeOptimisation):
             )  # fmt: skip
         if batch is None:
             return (Option(STOCK, "nobody says how large the script's own is: give work: { batch_size: N }"),)
-        why_not = "" if argument_name(draft) else why_out_of_reach(draft, self.name)
+        why_not = "" if argument_name(draft) else self.why_out_of_reach(draft)
         larger = [
             Option(
                 str(batch * factor), "fewer and larger steps; the learning rate may need another value", "any", why_not
@@ -46,8 +51,8 @@ class BatchSize(CodeOptimisation):
         """The same gradient from two halves, for less memory."""
         if batch % 2:
             return ()
-        why_not = why_out_of_reach(draft, "accumulation")
-        if way_to(draft, "accumulation") != "prepare" and not why_not:
+        why_not = self.why_out_of_reach(draft, "accumulation")
+        if self.way_to(draft, "accumulation") != "prepare" and not why_not:
             why_not = "only prepare accumulates gradients"
         return (Option(f"{batch // 2}x2", "two halves of a batch make one gradient, in less memory", "any", why_not),)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 from modak_ansible.optimisations.wait_policy import has_nodes_alone
 
 
 class Binding(Optimisation):
     name = "binding"
+    properties = (Property("Whether threads stay on their cores.", ("none", "cores")),)
+    suite_default = "none"
     stock = ("none",)
     after = ("threads",)
     reaches = "environment"

@@ -14,17 +14,6 @@ from packaging.version import Version
 from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option
 
-# What the runtime can do without any line, and with the one that calls prepare.
-_HOOKED = {
-    "keras": {"compiler", "precision", "input", "pipeline_tuning"},
-    "tensorflow": {"compiler", "precision", "input", "pipeline_tuning"},  # of its Keras
-    "pytorch": {"matmul"},
-}
-_PREPARED = {
-    "pytorch": {
-        "compiler", "memory_format", "precision", "matmul", "input", "workers", "batch_size", "accumulation",
-    },
-}  # fmt: skip
 _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
@@ -57,55 +46,20 @@ def is_at_least(draft: Draft, version: str) -> bool:
     return draft.entry is not None and Version(draft.entry.version) >= Version(version)
 
 
-def way_to(draft: Draft, name: str) -> str:
-    """How a choice gets to the script: switch, hook or prepare; empty where it does not."""
-    if switch_of(draft, name):
-        return "switch"
-    base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
-    if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
-        return ""
-    framework = framework_of(draft)
-    if name in _HOOKED.get(framework, ()) and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
-        return "hook"
-    return "prepare" if draft.request.application.prepares and name in _PREPARED.get(framework, ()) else ""
-
-
-def why_out_of_reach(draft: Draft, name: str) -> str:
-    """Why a choice does not get to the script; empty where it does."""
-    if way_to(draft, name):
-        return ""
-    if draft.entry is None:
-        return "nobody knows what a given image holds"
-    framework = framework_of(draft)
-    if draft.script is not None:
-        return f"{draft.script.script} has no switch for it"
-    base = draft.catalogue.bases.get(draft.entry.base)
-    if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
-        return "nothing can act in a Python so old" if base else "nothing of ours is in a hub's image"
-    return NO_PREPARE if name in _PREPARED.get(framework, ()) else f"nothing acts in a script of {framework}"
-
-
-def send(draft: Draft, name: str, value: str) -> None:
-    """Lets a value that differs from stock get to the script."""
-    draft.settings[name] = value
-    if argument_of(draft, name):
-        return  # the user's own argument stands in the command already
-    if way_to(draft, name) == "switch":
-        draft.options[name.replace("_", "-")] = value
-    else:
-        draft.choices[name] = value
-
-
 class CodeOptimisation(Optimisation):
     """A matter of the script's own code.
 
     Attributes:
+        hooked: the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras.
+        prepared: those in whose scripts it can do it with the line that calls prepare.
         moves: what any value but stock does to results.
         reasons: what each value does, for people.
     """
 
     after: ClassVar[tuple[str, ...]] = ("image",)
     reaches = "code"
+    hooked: ClassVar[tuple[str, ...]] = ()
+    prepared: ClassVar[tuple[str, ...]] = ()
     moves: ClassVar[Numerics]
     reasons: ClassVar[dict[str, str]]
 
@@ -120,7 +74,7 @@ class CodeOptimisation(Optimisation):
         for value in dict.fromkeys((*values, *self.known(draft))):
             if value != stock:
                 why_not = "the script's own argument stands against it" if given else ""
-                why_not = why_not or self.why_not(draft, value) or why_out_of_reach(draft, self.name)
+                why_not = why_not or self.why_not(draft, value) or self.why_out_of_reach(draft)
                 if own and value not in own:
                     why_not = why_not or f"{draft.request.application.script} has no such value of its switch"
                 options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))
@@ -129,11 +83,51 @@ class CodeOptimisation(Optimisation):
     def apply(self, draft: Draft, value: str) -> None:
         values = switch_of(draft, self.name) or self.values(draft)
         if value != values[0]:
-            send(draft, self.name, value)
+            self._send(draft, value)
+
+    def _send(self, draft: Draft, value: str) -> None:
+        """Lets a value that differs from stock get to the script."""
+        draft.settings[self.name] = value
+        if argument_of(draft, self.name):
+            return  # the user's own argument stands in the command already
+        if self.way_to(draft) == "switch":
+            draft.options[self.name.replace("_", "-")] = value
+        else:
+            draft.choices[self.name] = value
+
+    def way_to(self, draft: Draft, switch: str = "") -> str:
+        """How a choice gets to the script: switch, hook or prepare; empty where it does not.
+
+        Args:
+            switch: the name of the script's switch; the optimisation's without it.
+        """
+        if switch_of(draft, switch or self.name):
+            return "switch"
+        base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
+        if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
+            return ""
+        framework = framework_of(draft)
+        if framework in self.hooked and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
+            return "hook"
+        return "prepare" if draft.request.application.prepares and framework in self.prepared else ""
+
+    def why_out_of_reach(self, draft: Draft, switch: str = "") -> str:
+        """Why a choice does not get to the script; empty where it does."""
+        if self.way_to(draft, switch):
+            return ""
+        if draft.entry is None:
+            return "nobody knows what a given image holds"
+        framework = framework_of(draft)
+        if draft.script is not None:
+            return f"{draft.script.script} has no switch for it"
+        base = draft.catalogue.bases.get(draft.entry.base)
+        if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
+            return "nothing can act in a Python so old" if base else "nothing of ours is in a hub's image"
+        return NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
 
     def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework
         """Values that a user may ask for anywhere, to be told why not."""
-        return ()
+        return self.property_values()
 
     @abstractmethod
     def values(self, draft: Draft) -> tuple[str, ...]:

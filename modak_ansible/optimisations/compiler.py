@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of
+from modak_ansible.optimisations.properties import Property
 
 # What each framework's own graph compilers are called; a build has those that its entry names.
 _OF_FRAMEWORK = {
@@ -17,6 +18,22 @@ _OFF = ("none", "default")
 
 class Compiler(CodeOptimisation):
     name = "compiler"
+    properties = (
+        Property(
+            "The graph compiler; none keeps it off.",
+            ("none", "inductor", "xla", "ngraph", "glow", "hybridize"),
+            in_frameworks={
+                "tensorflow": {"xla": "Whether the graph compiler XLA is used.", "ngraph": "Whether nGraph is used."},
+                "pytorch": {
+                    "inductor": "Whether torch.compile is used.",
+                    "glow": "Whether GLOW is used.",
+                    "xla": "Whether XLA is used, which no build of the catalogue has.",
+                },
+            },
+        ),
+    )
+    hooked = ("keras", "tensorflow")
+    prepared = ("pytorch",)
     stock = (*_OFF, "off")
     stock_of = {"jax": ("xla", "default")}
     moves = "reassociation"

@@ -10,6 +10,7 @@ _FLAGS = {"nvidia": "--nv", "amd": "--rocm"}
 
 class Container(Optimisation):
     name = "container"
+    suite_default = "image"
     stock = ("plain", "image")
     is_switch = False
     after = ("image",)
@@ -22,8 +23,10 @@ class Container(Optimisation):
         flags, _ = _flags(draft)
         return plain, *(Option(each) for each in [self._value(draft)] if each != plain.value), *_without(draft, flags)
 
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - accelerators and binds are asked for elsewhere
-        return ""
+    @classmethod
+    def property_values(cls) -> tuple[str, ...]:
+        """Of suites: nobody else asks for it."""
+        return ("image", "native")
 
     def default(self, draft: Draft) -> Default | None:
         _, reasons = _flags(draft)

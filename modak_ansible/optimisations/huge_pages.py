@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft, Optimisation, Option
 from modak_ansible.optimisations.code import framework_of, is_at_least
+from modak_ansible.optimisations.properties import Property
 
 # glibc of the Debian releases that images begin with; it knows the tunable from 2.35 on.
 _GLIBC = {"bullseye": (2, 31), "bookworm": (2, 36), "trixie": (2, 41)}
@@ -13,6 +14,8 @@ _PYTORCH_SINCE = "2.2"
 
 class HugePages(Optimisation):
     name = "huge_pages"
+    properties = (Property("Whether the allocator asks for huge pages.", ("none", "transparent")),)
+    suite_default = "none"
     stock = ("none", "system", "default", "off")
     after = ("allocator",)
     reaches = "environment"

@@ -16,6 +16,7 @@ from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
 _ORIGINS = ("pip", "hub", "opt-build")
@@ -23,6 +24,14 @@ _ORIGINS = ("pip", "hub", "opt-build")
 
 class Image(Optimisation):
     name = "image"
+    properties = (
+        Property(
+            "The catalogue entry to take, as modak catalogue lists it; empty leaves the choice.",
+            name="entry",
+            default="",
+        ),
+        Property("Which kind of framework build, such as pip's wheels or a hub's image.", _ORIGINS, "build"),
+    )
     stock = ()
     is_switch = False
     reaches = "image"

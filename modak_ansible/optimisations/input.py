@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of
+from modak_ansible.optimisations.properties import Property
 
 # Samples that are kept have to fit beside the network; a quarter of the node's memory leaves it room.
 _SHARE = 0.25
@@ -11,6 +12,14 @@ _SHARE = 0.25
 
 class Input(CodeOptimisation):
     name = "input"
+    properties = (
+        Property(
+            "How a step gets its samples; stock is the script's own way, memory keeps them after the first epoch.",
+            ("stock", "memory"),
+        ),
+    )
+    hooked = ("keras", "tensorflow")
+    prepared = ("pytorch",)
     stock = ("memory",)
     stock_of = {"pytorch": ("loader",)}  # as its own examples read
     moves = "same"
@@ -23,10 +32,10 @@ class Input(CodeOptimisation):
     }
 
     def known(self, draft: Draft) -> tuple[str, ...]:
-        return () if switch_of(draft, self.name) else ("stock", "memory")
+        return () if switch_of(draft, self.name) else self.property_values()
 
     def values(self, draft: Draft) -> tuple[str, ...]:
-        return ("stock", "memory") if framework_of(draft) in ("pytorch", "tensorflow", "keras") else ("stock",)
+        return self.property_values() if framework_of(draft) in ("pytorch", "tensorflow", "keras") else ("stock",)
 
     def wish(self, draft: Draft) -> str:
         wanted, own = super().wish(draft), switch_of(draft, self.name)

@@ -53,9 +53,6 @@ class Launcher(Optimisation):
         launching = launching_of(draft)
         return (Option(launching.value, launching.reason),)
 
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - the request's launcher is read where the words are made
-        return ""
-
     def default(self, draft: Draft) -> Default | None:
         launching = launching_of(draft)
         return Default(launching.value, launching.reason)

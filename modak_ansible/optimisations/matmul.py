@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.properties import Property
 
 
 class Matmul(CodeOptimisation):
     name = "matmul"
+    properties = (Property("The library that multiplies matrices.", ("default", "onednn")),)
+    hooked = prepared = ("pytorch",)
     stock = ("default",)
     moves = "reassociation"
     reasons = {
@@ -16,11 +19,8 @@ class Matmul(CodeOptimisation):
         "the process tries its error first",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
-        return ("default", "onednn")
-
     def values(self, draft: Draft) -> tuple[str, ...]:
-        return ("default", "onednn") if framework_of(draft) == "pytorch" else ("default",)
+        return self.property_values() if framework_of(draft) == "pytorch" else ("default",)
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value == "default":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
+from modak_ansible.optimisations.properties import Property
 
 _LAST = "channels_last"
 
 
 class MemoryFormat(CodeOptimisation):
     name = "memory_format"
+    properties = (Property("The order in which images lie in memory.", ("contiguous", _LAST)),)
+    prepared = ("pytorch",)
     stock = ("contiguous", "default")
     stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
     moves = "reassociation"
@@ -18,14 +21,11 @@ class MemoryFormat(CodeOptimisation):
         _LAST: "the order in which convolutions on processors are fastest; saves the reordering around each",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
-        return ("contiguous", _LAST)
-
     def values(self, draft: Draft) -> tuple[str, ...]:
         framework = framework_of(draft)
         if framework in ("tensorflow", "keras"):
             return (_LAST, "contiguous")
-        return ("contiguous", _LAST) if framework in ("pytorch", "mxnet", "cntk") else ()
+        return self.property_values() if framework in ("pytorch", "mxnet", "cntk") else ()
 
     def why_not(self, draft: Draft, value: str) -> str:
         framework = framework_of(draft)

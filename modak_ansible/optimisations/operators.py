@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 # What MODAK_OPERATORS tells the library when it is loaded.
 _VARIABLE = "MODAK_OPERATORS"
@@ -11,6 +12,14 @@ _NAMED = {"exact": "pooling,random", "none": "none"}
 
 class Operators(Optimisation):
     name = "operators"
+    properties = (
+        Property(
+            "Which operators of the image's own take the place of the framework's; "
+            "exact are those that keep every bit.",
+            ("all", "exact", "none"),
+        ),
+    )
+    suite_default = "any"  # not every image has some
     stock = ("all",)
     after = ("image",)
     reaches = "environment"

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of
+from modak_ansible.optimisations.properties import Property
 
 
 class PipelineTuning(CodeOptimisation):
     name = "pipeline_tuning"
+    properties = (
+        Property("Whether tf.data tunes itself while Keras's fit takes its batches from arrays.", ("stock", "off")),
+    )
+    suite_default = "any"  # nothing is open in other frameworks
+    hooked = ("keras", "tensorflow")
     stock = ("stock",)
     moves = "same"
     reasons = {
@@ -16,7 +22,7 @@ class PipelineTuning(CodeOptimisation):
     }
 
     def values(self, draft: Draft) -> tuple[str, ...]:
-        return ("stock", "off") if framework_of(draft) in ("tensorflow", "keras") else ()
+        return self.property_values() if framework_of(draft) in ("tensorflow", "keras") else ()
 
     def why_not(self, draft: Draft, value: str) -> str:
         if (

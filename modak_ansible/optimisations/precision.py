@@ -6,6 +6,7 @@ import archspec.cpu
 
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least, switch_of
+from modak_ansible.optimisations.properties import Property
 
 # What archspec calls units that multiply in bf16.
 _BF16 = {"avx512_bf16", "amx_bf16", "bf16", "svebf16"}
@@ -14,6 +15,9 @@ _SINCE = {"pytorch": "1.10", "tensorflow": "2.4", "keras": "3", "jax": "0.4"}
 
 class Precision(CodeOptimisation):
     name = "precision"
+    properties = (Property("The number format; others than fp32 need numerics any.", ("fp32", "tf32", "bf16", "fp16")),)
+    hooked = ("keras", "tensorflow")
+    prepared = ("pytorch",)
     stock = ("fp32",)
     moves = "any"
     reasons = {
@@ -23,11 +27,8 @@ class Precision(CodeOptimisation):
         "fp16": "11 bits of mantissa and a small range, with scaled losses",
     }
 
-    def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002
-        return ("fp32", "tf32", "bf16", "fp16")
-
     def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
-        return ("fp32", "tf32", "bf16", "fp16")
+        return self.property_values()
 
     def why_not(self, draft: Draft, value: str) -> str:
         if value == "fp32":

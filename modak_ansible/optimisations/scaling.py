@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 
 class Scaling(Optimisation):
     name = "scaling"
+    properties = (
+        Property(
+            "Parallel efficiency for which the planner may choose the numbers of nodes and processes.",
+            name="minimal_efficiency", type="float", default=None, least=0, most=1, in_application=True,
+        ),
+    )  # fmt: skip
     stock = ()
     is_switch = False
     reaches = "job"
@@ -27,9 +34,6 @@ class Scaling(Optimisation):
         if not scaled.is_changed:
             return (Option(scaled.stock, f"as asked: an efficiency of {scaled.efficiency:.2f}"),)
         return (Option(scaled.stock, "as asked for"), Option(scaled.value, taken))
-
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - the efficiency is the wish, and it is no option's name
-        return ""
 
     def default(self, draft: Draft) -> Default | None:
         scaled = draft.scaled

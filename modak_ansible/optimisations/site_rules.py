@@ -21,9 +21,6 @@ class SiteRules(Optimisation):
         others = [Option(each.rule.name, why_not=each.reason) for each in outcomes if not each.applies]
         return Option("none", "no rule of the site's is for this job", why_not=why_not), *taken, *others
 
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - nobody is asked
-        return ""
-
     def default(self, draft: Draft) -> Default | None:
         value, reason = self._applied(draft)
         return Default(value, reason) if value else Default("none", "no rule of the site's is for this job")

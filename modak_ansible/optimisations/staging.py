@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.model.quantities import format_size
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.
 LARGEST = 50 * 10**9
@@ -13,6 +14,10 @@ _CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high
 
 class Staging(Optimisation):
     name = "staging"
+    properties = (
+        Property("Whether the job copies the data to its node's own scratch first.", ("shared", "node-local")),
+    )
+    suite_default = "shared"
     stock = ("shared",)
     is_switch = False
     reaches = "job"

@@ -16,9 +16,6 @@ class StepLoop(CodeOptimisation):
         "whole": "the step with its optimiser is one function, and many steps are one call",
     }
 
-    def wish(self, draft: Draft) -> str:  # noqa: ARG002 - requests have no word for it
-        return ""
-
     def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - it is the script's own matter
         return ()
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 STOCK = "the framework's default"
 
 
 class Threads(Optimisation):
     name = "threads"
+    properties = (
+        Property(
+            "Threads of a process; without it the cores that it has.",
+            type="integer", default=None, least=1, in_application=True,
+        ),
+    )  # fmt: skip
+    suite_default = ""  # a number is left open
     stock = (STOCK,)
     is_switch = False
     after = ("image",)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.properties import Property
 
 
 class WaitPolicy(Optimisation):
     name = "wait_policy"
+    properties = (Property("Whether idle OpenMP threads spin (active) or sleep (passive).", ("active", "passive")),)
+    suite_default = "stock"
     stock = ("stock",)
     after = ("threads",)
     reaches = "environment"

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft, Option
-from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of, why_out_of_reach
+from modak_ansible.optimisations.code import CodeOptimisation, framework_of, switch_of
+from modak_ansible.optimisations.properties import Property
 
 
 class Workers(CodeOptimisation):
     name = "workers"
+    properties = (
+        Property(
+            "Processes that read samples; without it the script's own number.", type="integer", default=None, least=0
+        ),
+    )
+    prepared = ("pytorch",)
     stock = ("stock",)
     after = ("image", "input")
     moves = "same"
@@ -19,7 +26,7 @@ class Workers(CodeOptimisation):
         wanted, cores = draft.request.optimisation.workers, draft.cores_per_process or 1
         if framework_of(draft) != "pytorch" and wanted is None:
             return ()
-        why_not = why_out_of_reach(draft, self.name)
+        why_not = self.why_out_of_reach(draft)
         if not why_not and draft.settings.get("input") == "memory" and wanted is None:
             why_not = "kept samples need nobody to read them"
         # a worker beside a process of one core would only take time from it

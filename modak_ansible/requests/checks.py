@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from modak_ansible.blueprint.forms.forms import Path
+from modak_ansible.blueprint.forms.forms import Form, Path
 from modak_ansible.requests.form.form import JobForm
 from modak_ansible.requests.form.notes import Notes
-from modak_ansible.requests.form.optimisation import HpcForm, TensorflowForm, TrainingForm
+from modak_ansible.requests.form.optimisation import HpcForm, TrainingForm
 
 Kind = Literal["ai_training", "hpc"]
 
@@ -115,10 +115,8 @@ def _check_training(training: TrainingForm, notes: Notes) -> None:
 
 def wanted_compilers(training: TrainingForm) -> dict[str, bool]:
     """The graph compilers that a request speaks of: whether it wants them."""
-    section: object = getattr(training, training.config.ai_framework)
-    names = ("xla", "ngraph") if isinstance(section, TensorflowForm) else ("inductor", "glow", "xla")
-    found = {name: getattr(section, name, None) for name in names}
-    return {name: wanted for name, wanted in found.items() if wanted is not None}
+    section: Form | None = getattr(training, training.config.ai_framework)
+    return {name: wanted for name, wanted in section or () if isinstance(wanted, bool)}
 
 
 def _check_program(job: JobForm, program: HpcForm, notes: Notes) -> None:

@@ -17,7 +17,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.requests.application.app_name import with_app_name
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.requests.containers import read_container
-from modak_ansible.requests.form.form import JobForm, RequestForm
+from modak_ansible.requests.form.form import ApplicationForm, JobForm, RequestForm
 from modak_ansible.requests.form.json_tree import parse_json
 from modak_ansible.requests.form.notes import notes_of
 from modak_ansible.requests.form.older import OLDER
@@ -145,9 +145,8 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "optimisation.compiler": section,
         "optimisation.input": (*TRAINING, "data", "etl", "cache"),
         "optimisation.workers": (*TRAINING, "data", "etl", "prefetch"),
-        "optimisation.threads": (*APPLICATION, "threads"),
         "optimisation.staging": (*APPLICATION, "storage_class_pref"),
-        "optimisation.minimal_efficiency": (*APPLICATION, "minimal_efficiency"),
+        **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.wishes},
         "dataset": (*TRAINING, "data"),
         "dataset.source": (*TRAINING, "data", "location"),
         "image": (*APPLICATION, "container_runtime"),

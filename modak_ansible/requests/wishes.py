@@ -31,11 +31,8 @@ class Wishes:
     def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
         """The wishes."""
         application = self._job.runs
-        found: dict[str, Any] = {}
-        if application.threads:
-            found["threads"] = application.threads
-        if application.minimal_efficiency is not None:
-            found["minimal_efficiency"] = application.minimal_efficiency
+        given = {name: getattr(application, name) for name in application.wishes}
+        found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if application.storage_class_pref:
             found["staging"] = self._staging(application.storage_class_pref, has_data=has_data)
         optimisation = self._job.optimisation

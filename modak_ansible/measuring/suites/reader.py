@@ -14,11 +14,12 @@ from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.measuring.suites.fields import Fields, named
-from modak_ansible.measuring.suites.switches import PLAN_SWITCHES, plan_switch_problem
+from modak_ansible.measuring.suites.switches import plan_switch_problem
 from modak_ansible.measuring.suites.workloads import load_workloads, script_for, switch_problem, workloads_folder
 from modak_ansible.model.measured.suite import Group, Matrix, Suite
 from modak_ansible.model.measured.workload import Workload
 from modak_ansible.model.quantities import parse_walltime
+from modak_ansible.performance.stock import suite_switches
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import expanded
 
@@ -228,7 +229,7 @@ class _Reader:
             message = f"{workload.name} has no script for {entry.framework} {entry.version}"
             self._mistakes.add(place.location, "no-script", message)
         for switch in settings:
-            is_known = switch in PLAN_SWITCHES or (script is not None and switch in script.switches)
+            is_known = switch in suite_switches() or (script is not None and switch in script.switches)
             problem, right = plan_switch_problem(settings, switch) or (
                 switch_problem(script, settings, switch) if script else ("", "")
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -61,10 +61,15 @@ class ApplicationForm(Form):
         description="any, apptainer, singularity or none; or an image, taken unless enable_opt_build finds a build.",
     )
     mpi_ranks: Count | None = Field(None, description="Processes of the whole job, at most.")
-    threads: Count | None = Field(None, description="Threads of each process.")
-    minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Parallel efficiency for which the planner may choose nodes and processes."
+    # wishes: of the optimisations; make generate
+    threads: Annotated[int, Field(ge=1, le=10**7)] | None = Field(
+        None, description="Threads of a process; without it the cores that it has."
     )
+    minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Parallel efficiency for which the planner may choose the numbers of nodes and processes."
+    )
+    wishes: ClassVar[tuple[str, ...]] = ("threads", "minimal_efficiency")
+    # /wishes
     storage_class_pref: Literal["default-common", "default-high", "default-ssd", "default-ultra_high"] | None = Field(
         None, description="Where the data is read from: the target's storage of that class."
     )

@@ -1,0 +1,63 @@
+"""What users may say of optimisations: each declares its own, and what concerns all of them stands here.
+
+From these declarations ``make generate`` writes the TOSCA data type, the model's class and the request's fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Numerics = Literal["same", "reassociation", "any"]
+NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property of the data type ``modak.datatypes.Optimisation``, and field of the model's class.
+
+    Attributes:
+        description: a sentence for people.
+        values: the words that it may be besides its default.
+        name: its own, where it is not its optimisation's.
+        type: TOSCA's.
+        default: what holds where nothing is said; None where a number is left open.
+        least: of a number.
+        most: of a number.
+        in_application: whether requests have it, too, among the fields of ``application``.
+        in_frameworks: the values that are truth values in a framework's section of requests, with a sentence each.
+        in_blueprints: whether blueprints may say it; what they may not, commands set.
+    """
+
+    description: str = ""
+    values: tuple[str, ...] = ()
+    name: str = ""
+    type: Literal["string", "integer", "float", "boolean"] = "string"
+    default: str | int | None = "any"
+    least: int | None = None
+    most: int | None = None
+    in_application: bool = False
+    in_frameworks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    in_blueprints: bool = True
+
+
+OF_ALL = (
+    Property(name="objective", default="time"),
+    Property(
+        "How far results may differ from the stock run, which is not at all, by the order of sums, or freely.",
+        NUMERICS[1:], "numerics", default=NUMERICS[0],
+    ),
+    Property(
+        "Whether candidates that the model cannot separate are tried for a few steps before the training.",
+        name="autotuning", type="boolean", default=False,
+    ),
+    Property("Seconds of the job that tuning may take.", name="tuning_budget", type="integer", default=600, least=1),
+    Property(
+        "Whether the job ends when it is tuned.", name="only_tune", type="boolean", default=False, in_blueprints=False
+    ),
+    Property(
+        "Whether a wish that cannot be kept is an error; without it the plan leaves it out, with a note.",
+        name="strict", type="boolean", default=False,
+    ),
+)  # fmt: skip
