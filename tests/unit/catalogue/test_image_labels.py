@@ -10,7 +10,7 @@ import pytest
 from modak_ansible.commands.catalogue.image_labels import inspect_image
 from modak_ansible.errors import ModakError
 
-RECORDED = Path(__file__).parent / "recorded" / "apptainer-1.4.5-inspect.json"
+RECORDED = Path(__file__).parents[1] / "recorded" / "apptainer-1.4.5-inspect.json"
 SINGULARITY = """#!/bin/sh
 case "$1" in
     --version) echo "apptainer version 1.4.5" ;;
