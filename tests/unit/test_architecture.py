@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,21 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible"}
             assert not node.module.startswith("ansible.") or node.module.startswith("ansible.module_utils.")
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "name"),
+    [
+        (path, node.module, each.name)
+        for path in ON_TARGETS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ansible.module_utils.modak.")
+        for each in node.names
+    ],
+)
+def test_what_ansibles_modules_import_is_there(path, module, name):
+    there = import_module(module.replace("ansible.module_utils.modak", PACKAGE.name))
+    assert hasattr(there, name) or (Path(there.__file__).parent / f"{name}.py").exists(), path
 
 
 def test_every_optimisation_has_its_page():

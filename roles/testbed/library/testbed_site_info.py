@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.modak.target import site
+from ansible.module_utils.modak.target.core import site
 
 DOCUMENTATION = r"""
 module: testbed_site_info
