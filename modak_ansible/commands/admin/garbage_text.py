@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from modak_ansible.commands.admin.garbage import Collection
+from modak_ansible.commands.tables import print_table
 from modak_ansible.model.quantities import format_size
 
 _DAY = 86400.0
@@ -56,20 +56,17 @@ def _print_table(console: Console, found: list[dict[str, Any]]) -> None:
     if not found:
         console.print("  nothing that nobody uses")
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for justify in ("left", "left", "left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)
-    for each in sorted(found, key=lambda each: -each["size"]):
-        if each["kind"] not in _SMALL:
-            table.add_row("", each["kind"], Text(each["name"]), format_size(each["size"]), age(each["idle"]))
+    rows = [
+        ("", each["kind"], each["name"], format_size(each["size"]), age(each["idle"]))
+        for each in sorted(found, key=lambda each: -each["size"])
+        if each["kind"] not in _SMALL
+    ]
     for kind, plural in _SMALL.items():
         some = [each for each in found if each["kind"] == kind]
         if some:
             idle = age(min(each["idle"] for each in some))
-            table.add_row("", kind, f"{len(some)} {plural}", format_size(_size(some)), idle)
-    if not console.is_terminal:
-        console.width = 1000  # for other programs, a thing a line
-    console.print(table)
+            rows.append(("", kind, f"{len(some)} {plural}", format_size(_size(some)), idle))
+    print_table([""] * 5, rows, right=(3, 4), console=console)
 
 
 def _size(found: list[dict[str, Any]]) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+
+from modak_ansible.commands.tables import print_table, whole_lines
 
 
 def factor(interval: Any) -> str:
@@ -19,18 +20,10 @@ def seconds(interval: Any) -> str:
     return f"{interval.middle:.4g} s ({interval.low:.4g} to {interval.high:.4g})"
 
 
-def _wide() -> Console:
-    """A console that does not break the rows of a table which no terminal shows."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=250)
-
-
 def print_coefficients(rows: Iterable[Any], title: str) -> None:
     """A table of coefficients."""
-    table = Table(title, "Factor on seconds (90 %)", "Runs", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row.name, factor(row.factor), str(row.records))
-    _wide().print(table)
+    titles = (title, "Factor on seconds (90 %)", "Runs")
+    print_table(titles, ((row.name, factor(row.factor), str(row.records)) for row in rows), wraps=range(3))
 
 
 def print_explanation(found: Any) -> None:
@@ -67,7 +60,7 @@ REGRETS = {"workload": "with the table's workload left out", "": "in-sample, wit
 
 def print_validation(found: Any, kinds: Iterable[str]) -> None:
     """Errors and regrets."""
-    console = _wide()
+    console = whole_lines()
     for kind in kinds:
         error = found.error(kind)
         rows = [each for each in found.predicted if each.left_out == kind]
@@ -97,22 +90,15 @@ def print_validation(found: Any, kinds: Iterable[str]) -> None:
 
 
 def _print_regrets(console: Console, regrets: Any) -> None:
-    table = Table(
-        "Table", "Numerics", "Left out", "Variants", "Taken", "Best", "Regret", "Over stock", "Noise", box=None
-    )
-    for each in regrets:
-        noise = "" if each.noise is None else f"{100 * each.noise:.1f} %"
-        table.add_row(
-            each.table,
-            each.numerics,
-            each.left_out or "none: in-sample",
-            str(each.variants),
-            each.taken,
-            each.best,
-            f"{100 * each.regret:.1f} %",
-            f"{100 * each.over_stock:+.1f} %",
-            noise,
+    titles = ("Table", "Numerics", "Left out", "Variants", "Taken", "Best", "Regret", "Over stock", "Noise")
+    rows = [
+        (
+            each.table, each.numerics, each.left_out or "none: in-sample", str(each.variants), each.taken, each.best,
+            f"{100 * each.regret:.1f} %", f"{100 * each.over_stock:+.1f} %",
+            "" if each.noise is None else f"{100 * each.noise:.1f} %",
         )
-    if table.row_count:
+        for each in regrets
+    ]  # fmt: skip
+    if rows:
         console.print()
-        console.print(table)
+        print_table(titles, rows, wraps=range(9), console=console)

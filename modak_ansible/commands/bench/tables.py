@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.table import Table as Shown
 
+from modak_ansible.commands.tables import print_table, whole_lines
 from modak_ansible.measuring.compare import PARTS, Line, Table, compare
 from modak_ansible.measuring.statistics import Ratio, Summary
 from modak_ansible.model.measured.record import Record
@@ -14,38 +14,33 @@ from modak_ansible.model.measured.record import Record
 
 def print_tables(records: Iterable[Record]) -> None:
     """A table for every group: trainings by variant, or quantities of the infrastructure."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 1000  # for other programs, a variant a line
+    console = whole_lines()
     tables = compare(records)
     if not tables:
         console.print("nothing was measured")
     for table in tables:
         console.print()
         console.print(f"{table.suite}, {table.group}: {table.workload} on {table.target}", style="bold", markup=False)
-        if any(line.steady for line in table.lines):
-            console.print(_trainings(table))
-        if table.quantities:
-            console.print(_quantities(table))
+        _trainings(table, console)
+        _quantities(table, console)
         for line in table.lines:
             if line.left_out:
                 counts = ", ".join(f"{number} {name}" for name, number in line.left_out.items())
                 console.print(f"  {line.variant}: {counts}: {line.reason.splitlines()[0]}", markup=False)
 
 
-def _trainings(table: Table) -> Shown:
-    shown = Shown(box=None, pad_edge=False, header_style="bold")
-    for title in ("variant", "s an epoch", "least to most", "runs", "images/s", "time ratio", "95 %", "", *PARTS):
-        shown.add_column(title, no_wrap=True)
+def _trainings(table: Table, console: Console) -> None:
+    rows = []
     for line in table.lines:
         if line.steady and line.images_per_second:
             spread = f"{_number(line.steady.least)} to {_number(line.steady.most)}"
             parts = [_seconds(line.parts.get(name)) for name in PARTS]
             rate = _number(line.images_per_second.median)
-            shown.add_row(
-                line.variant, _number(line.steady.median), spread, str(line.steady.n), rate, *_ratio(line), *parts
+            rows.append(
+                (line.variant, _number(line.steady.median), spread, str(line.steady.n), rate, *_ratio(line), *parts)
             )
-    return shown
+    titles = ("variant", "s an epoch", "least to most", "runs", "images/s", "time ratio", "95 %", "", *PARTS)
+    print_table(titles, rows, console=console)
 
 
 def _ratio(line: Line) -> tuple[str, str, str]:
@@ -60,16 +55,14 @@ def _ratio(line: Line) -> tuple[str, str, str]:
     return f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", noise
 
 
-def _quantities(table: Table) -> Shown:
-    shown = Shown(box=None, pad_edge=False, header_style="bold")
-    for title in ("variant", "quantity", "median", "unit", "least to most", "samples", "of"):
-        shown.add_column(title, no_wrap=True)
+def _quantities(table: Table, console: Console) -> None:
+    rows = []
     for each in table.quantities:
         spread = f"{_number(each.values.least)} to {_number(each.values.most)}"
-        shown.add_row(
-            each.variant, each.name, _number(each.values.median), each.unit, spread, str(each.values.n), each.about
+        rows.append(
+            (each.variant, each.name, _number(each.values.median), each.unit, spread, str(each.values.n), each.about)
         )
-    return shown
+    print_table(("variant", "quantity", "median", "unit", "least to most", "samples", "of"), rows, console=console)
 
 
 def _seconds(values: Summary | None) -> str:

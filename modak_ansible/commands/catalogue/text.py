@@ -54,19 +54,12 @@ def rows_of(entries: Iterable[Entry], state: Path) -> list[dict[str, Any]]:
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from modak_ansible.commands.tables import print_table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in _TITLES:
-        table.add_column(title, no_wrap=title in ("name", "framework", "version", "origin"))
-    for row in rows:
-        words = {**row, "compilers": ", ".join(row["compilers"]), "needs": ", ".join(row["needs"])}
-        table.add_row(*(words[title] for title in _TITLES))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 1000  # for other programs, an entry a line
-    console.print(table)
+    words = ({**row, "compilers": ", ".join(row["compilers"]), "needs": ", ".join(row["needs"])} for row in rows)
+    kept = ("name", "framework", "version", "origin")
+    wraps = [index for index, title in enumerate(_TITLES) if title not in kept]
+    print_table(_TITLES, ([row[title] for title in _TITLES] for row in words), wraps=wraps)
 
 
 def _needs(entry: Entry) -> list[str]:

@@ -125,19 +125,15 @@ def _seconds(job: dict[str, Any]) -> float | None:
 
 def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
     """Shows how trainings are or have ended, a line each."""
-    from rich.table import Table
-
+    from modak_ansible.commands import tables
     from modak_ansible.model.quantities import format_seconds
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("training", "job", "state", "time", "epochs", "accuracy", ""):
-        table.add_column(title, no_wrap=bool(title))
+    shown = []
     for row in rows:
         seconds = format_seconds(row["seconds"]) if row["seconds"] is not None else ""
         accuracy = f"{row['accuracy']:.2%}" if isinstance(row["accuracy"], float) else ""
         epochs = str(row["epochs"] or "")
-        table.add_row(row["training"], row["job_id"], row["state"], seconds, epochs, accuracy, row["explanation"])
-    if not console.is_terminal:
-        console.width = 1000  # for other programs, a training a line
+        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs, accuracy, row["explanation"]))
     console.print()
-    console.print(table)
+    titles = ("training", "job", "state", "time", "epochs", "accuracy", "")
+    tables.print_table(titles, shown, wraps=(6,), console=console)

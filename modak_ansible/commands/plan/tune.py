@@ -92,6 +92,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
 
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
+    from modak_ansible.commands.tables import print_table
     from modak_ansible.errors import ModakError
     from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
 
@@ -105,7 +106,8 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
         spent = {"budget": report.budget, "spent": report.spent, "best": report.best}
         typer.echo(json.dumps({**facts, **spent, "candidates": [_as_json(row) for row in rows]}, indent=2))
         return
-    _print_table(rows)
+    titles = ("step", "10 to 90 %", "first", "steps", "x stock", "x plan", "candidate", "")
+    print_table(titles, map(_cells, rows), right=range(6), wraps=(6, 7))
     for _, text in summary_pairs(report, as_planned)[:1]:
         typer.echo(f"\n{text}")
     typer.echo("modak model fit learns from these trials; the plans that follow know them.")
@@ -123,23 +125,6 @@ def _as_json(row: Row) -> dict[str, Any]:
         "over_plan": row.over_plan,
         "told": row.told,
     }
-
-
-def _print_table(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("step", "10 to 90 %", "first", "steps", "x stock", "x plan"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("candidate", overflow="fold")
-    table.add_column("", overflow="fold")
-    for row in rows:
-        table.add_row(*_cells(row))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 160
-    console.print(table)
 
 
 def _cells(row: Row) -> list[str]:
