@@ -1,75 +1,45 @@
-"""Whether the target can give what the job asks for."""
+"""Decides whether the target has what a job is to get: nodes, cores, accelerators, memory, time, and a launcher.
+
+Everything that it has not got is told, each with its place; what nobody knows of a target is not checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modak_ansible.allocation.options import settled
-from modak_ansible.allocation.process_layout import cores_of
-from modak_ansible.allocation.site_rules import enforced
-from modak_ansible.errors import CannotPlan, nearest
+from modak_ansible.allocation.allocate import JobAllocation, allocate
+from modak_ansible.errors import CannotPlan
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler
 
 
-def choose_partition(request: Request) -> Partition | None:
-    """Where the job will run; None when the target describes no partitions.
-
-    Raises:
-        CannotPlan: the partition that is asked for is not there.
-    """
-    target, wanted = request.target, request.resources.partition
-    if wanted and target.scheduler is Scheduler.NONE:
-        raise CannotPlan("resources.partition", f"{target.name} has no scheduler and no partitions", "leave it out")
-    found = target.partition(wanted)
-    name = wanted or target.site.partition
-    if name and found is None and target.partitions:
-        about = "resources.partition" if wanted else "host"
-        hint = nearest(name, [each.name for each in target.partitions])
-        raise CannotPlan(about, f"{target.name} has no partition {name}", hint)
-    return found
-
-
-def cores_per_process(request: Request, partition: Partition | None) -> int | None:
-    """What is asked for, else the process's share of its node, else one under a scheduler; None when nobody knows."""
-    resources = request.resources
-    if resources.cores_per_process:
-        return resources.cores_per_process
-    cores = _node_cores(request, partition)
-    if cores:
-        return max(1, cores // cores_of(request.application.hpc, resources.processes_per_node))
-    return None if request.target.scheduler is Scheduler.NONE else 1
-
-
-def resource_problems(request: Request) -> Iterator[CannotPlan]:
-    """Everything that the job asks for and the target has not got; what is not known is not checked."""
+def resource_problems(request: Request) -> list[CannotPlan]:
+    """Everything that a request asks for and its target has not got; what is not known is not checked."""
     try:
-        request = enforced(settled(request))
-        partition = choose_partition(request)
+        return list(limit_problems(allocate(request)))
     except CannotPlan as error:
-        yield error
-        return
-    yield from _process_problems(request)
-    yield from _count_problems(request, partition)
-    yield from _limit_problems(request, partition)
+        return [error]
 
 
-def _node_cores(request: Request, partition: Partition | None) -> int | None:
-    return partition.cores if partition and partition.cores else request.target.processor.cores
+def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
+    """Everything that a job is to get and its target has not got; what is not known is not checked."""
+    yield from _process_problems(job)
+    yield from _count_problems(job)
+    yield from _accelerator_problems(job.request, job.partition)
+    yield from _limit_problems(job.request, job.partition)
 
 
-def _process_problems(request: Request) -> Iterator[CannotPlan]:
-    resources, target = request.resources, request.target
-    if target.scheduler is Scheduler.NONE and resources.nodes > 1:
-        message = f"{target.name} is a single machine, and {resources.nodes} nodes are asked for"
+def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
+    request, layout = job.request, job.layout
+    application, target = request.application, request.target
+    if target.scheduler is Scheduler.NONE and layout.nodes > 1:
+        message = f"{target.name} is a single machine, and {layout.nodes} nodes are asked for"
         yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
-    processes = resources.nodes * resources.processes_per_node
-    application = request.application
-    if processes > 1 and application.hpc is None and not application.distributed_training:
+    if layout.processes > 1 and application.hpc is None and not application.distributed_training:
         runs = application.script or application.name
         message = (
-            f"{processes} processes of {runs} would each train all of it, and write one metrics.json: "
+            f"{layout.processes} processes of {runs} would each train all of it, and write one metrics.json: "
             "what makes one training of many processes is missing"
         )
         hint = "ask for one process; or say distributed_training: true, where the script is parallel by itself"
@@ -79,33 +49,29 @@ def _process_problems(request: Request) -> Iterator[CannotPlan]:
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
-    if processes > 1 and not knows_launcher:
-        message = f"{processes} processes need a launcher, which {target.name} does not name"
+    if layout.processes > 1 and not knows_launcher:
+        message = f"{layout.processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
 
 
 def _about_processes(request: Request) -> str:
     """What of the request asks for several processes."""
-    options, resources = request.job_options, request.resources
     for name in ("node_count", "process_count_per_node", "core_count"):
-        if (getattr(options, name) or 1) > 1:
+        if (getattr(request.job_options, name) or 1) > 1:
             return f"job_options.{name}"
-    return "resources.nodes" if resources.nodes > 1 else "resources.processes_per_node"
+    return "resources.nodes" if request.resources.nodes > 1 else "resources.processes_per_node"
 
 
-def _count_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:
-    resources = request.resources
-    cores_about = "cores_per_process" if resources.cores_per_process else "processes_per_node"
-    slots = cores_of(request.application.hpc, resources.processes_per_node)
-    cores = (resources.cores_per_process or 1) * slots
+def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:
+    layout, partition = job.layout, job.partition
+    cores_about = "cores_per_process" if job.request.resources.layout.cores else "processes_per_node"
     for about, asked, there, unit in (
-        ("nodes", resources.nodes, partition.nodes if partition else None, "nodes"),
-        (cores_about, cores, _node_cores(request, partition), "cores a node"),
+        ("nodes", layout.nodes, partition.nodes if partition else None, "nodes"),
+        (cores_about, layout.cores_per_node, job.node_cores, "cores a node"),
     ):
         if there is not None and asked > there:
-            message = f"{asked} {unit} are asked for, and {_where(request, partition)} has {there}"
+            message = f"{asked} {unit} are asked for, and {_where(job.request, partition)} has {there}"
             yield CannotPlan(f"resources.{about}", message, f"ask for at most {there}")
-    yield from _accelerator_problems(request, partition)
 
 
 def _accelerator_problems(request: Request, partition: Partition | None) -> Iterator[CannotPlan]:

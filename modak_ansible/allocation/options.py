@@ -1,8 +1,13 @@
-"""One truth of what a job asks for: its resources, its job options and its ranks agree, or it is refused."""
+"""Decides what a job asks for: its resources, its job options and its ranks agree, or it is refused.
+
+Resources that are left at their defaults give way to a job option, and both to the ranks of a program. Refused, too, is
+an option that a target without a scheduler has no use for, and an array, as a deployment watches one job.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from modak_ansible.allocation.process_layout import fewest_nodes, with_ranks
@@ -30,8 +35,8 @@ def settled(request: Request) -> Request:
     resources = _merged(request.resources, wanted)
     resources = _with_cores(request, resources)
     resources = with_ranks(request, resources, fixed=_fixed(options, request.resources))
-    if options.core_count and not resources.cores_per_process:
-        resources = resources.model_copy(update={"cores_per_process": 1})  # that many cores are asked for, and no more
+    if options.core_count and not resources.layout.cores:
+        resources = resources.with_layout(replace(resources.layout, cores=1))  # so many cores, and no more
     if options.memory_limit and scheduler is Scheduler.TORQUE:
         resources = _with_memory(resources, options.memory_limit)
     agreed = options.model_copy(update=_agreed(options, resources))
@@ -117,23 +122,24 @@ def _with_cores(request: Request, resources: Resources) -> Resources:
     if not count:
         return resources
     has_nodes, has_each = _fixed(request.job_options, request.resources)
-    if has_nodes and has_each and resources.nodes * resources.processes_per_node == count:
+    layout = resources.layout
+    if has_nodes and has_each and layout.processes == count:
         return resources
     if has_nodes and has_each:
-        cores = cores_by_count(count, resources.nodes, resources.processes_per_node)
-        if cores is None or resources.cores_per_process not in (None, cores):
-            there = f"{resources.nodes} nodes with {resources.processes_per_node} processes each"
+        cores = cores_by_count(count, layout.nodes, layout.processes_per_node)
+        if cores is None or layout.cores not in (None, cores):
+            there = f"{layout.nodes} nodes with {layout.processes_per_node} processes each"
             raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
-        return resources.model_copy(update={"cores_per_process": cores})
+        return resources.with_layout(replace(layout, cores=cores))
     if has_each and not has_nodes:
-        nodes, rest = divmod(count, resources.processes_per_node)
+        nodes, rest = divmod(count, layout.processes_per_node)
     else:
-        nodes = resources.nodes if has_nodes else fewest_nodes(request, resources, count, about)
+        nodes = layout.nodes if has_nodes else fewest_nodes(request, resources, count, about)
         rest = count % nodes
     if rest:
-        there = f"{resources.processes_per_node} on a node" if has_each else f"{nodes} nodes"
+        there = f"{layout.processes_per_node} on a node" if has_each else f"{nodes} nodes"
         raise CannotPlan(about, f"{count} processes cannot be shared out evenly, {there}", "take a multiple")
-    return resources.model_copy(update={"nodes": nodes, "processes_per_node": count // nodes})
+    return resources.with_layout(replace(layout, nodes=nodes, processes_per_node=count // nodes))
 
 
 def _with_memory(resources: Resources, limit: int) -> Resources:
@@ -147,7 +153,7 @@ def _with_memory(resources: Resources, limit: int) -> Resources:
 
 def _agreed(options: JobOptions, resources: Resources) -> dict[str, Any]:
     """The job options that are stated, with the values that were settled."""
-    agreed = {"core_count": resources.nodes * resources.processes_per_node} if options.core_count else {}
+    agreed = {"core_count": resources.layout.processes} if options.core_count else {}
     for name, _ in _stated(options):
         option = OPTIONS[name]
         if option.resource and not option.is_other_under_torque:

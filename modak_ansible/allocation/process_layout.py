@@ -1,6 +1,11 @@
-"""How many processes a parallel program has on each of how many nodes, with how many threads."""
+"""Decides how many processes a parallel program has on each of how many nodes, with how many threads.
+
+Ranks are shared out evenly: over the nodes or the places that are said, else over the fewest nodes that have the cores.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
@@ -34,21 +39,16 @@ def with_ranks(request: Request, resources: Resources, fixed: tuple[bool, bool])
     return _with_ranks(request, hpc.ranks, resources, fixed) if hpc.ranks else resources
 
 
-def cores_of(hpc: HpcApplication | None, processes: int) -> int:
-    """Slots that so many processes of a node take: as many, or fewer where ranks share cores."""
-    shared = hpc.core_subscription if hpc and hpc.core_subscription else 1
-    return -(-processes // shared)
-
-
 def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
-    threads, cores = hpc.threads, resources.cores_per_process
+    layout, threads = resources.layout, hpc.threads
+    cores = layout.cores
     if threads and cores and threads > cores:
         message = f"{threads} threads are more than the {cores} cores of a process"
         raise CannotPlan("application.threads", message, "ask for more cores, or for fewer threads")
     if threads and threads > 1 and (hpc.core_subscription or 1) > 1:
         message = f"ranks that share a core cannot have {threads} threads each"
         raise CannotPlan("application.core_subscription", message, "take 1 of one of the two")
-    return resources.model_copy(update={"cores_per_process": cores or threads})
+    return resources.with_layout(replace(layout, cores=cores or threads))
 
 
 def _with_accelerators(hpc: HpcApplication, resources: Resources) -> Resources:
@@ -62,28 +62,29 @@ def _with_accelerators(hpc: HpcApplication, resources: Resources) -> Resources:
 
 
 def _check_single(hpc: HpcApplication, resources: Resources) -> None:
-    processes = max(resources.nodes * resources.processes_per_node, hpc.ranks or 1)
+    processes = max(resources.layout.processes, hpc.ranks or 1)
     if processes > 1:
         message = f"{processes} processes are asked for, and a program with {hpc.parallelisation} is one"
         raise CannotPlan("application.mpi_ranks", message, "parallelisation: mpi, or one process with more threads")
 
 
 def _with_ranks(request: Request, ranks: int, resources: Resources, fixed: tuple[bool, bool]) -> Resources:
-    nodes, each = resources.nodes, resources.processes_per_node
-    if fixed == (True, True) and nodes * each != ranks:
+    layout = resources.layout
+    nodes, each = layout.nodes, layout.processes_per_node
+    if fixed == (True, True) and layout.processes != ranks:
         message = f"{ranks} ranks are asked for, and {nodes} nodes with {each} processes each"
         raise CannotPlan("application.mpi_ranks", message, "leave one of them out")
     if fixed == (False, False):
         nodes = fewest_nodes(request, resources, ranks, "application.mpi_ranks")
-        return resources.model_copy(update={"nodes": nodes, "processes_per_node": ranks // nodes})
+        return resources.with_layout(replace(layout, nodes=nodes, processes_per_node=ranks // nodes))
     divisor = nodes if fixed[0] else each
     if ranks % divisor:
         where = f"{divisor} nodes" if fixed[0] else f"{divisor} processes on a node"
         message = f"{ranks} ranks cannot be shared out evenly over {where}"
         raise CannotPlan("application.mpi_ranks", message, "take a multiple")
     if fixed[0]:
-        return resources.model_copy(update={"processes_per_node": ranks // divisor})
-    return resources.model_copy(update={"nodes": ranks // divisor})
+        return resources.with_layout(replace(layout, processes_per_node=ranks // divisor))
+    return resources.with_layout(replace(layout, nodes=ranks // divisor))
 
 
 def fewest_nodes(request: Request, resources: Resources, processes: int, about: str) -> int:
@@ -100,7 +101,8 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
         most = 1
     if not cores:
         return 1
-    full = cores // (resources.cores_per_process or 1) * ((hpc.core_subscription if hpc else None) or 1)
+    each = resources.layout.cores or 1
+    full = cores // each * ((hpc.core_subscription if hpc else None) or 1)
     needed = -(-processes // full) if full else processes + 1
     for nodes in range(needed, min(processes, most or processes) + 1):
         if processes % nodes:
@@ -112,6 +114,6 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
         return nodes
     where = f"the partition {partition.name}" if partition else target.name
     has = f"{most} nodes of {cores} cores" if most and most > 1 else f"{cores} cores on a node"
-    threads = f" of {resources.cores_per_process} threads" if (resources.cores_per_process or 1) > 1 else ""
+    threads = f" of {each} threads" if each > 1 else ""
     message = f"{processes} processes{threads} do not fit evenly: {where} has {has}"
     raise CannotPlan(about, message, "ask for fewer processes or threads")

@@ -1,4 +1,8 @@
-"""The enforcer: which of a site's rules apply to a job, why, and what they make of it. Pure."""
+"""Decides which of a site's rules apply to a job, why, and what they make of it.
+
+A default partition comes first, for the conditions of others ask for it. Lists of several rules are joined, single
+values have to agree, and what the user asks for comes before all of them.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:
     real = largest_from(found).model_copy(update={"default": True})
     target = request.target.model_copy(update={"partitions": (real,)})
     resources = request.resources.model_copy(update={"partition": real.name})
-    problems = list(resource_problems(request.model_copy(update={"target": target, "resources": resources})))
+    problems = resource_problems(request.model_copy(update={"target": target, "resources": resources}))
     for each in problems:
         yield missing("limits", f"{request.training}: {each.message}", each.hint)
     if not problems:

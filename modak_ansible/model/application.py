@@ -8,6 +8,7 @@ from modak_ansible.model.base import Model
 from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload
+from modak_ansible.model.process_layout import ProcessLayout
 
 
 class SourceFile(Model):
@@ -82,6 +83,16 @@ class Resources(Model):
     exclusive: bool = False
     partition: str | None = None
     walltime: int = Field(default=3600, description="seconds")
+
+    @property
+    def layout(self) -> ProcessLayout:
+        """What is asked for of the processes."""
+        return ProcessLayout(self.nodes, self.processes_per_node, self.cores_per_process)
+
+    def with_layout(self, layout: ProcessLayout) -> Resources:
+        """The same with other processes."""
+        counts = {"nodes": layout.nodes, "processes_per_node": layout.processes_per_node}
+        return self.model_copy(update={**counts, "cores_per_process": layout.cores})
 
 
 class Checkpoint(Model):

@@ -15,6 +15,7 @@ from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
+from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.tuning import PlannedTuning
 
@@ -124,6 +125,10 @@ class PlannedJob(Model):
     options: JobOptions = Field(default=JobOptions(), description="what else is asked of the scheduler")
     checkpoint: Checkpoint | None = Field(default=None, description="None: a job that is stopped is not queued again")
     script: str
+
+    @property
+    def layout(self) -> ProcessLayout:
+        return ProcessLayout(self.nodes, self.processes_per_node, self.cores_per_process, self.threads)
 
 
 class Staged(Model):

@@ -13,6 +13,7 @@ from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a p
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.workload import WorkloadScript
+from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition
 from modak_ansible.optimisations.properties import NUMERICS as NUMERICS  # noqa: PLC0414 - a part of this interface
@@ -57,7 +58,7 @@ class Draft:
     Attributes:
         refusals: which builds are known to fail their probe, and where.
         partition: where the job will run, when the target describes it.
-        cores_per_process: cores that a process of the job has; None when nobody says.
+        layout: the job's processes, and the cores that each has.
         scaled: nodes and processes for the efficiency that is asked for; None where none is.
         entry: the framework's build; None while it is not chosen and when the user gives an image.
         threads: threads of a process; None leaves it to the framework.
@@ -74,9 +75,9 @@ class Draft:
 
     request: Request
     catalogue: Catalogue
-    refusals: tuple[Refusal, ...] = ()
-    partition: Partition | None = None
-    cores_per_process: int | None = None
+    refusals: tuple[Refusal, ...]
+    partition: Partition | None
+    layout: ProcessLayout
     entry: Entry | None = None
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
@@ -119,7 +120,7 @@ class Draft:
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""
-        cores = self.cores_per_process
+        cores = self.layout.cores
         return (
             self.entry == other.entry
             and (self.threads or cores) == (other.threads or cores)
@@ -146,10 +147,10 @@ class Draft:
             peak_gflops=target.processor.peak_gflops,
             memory_bandwidth=target.processor.memory_bandwidth,
             node_cores=self.node_cores,
-            cores=self.cores_per_process,
+            cores=self.layout.cores,
             threads=self.threads,
-            nodes=resources.nodes,
-            processes_per_node=resources.processes_per_node,
+            nodes=self.layout.nodes,
+            processes_per_node=self.layout.processes_per_node,
             accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
             dataset_bytes=request.dataset.size if request.dataset else None,
         )

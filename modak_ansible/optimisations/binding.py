@@ -19,7 +19,7 @@ class Binding(Optimisation):
         none = Option("none", "the kernel moves threads to where a core is free")
         if draft.threads == 1 and not self.wish(draft):
             return (Option("none", "a single thread has nothing to stay apart from"),)
-        several = draft.request.resources.processes_per_node > 1 and draft.request.target.scheduler.value != "slurm"
+        several = draft.layout.processes_per_node > 1 and draft.request.target.scheduler.value != "slurm"
         why_not = "the processes of a node would stay on the same cores" if several else ""
         return none, Option("cores", "each thread keeps its core and what its caches hold", why_not=why_not)
 

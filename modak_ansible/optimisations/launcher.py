@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from modak_ansible.allocation.process_layout import cores_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
@@ -48,7 +47,7 @@ class Launcher(Optimisation):
     reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        if draft.request.application.hpc is None and _processes(draft) == 1:
+        if draft.request.application.hpc is None and draft.layout.processes == 1:
             return ()
         launching = launching_of(draft)
         return (Option(launching.value, launching.reason),)
@@ -67,7 +66,7 @@ def launching_of(draft: Draft) -> Launching:
     site = request.target.site.launcher
     environment = _threads(hpc)
     wished = hpc.launcher if hpc else ""
-    if _processes(draft) == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
+    if draft.layout.processes == 1 and not (hpc and hpc.parallelisation == "mpi" and hpc.ranks):
         return Launching(environment=environment)
     if wished or site:
         reason = "asked for" if wished else "the site's own"
@@ -84,11 +83,10 @@ def _given(
     draft: Draft, hpc: HpcApplication | None, words: list[str], environment: tuple[tuple[str, str], ...], reason: str
 ) -> Launching:
     """A launcher as it stands, with the job's numbers in place of ``{ranks}`` and the like."""
-    resources = draft.request.resources
-    each = resources.processes_per_node
+    layout = draft.layout
     numbers = {
-        "{ranks}": _processes(draft), "{ranks_per_node}": each, "{nodes}": resources.nodes,
-        "{threads}": draft.cores_per_process or 1,
+        "{ranks}": layout.processes, "{ranks_per_node}": layout.processes_per_node, "{nodes}": layout.nodes,
+        "{threads}": layout.cores or 1,
     }  # fmt: skip
     filled = []
     for word in words:
@@ -99,10 +97,6 @@ def _given(
     has_hosts = any("{hosts}" in word for word in words)
     launch = Launch(outside=tuple(filled), hosts=_host_suffix(draft, library) if has_hosts else "")
     return Launching(launch, environment, tuple(filled), reason)
-
-
-def _processes(draft: Draft) -> int:
-    return draft.request.resources.nodes * draft.request.resources.processes_per_node
 
 
 def _library(draft: Draft, hpc: HpcApplication | None) -> str:
@@ -124,17 +118,17 @@ def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
 
 
 def _srun(draft: Draft, hpc: HpcApplication | None) -> tuple[str, ...]:
-    words, resources = ["srun"], draft.request.resources
+    words, layout = ["srun"], draft.layout
     pmi = _pmi(draft, hpc)
     if pmi:
         words.append(f"--mpi={pmi}")
     if hpc and hpc.parallelisation == "mpi":
-        words += [f"--ntasks={_processes(draft)}", f"--ntasks-per-node={resources.processes_per_node}"]
-    if draft.cores_per_process:
+        words += [f"--ntasks={layout.processes}", f"--ntasks-per-node={layout.processes_per_node}"]
+    if layout.cores:
         # since 22.05 srun no longer takes the cores of a task from the job
-        words.append(f"--cpus-per-task={draft.cores_per_process}")
+        words.append(f"--cpus-per-task={layout.cores}")
     if hpc and hpc.parallelisation == "mpi":
-        shares = cores_of(hpc, resources.processes_per_node) < resources.processes_per_node
+        shares = layout.shares_cores
         words += ["--overcommit", "--cpu-bind=none"] if shares else [f"--cpu-bind={_slurm_binding(hpc)}"]
         if hpc.affinity == "spread" and not shares:
             words.append("--distribution=block:cyclic")
@@ -149,7 +143,7 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
     """The library's own launcher: the image's on one node, the host's where ranks of several nodes must meet."""
     is_torque = draft.request.target.scheduler is Scheduler.TORQUE
     slots = is_torque and counts_cores_only(draft.request.job_options)  # nobody knows yet on how many nodes
-    inside = draft.in_container and draft.request.resources.nodes == 1 and not slots
+    inside = draft.in_container and draft.layout.nodes == 1 and not slots
     library = _library(draft, hpc)
     hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')
     words = (_open_mpi if library == "openmpi" else _hydra)(
@@ -166,42 +160,37 @@ def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[t
 
 
 def _host_suffix(draft: Draft, library: str) -> str:
-    each = draft.request.resources.processes_per_node
+    each = draft.layout.processes_per_node
     return f" slots={each}" if library == "openmpi" else f":{each}"
 
 
 def _open_mpi(draft: Draft, hpc: HpcApplication | None, hosts: tuple[str, ...], *, slots: bool) -> tuple[str, ...]:
-    resources, cores = draft.request.resources, draft.cores_per_process or 1
-    each = resources.processes_per_node
-    shares = cores_of(hpc, each) < each
-    place = "slot" if slots else f"ppr:{each}:node"
-    binds = _binds(draft, hpc) and not shares
+    layout, cores = draft.layout, draft.layout.cores or 1
+    place = "slot" if slots else f"ppr:{layout.processes_per_node}:node"
+    binds = _binds(draft, hpc) and not layout.shares_cores
     if binds and cores > 1:
         place += f":PE={cores}"
-    if shares:
+    if layout.shares_cores:
         place += ":OVERSUBSCRIBE"
-    return "mpirun", "-np", str(_processes(draft)), *hosts, "--map-by", place, "--bind-to", "core" if binds else "none"
+    return "mpirun", "-np", str(layout.processes), *hosts, "--map-by", place, "--bind-to", "core" if binds else "none"
 
 
 def _hydra(draft: Draft, hpc: HpcApplication | None, hosts: tuple[str, ...], *, slots: bool) -> tuple[str, ...]:
     """MPICH's launcher, which MVAPICH has too."""
-    resources, cores = draft.request.resources, draft.cores_per_process or 1
-    each = resources.processes_per_node
-    binds = _binds(draft, hpc) and cores_of(hpc, each) == each
+    layout, cores = draft.layout, draft.layout.cores or 1
+    binds = _binds(draft, hpc) and not layout.shares_cores
     binding = (f"core:{cores}" if cores > 1 else "core") if binds else "none"
-    shape = () if slots else ("-ppn", str(each))
-    return "mpiexec", "-n", str(_processes(draft)), *shape, *hosts, "-bind-to", binding
+    shape = () if slots else ("-ppn", str(layout.processes_per_node))
+    return "mpiexec", "-n", str(layout.processes), *shape, *hosts, "-bind-to", binding
 
 
 def _binds(draft: Draft, hpc: HpcApplication | None) -> bool:
     """Whether ranks are kept on cores; on a node that others use too, two jobs would take the same first cores."""
     if hpc and hpc.affinity:
         return hpc.affinity != "none"
-    resources = draft.request.resources
-    if resources.exclusive:
+    if draft.request.resources.exclusive:
         return True
-    slots = cores_of(hpc, resources.processes_per_node) * (draft.cores_per_process or 1)
-    return draft.node_cores is not None and slots >= draft.node_cores
+    return draft.node_cores is not None and draft.layout.cores_per_node >= draft.node_cores
 
 
 def _threads(hpc: HpcApplication | None) -> tuple[tuple[str, str], ...]:

@@ -23,7 +23,7 @@ class Threads(Optimisation):
     reaches = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        wanted, cores = draft.request.optimisation.threads, draft.cores_per_process
+        wanted, cores = draft.request.optimisation.threads, draft.layout.cores
         if wanted and cores and wanted > cores:
             raise CannotPlan(
                 "optimisation.threads", f"{wanted} threads are more than the {cores} cores of a process",
@@ -39,7 +39,7 @@ class Threads(Optimisation):
         return tuple(options)
 
     def default(self, draft: Draft) -> Default | None:
-        cores = draft.cores_per_process
+        cores = draft.layout.cores
         return Default(str(cores), "one for each core that the process is given") if cores else None
 
     def apply(self, draft: Draft, value: str) -> None:

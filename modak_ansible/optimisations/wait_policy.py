@@ -36,9 +36,9 @@ class WaitPolicy(Optimisation):
 
 def has_nodes_alone(draft: Draft) -> bool:
     """Whether no other job can be on the node: it is exclusive, or all its cores are asked for."""
-    resources = draft.request.resources
-    if resources.exclusive:
+    layout = draft.layout
+    if draft.request.resources.exclusive:
         return True
-    if not draft.partition or not draft.cores_per_process or not draft.node_cores:
+    if not draft.partition or not layout.cores or not draft.node_cores:
         return False
-    return resources.processes_per_node * draft.cores_per_process >= draft.node_cores
+    return layout.processes_per_node * layout.cores >= draft.node_cores

@@ -23,7 +23,7 @@ class Workers(CodeOptimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if switch_of(draft, self.name):
             return super().options(draft)
-        wanted, cores = draft.request.optimisation.workers, draft.cores_per_process or 1
+        wanted, cores = draft.request.optimisation.workers, draft.layout.cores or 1
         if framework_of(draft) != "pytorch" and wanted is None:
             return ()
         why_not = self.why_out_of_reach(draft)

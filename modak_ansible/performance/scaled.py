@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modak_ansible.model.application import Resources
 from modak_ansible.model.request import Request
@@ -65,7 +65,7 @@ def scaled_resources(request: Request, runs: Sequence[Run] = ()) -> Scaled | Non
         return None
     hpc, resources = request.application.hpc, request.resources
     asked = Shape(resources.nodes, resources.processes_per_node)
-    threads = (hpc.threads if hpc else None) or resources.cores_per_process or 1
+    threads = (hpc.threads if hpc else None) or resources.layout.threads_of_process
     is_threaded = hpc is not None and hpc.parallelisation in _THREADED
     stays = Scaled(asked, asked, threads, threads)
     problem = _why_not(request, asked, is_threaded=is_threaded)
@@ -92,7 +92,8 @@ def scaled_resources(request: Request, runs: Sequence[Run] = ()) -> Scaled | Non
 def with_shape(request: Request, scaled: Scaled) -> Request:
     """The request with what is taken, and nothing of the job's options against it."""
     application, resources = request.application, request.resources
-    shape = {"nodes": scaled.taken.nodes, "processes_per_node": scaled.taken.processes_per_node}
+    nodes, each = scaled.taken
+    layout = replace(resources.layout, nodes=nodes, processes_per_node=each)
     options = {"node_count": None, "process_count_per_node": None, "core_count": None}
     if application.hpc is not None:
         is_threaded = application.hpc.parallelisation in _THREADED
@@ -100,12 +101,12 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
         hpc = application.hpc.model_copy(update={"threads": scaled.threads_taken} if is_threaded else {"ranks": ranks})
         application = application.model_copy(update={"hpc": hpc})
         if is_threaded:
-            shape["cores_per_process"] = scaled.threads_taken
+            layout = replace(layout, cores=scaled.threads_taken)
             options["core_count_per_process"] = None
     return request.model_copy(
         update={
             "application": application,
-            "resources": resources.model_copy(update=shape),
+            "resources": resources.with_layout(layout),
             "job_options": request.job_options.model_copy(update=options),
         }
     )

@@ -47,7 +47,7 @@ def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
 
 def _runs(record: Record) -> list[tuple[int, float]]:
     """Processes and seconds: of a program its whole run, of a training the time of a sample in all of its processes."""
-    processes = record.allocation.nodes * record.allocation.processes_per_node
+    processes = record.allocation.layout.processes
     if record.training is not None:
         epochs = [each.seconds for each in record.training.steady]
         images = record.training.training_images

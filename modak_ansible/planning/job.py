@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from modak_ansible.allocation.options import account_of
-from modak_ansible.allocation.process_layout import cores_of
 from modak_ansible.allocation.site_rules import effects_of
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
 from modak_ansible.model.request import Request
@@ -41,9 +40,9 @@ def _asked(draft: Draft) -> PlannedJob:
     return PlannedJob(
         scheduler=target.scheduler,
         name=request.job_options.job_name or request.blueprint,
-        nodes=resources.nodes,
-        processes_per_node=cores_of(request.application.hpc, resources.processes_per_node),
-        cores_per_process=draft.cores_per_process,
+        nodes=draft.layout.nodes,
+        processes_per_node=draft.layout.slots,
+        cores_per_process=draft.layout.cores,
         threads=draft.threads,
         memory=resources.memory,
         accelerators=resources.accelerators,

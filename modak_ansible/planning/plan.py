@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modak_ansible.allocation.limits import choose_partition, cores_per_process, resource_problems
-from modak_ansible.allocation.options import settled
-from modak_ansible.allocation.site_rules import enforced
+from modak_ansible.allocation.allocate import JobAllocation, allocate
+from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import nearest
 from modak_ansible.model.dataset import Dataset, DataSource
@@ -55,17 +54,31 @@ def make_plan(
     Raises:
         CannotPlan: the request asks for what the target, the catalogue or an optimisation does not have.
     """
-    catalogue = catalogue or load_catalogue()
-    for problem in resource_problems(request):
+    job = allocate(request)
+    for problem in limit_problems(job):
         raise problem
-    _check_after(request)
-    request, scaled = _scaled(request, model)
-    request = enforced(settled(request))
-    partition = choose_partition(request)
+    return plan_for(job, catalogue, refusals, model, shared)
+
+
+def plan_for(
+    allocation: JobAllocation,
+    catalogue: Catalogue | None = None,
+    refusals: Sequence[Refusal] = (),
+    model: PerformanceModel | None = None,
+    shared: Shared | None = None,
+) -> Plan:
+    """The plan for a job that its target has room for: the second half of ``make_plan``.
+
+    Raises:
+        CannotPlan: the request asks for what the catalogue or an optimisation does not have.
+    """
+    catalogue = catalogue or load_catalogue()
+    _check_after(allocation.asked)
+    allocation, scaled = _scaled(allocation, model)
+    request = allocation.request
     request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
     request = _with_samples(request, catalogue)
-    draft = Draft(request, catalogue, tuple(refusals), partition, cores_per_process(request, partition))
-    draft.scaled = scaled
+    draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
     chosen = choose(draft, model, shared)
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
@@ -141,18 +154,19 @@ def _check_requirements(draft: Draft) -> None:
 # --- nodes and processes
 
 
-def _scaled(request: Request, model: PerformanceModel | None) -> tuple[Request, Scaled | None]:
-    """The request with the nodes and processes for the efficiency that it wants, where it wants one.
+def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[JobAllocation, Scaled | None]:
+    """The allocation with the nodes and processes for the efficiency that is wanted, where one is.
 
     They are settled before all else: what a process has of its node depends on them.
     """
-    if request.optimisation.minimal_efficiency is None:
-        return request, None
+    asked = allocation.asked
+    if asked.optimisation.minimal_efficiency is None:
+        return allocation, None
     known = getattr(model, "scaling_runs", None)
-    found = scaled_resources(settled(request), known(request) if known else ())
+    found = scaled_resources(allocation.request, known(asked) if known else ())
     if found is None or not found.is_changed:
-        return request, found
-    return with_shape(request, found), found
+        return allocation, found
+    return allocate(with_shape(asked, found)), found
 
 
 # --- data

@@ -75,7 +75,7 @@ def _key(draft: Draft) -> str:
     left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
     names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel"), True)
     text = draft.request.model_dump_json(exclude={**names, "application": left_out})
-    return f"{text}{told}{draft.partition}{draft.cores_per_process}{draft.scaled}"
+    return f"{text}{told}{draft.partition}{draft.layout}{draft.scaled}"
 
 
 def _for_request(chosen: Chosen, draft: Draft) -> Chosen:

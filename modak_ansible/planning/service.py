@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modak_ansible.allocation.limits import resource_problems
+from modak_ansible.allocation.allocate import allocate
+from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.script.options import check_arguments
@@ -19,7 +20,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.wishes import without
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
-from modak_ansible.planning.plan import CannotPlan, make_plan
+from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
 from modak_ansible.requests.recognise import is_request
@@ -358,8 +359,9 @@ def _plan_or_note(
 
 def _plan_of(request: Request, known: ProjectKnowledge) -> Plan | list[CannotPlan]:
     """The plan of a request, or what stands against it."""
-    problems = list(resource_problems(request))
     try:
-        return problems or make_plan(request, refusals=known.refusals, model=known.model, shared=known.choices)
+        job = allocate(request)
+        problems = list(limit_problems(job))
+        return problems or plan_for(job, refusals=known.refusals, model=known.model, shared=known.choices)
     except CannotPlan as error:
         return [error]

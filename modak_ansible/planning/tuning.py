@@ -86,8 +86,8 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
 def why_not_tuned(draft: Draft) -> str:
     """Why trials cannot be run, or not be ended after so many steps; empty where they can."""
     request, entry = draft.request, draft.entry
-    application, resources = request.application, request.resources
-    processes = resources.nodes * resources.processes_per_node
+    application = request.application
+    processes = draft.layout.processes
     if not application.is_training or application.hpc:
         return "a program that is no training has no steps that anybody counts"
     if processes > 1:

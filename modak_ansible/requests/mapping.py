@@ -14,12 +14,13 @@ from modak_ansible.model.application import Application, Checkpoint, Optimisatio
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.work import Work
+from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.requests.application.code import Code, code_of
 from modak_ansible.requests.application.data import Data, program_data, samples_of, training_data
 from modak_ansible.requests.application.hpc import build_of, program_framework, program_of_form, with_library
-from modak_ansible.requests.application.shape import Shape, ShapeProblem, shape_of
+from modak_ansible.requests.application.shape import ShapeProblem, shape_of
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, Kind, kind_of
 from modak_ansible.requests.fitting import fitting_build
 from modak_ansible.requests.form.form import JobForm
@@ -152,7 +153,7 @@ class Mapper:
         return work_of(given, code.workload, code.arguments)
 
     def _application(
-        self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: Shape
+        self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: ProcessLayout
     ) -> Application:
         runs = self._job.runs
         path = "" if data.dataset else data.path
@@ -177,13 +178,13 @@ class Mapper:
             prepares=code.prepares,
         )
 
-    def _program(self, image: GivenImage | None, shape: Shape) -> HpcApplication | None:
+    def _program(self, image: GivenImage | None, shape: ProcessLayout) -> HpcApplication | None:
         if self._kind != "hpc":
             return None
         found = program_of_form(self._job, self._hpc)
         if self._from_catalogue(image):
             found = with_library(found, self._job, self._catalogue, self._notes)
-        ranks = min(found.ranks, shape.nodes * shape.processes_per_node) if found.ranks else None
+        ranks = min(found.ranks, shape.processes) if found.ranks else None
         threads = shape.threads if found.threads else None
         return found.model_copy(update={"ranks": ranks, "threads": threads})
 
@@ -206,7 +207,7 @@ class Mapper:
         self._notes.cannot_keep((*OPTIMISATION, "enable_opt_build"), reason, "enable_opt_build: false")
         return True
 
-    def _with_threads(self, wishes: Optimisation, shape: Shape) -> Optimisation:
+    def _with_threads(self, wishes: Optimisation, shape: ProcessLayout) -> Optimisation:
         """The wishes with strictness, and the threads that each process can have."""
         openmp = self._hpc.openmp if self._hpc else None
         threads = shape.threads if wishes.threads or (openmp and openmp.number_of_threads) else None
@@ -214,7 +215,7 @@ class Mapper:
 
     # --- what the scheduler is asked for
 
-    def _shape(self, target: Target) -> Shape:
+    def _shape(self, target: Target) -> ProcessLayout:
         runs, training = self._job.runs, self._training
         openmp, mpi = (self._hpc.openmp, self._hpc.mpi) if self._hpc else (None, None)
         is_mpi = self._hpc is None or self._hpc.config.parallelisation == "mpi"
@@ -233,8 +234,8 @@ class Mapper:
             )
         except ShapeProblem as found:
             self._notes.refuse(found.path, found.problem)
-            return Shape()
-        processes = shape.nodes * shape.processes_per_node
+            return ProcessLayout()
+        processes = shape.processes
         path = (*TRAINING, "config", "distributed_training")
         if distributed is False and processes > 1:
             self._notes.contradicts(path, f"{processes} processes are asked for", "write true, or ask for one")
@@ -259,7 +260,7 @@ class Mapper:
             self._notes.warn(OPTIONS, words, 'wall_time_limit: "HH:MM:SS"')
         return seconds
 
-    def _job_options(self, shape: Shape) -> JobOptions:
+    def _job_options(self, shape: ProcessLayout) -> JobOptions:
         """The options with the numbers that they come to; those that are left to the planner stay open."""
         options, runs = self._job.options, self._job.runs
         is_said = bool(options.node_count or options.process_count_per_node or options.core_count)
@@ -268,18 +269,18 @@ class Mapper:
         numbers: dict[str, Any] = {"job_name": self._name}
         if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
             numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
-            numbers["core_count_per_process"] = shape.cores_per_process
+            numbers["core_count_per_process"] = shape.cores
         if options.combine_stdout_stderr:
             numbers["standard_error_file"] = None  # a warning has said so
         if options.core_count:
-            numbers["core_count"] = shape.nodes * shape.processes_per_node
+            numbers["core_count"] = shape.processes
         return options.model_copy(update=numbers)
 
-    def _counts_cores_only(self, shape: Shape) -> bool:
+    def _counts_cores_only(self, shape: ProcessLayout) -> bool:
         """Whether a program asks for cores wherever they are, one to a process: Torque has words of its own for it."""
         options = self._job.options
         is_free = not options.node_count and not options.process_count_per_node
-        return self._kind == "hpc" and is_free and options.core_count == shape.nodes * shape.processes_per_node
+        return self._kind == "hpc" and is_free and options.core_count == shape.processes
 
 
 def _with_path(line: str, path: str) -> str:

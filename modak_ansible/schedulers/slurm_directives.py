@@ -60,8 +60,8 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
     if options.core_count:
         yield f"--ntasks={options.core_count}"
     yield f"--ntasks-per-node={job.processes_per_node}"
-    if job.cores_per_process:
-        yield f"--cpus-per-task={job.cores_per_process}"
+    if job.layout.cores:
+        yield f"--cpus-per-task={job.layout.cores}"
     if job.memory and options.minimum_memory_per_processor:
         message = "Slurm takes a limit for each node or for each core, not both"
         raise CannotExpress("job_options.minimum_memory_per_processor", message, "leave one of the two out")

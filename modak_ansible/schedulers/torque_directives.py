@@ -57,7 +57,7 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
         if gpu_request or options.request_specific_nodes or options.architecture_constraint:
             message = "Torque's procs= says nothing of nodes, and so of no accelerators and no properties"
             raise CannotExpress("job_options.core_count", message, "give node_count and process_count_per_node")
-        yield f"-l procs={(options.core_count or 1) * (job.cores_per_process or 1)}"
+        yield f"-l procs={(options.core_count or 1) * (job.layout.cores or 1)}"
     else:
         yield f"-l nodes={_nodes(job, gpu_request)}"
     memory = options.memory_limit or (job.memory or 0) * job.nodes
@@ -80,7 +80,7 @@ def _nodes(job: PlannedJob, gpu_request: str) -> str:
     chosen = [plain(about, each, _NODE, "the name of a node") for each in job.options.request_specific_nodes]
     properties = _properties(job.options.architecture_constraint or "")
     # a slot for every core, so that nobody else gets those of the threads
-    each = f":ppn={job.processes_per_node * (job.cores_per_process or 1)}"
+    each = f":ppn={job.layout.cores_per_node}"
     each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
     each += "".join(f":{name}" for name in properties.split("&") if name)
     if len(chosen) > job.nodes:

@@ -6,8 +6,10 @@ from datetime import datetime
 
 import pytest
 
+from modak_ansible.allocation import allocate
 from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.options import account_of, settled
+from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
@@ -15,6 +17,7 @@ from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
 from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import plan_blueprint
 
 
 def request(scheduler="slurm", options=None, *, site=None, **resources):
@@ -115,6 +118,13 @@ def test_the_users_account_and_name_come_before_the_sites():
 def test_settling_twice_is_settling_once():
     once = settled(request("torque", {"core_count": 16, "memory_limit": 10**9, "wall_time_limit": 60}))
     assert settled(once) == once
+
+
+def test_a_plan_settles_its_request_once(monkeypatch, blueprint):
+    passes = []
+    monkeypatch.setattr(allocate, "settled", lambda asked: passes.append(asked) or settled(asked))
+    assert plan_blueprint(blueprint.service, Inputs()).plan.job.nodes == 1
+    assert len(passes) == 1
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "torque", "none"])

@@ -92,8 +92,8 @@ def _ways(layers: tuple[Layer, ...]) -> str:
 
 
 def _shape(plan: Plan) -> str:
-    job = plan.job
-    counts = [(job.nodes, "node"), (job.processes_per_node, "process"), (job.cores_per_process, "core")]
+    job, layout = plan.job, plan.job.layout
+    counts = [(layout.nodes, "node"), (layout.processes_per_node, "process"), (layout.cores, "core")]
     shape = " x ".join(counted(number, noun) for number, noun in counts if number)
     threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
     partition = f", partition {job.partition}" if job.partition else ""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 from modak_ansible.model.measured.work import Work
+from modak_ansible.model.process_layout import ProcessLayout
 
 SCHEMA: Literal["modak.record/1"] = "modak.record/1"
 
@@ -45,6 +46,10 @@ class Allocation(Model):
     threads: int | None = None
     accelerators: int = 0
     exclusive: bool = True
+
+    @property
+    def layout(self) -> ProcessLayout:
+        return ProcessLayout(self.nodes, self.processes_per_node, self.cores_per_process, self.threads)
 
 
 class Load(Model):

@@ -89,7 +89,7 @@ def _case(record: Record, works: Mapping[str, Work], machines: Mapping[str, Mach
     if machine is None or times is None:
         return None
     work = work_of(record, works)
-    threads = record.allocation.threads or record.allocation.cores_per_process or 1
+    threads = record.allocation.layout.threads_of_process
     peak = peak_for(machine, threads)
     if not work.gflop_per_sample or not work.batch_size or not peak:
         return None

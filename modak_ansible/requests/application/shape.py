@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 
 from modak_ansible.blueprint.forms.forms import FieldProblem, Path
 from modak_ansible.model.job_options import JobOptions, cores_by_count
+from modak_ansible.model.process_layout import ProcessLayout
 
 _OPTIONS = ("job", "job_options")
 _RANKS = ("job", "application", "mpi_ranks")
@@ -27,21 +27,11 @@ class ShapeProblem(Exception):
         self.problem = FieldProblem("contradiction", reason, hint)
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Nodes, processes of each, cores and threads of each process; None leaves those to the planner."""
-
-    nodes: int = 1
-    processes_per_node: int = 1
-    cores_per_process: int | None = None
-    threads: int | None = None
-
-
 def shape_of(
     options: JobOptions, *, ranks: int | None, threads: int | None, parallel: bool, subscription: int,
     node_cores: int | None, warn: Tell, cannot_keep: Tell,
-) -> Shape:  # fmt: skip
-    """The job's shape.
+) -> ProcessLayout:  # fmt: skip
+    """The job's processes; cores and threads that nobody says are left to the planner.
 
     Args:
         options: the job's options.
@@ -72,7 +62,7 @@ def shape_of(
         reason = f"{threads} threads are more than the {cores} cores of their process: {cores} run"
         cannot_keep(_THREADS, reason, "ask for more with core_count_per_process, or for fewer processes")
         threads = cores
-    return Shape(nodes, places, cores or threads, threads)
+    return ProcessLayout(nodes, places, cores or threads, threads)
 
 
 def _cores(options: JobOptions, nodes: int, places: int, warn: Tell) -> int | None:

@@ -146,8 +146,8 @@ def program_record(plan: Plan, job: dict[str, Any]) -> Record:
     if not began or not ended or ended <= began:
         return record.model_copy(update={"outcome": "failed", "reason": "nobody noted how long it ran"})
     about: dict[str, str | int | float] = {
-        "processes": plan.job.nodes * plan.job.processes_per_node,
-        "threads": plan.job.threads or plan.job.cores_per_process or 1,
+        "processes": plan.job.layout.processes,
+        "threads": plan.job.layout.threads_of_process,
     }
     run = Measure(name="run", unit="s", samples=(round(ended - began, 1),), about=about)
     return record.model_copy(update={"measures": (run,)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.allocation.limits import choose_partition, cores_per_process
+from modak_ansible.allocation.allocate import allocate
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.optimisations import optimisations
@@ -29,8 +29,8 @@ def draft(blueprint):
             "optimisation": request.optimisation.model_copy(update=wishes),
         }
         request = request.model_copy(update=update)
-        partition = choose_partition(request)
-        made = Draft(request, catalogue, (), partition, cores_per_process(request, partition))
+        job = allocate(request)
+        made = Draft(job.request, catalogue, (), job.partition, job.layout)
         if known:
             matter("image").apply(made, known.name)
         return made

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from golden import assert_golden
 
-from modak_ansible.allocation.limits import choose_partition, cores_per_process, resource_problems
+from modak_ansible.allocation.allocate import allocate
+from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.options import settled
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import CannotPlan
@@ -57,10 +58,8 @@ def request(
 
 
 def draft_of(asked, entry=""):
-    asked = settled(asked)
-    partition = choose_partition(asked)
-    catalogue = load_catalogue()
-    draft = Draft(asked, catalogue, (), partition, cores_per_process(asked, partition))
+    catalogue, job = load_catalogue(), allocate(asked)
+    draft = Draft(job.request, catalogue, (), job.partition, job.layout)
     draft.entry = next((each for each in catalogue.entries if each.name == entry), None)
     Launcher().apply(draft, "")
     return draft

@@ -15,7 +15,7 @@ def shape(options, warnings=None, **given):
     found = shape_of(
         form, warn=lambda *words: told.append(words), cannot_keep=lambda *words: told.append(words), **facts
     )
-    return found.nodes, found.processes_per_node, found.cores_per_process
+    return found.nodes, found.processes_per_node, found.cores
 
 
 N, P, C, E = "node_count", "process_count_per_node", "core_count", "core_count_per_process"
