@@ -9,7 +9,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach each,python3.13 python3.12 python3.11 python3,$(shell $(each) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' 2> /dev/null && echo $(each))))
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 PACKAGES := openssh-client rsync python3-venv
-VERSION := $(shell cat pyproject.toml requirements/*.txt Makefile | sha256sum | cut -c 1-16)
+VERSION := $(shell cat pyproject.toml galaxy.yml requirements/*.txt Makefile | sha256sum | cut -c 1-16)
 READY := .venv/.ready-$(VERSION)
 OPERA_READY := .venv-opera/.ready-$(VERSION)
 TOOLS_READY := .venv-tools/.ready-$(VERSION)

@@ -11,8 +11,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 STUB = "modak_ansible/runtime/stub/modak_runtime.py"
 SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
-# Of the package, what modules carry to targets; no link can be in a wheel, and so these are there twice.
-ON_TARGETS = ("__init__.py", "errors.py", "target", "schedulers")
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -29,7 +27,10 @@ class CustomBuildHook(BuildHookInterface):
         build_data["force_include"][str(self._copied(root / STUB))] = "modak_runtime.py"
         for name in SHARED:
             for file in _files(root / name):
-                build_data["force_include"][str(file)] = f"modak_ansible/share/{file.relative_to(root)}"
+                # what targets are given is there once, where Ansible looks for it: modak_ansible/__init__.py says so
+                is_ours = file.resolve().is_relative_to(root / "modak_ansible")
+                source = file.resolve() if is_ours else file
+                build_data["force_include"][str(source)] = f"modak_ansible/share/{file.relative_to(root)}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         if self._folder:
@@ -46,11 +47,5 @@ class CustomBuildHook(BuildHookInterface):
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         left_out = path.name == "__pycache__" or path.match("blueprints/*/playbooks")
-        package = path.match("module_utils/modak")
-        return [
-            file
-            for each in sorted(path.iterdir())
-            if not left_out and (not package or each.name in ON_TARGETS)
-            for file in _files(each)
-        ]
+        return [] if left_out else [file for each in sorted(path.iterdir()) for file in _files(each)]
     return [path]

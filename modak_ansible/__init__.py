@@ -9,6 +9,9 @@
 What is named here is all that is public; the modak command is a thin layer over it.
 """
 
+# What targets are given, too, lies here in a checkout. A wheel has no links: there it lies where Ansible looks for it.
+__path__.append(f"{__path__[0]}/share/playbooks/collections/ansible_collections/modak/hpc/plugins/module_utils")
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from modak_ansible.deployment.surface import __version__, deploy, plan, results, status
@@ -18,7 +21,7 @@ __all__ = ["ModakError", "__version__", "deploy", "plan", "results", "status"]
 
 
 def __getattr__(name: str) -> object:
-    """Reads the rest when it is asked for: targets import this package, too, and have the standard library alone."""
+    """Reads the rest when it is asked for: a command reads only what it needs."""
     import importlib
 
     if name in __all__:

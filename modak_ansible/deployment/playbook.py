@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
-from modak_ansible.store.project import shipped
+from modak_ansible.store.project import COLLECTION, shipped
 from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
 from modak_ansible.transport.secrets import handed_on
 
@@ -54,7 +54,7 @@ class PlaybookRun:
 
     Attributes:
         changed: tasks that changed something.
-        results: the last result of every action of ours, by the action's name.
+        results: the last result of every action of ours, by the action's name in the collection.
     """
 
     changed: int = 0
@@ -215,8 +215,8 @@ class _Watcher:
                 self._unparsed.append(line)
 
     def _ok(self, data: dict[str, Any]) -> None:
-        action, result = data.get("task_action", ""), data.get("res", {})
-        if action.startswith("modak_"):
+        (collection, _, action), result = data.get("task_action", "").rpartition("."), data.get("res", {})
+        if collection == COLLECTION:
             self.results[action] = result
             if self._listener:
                 self._listener.finished(action, result)
@@ -224,7 +224,7 @@ class _Watcher:
     def _failed(self, data: dict[str, Any], code: int) -> None:
         result = data.get("res", {})
         message = str(result.get("msg") or result.get("stderr") or result.get("stdout") or "no reason given")
-        if not data.get("task_action", "").startswith("modak_") and data.get("task"):
+        if not data.get("task_action", "").startswith(f"{COLLECTION}.") and data.get("task"):
             message = f"{data['task']}: {message}"
         if self._failure is None or data.get("task_action") == "ansible.builtin.fail":
             self._failure = (message, int(result.get("exit_code") or code))

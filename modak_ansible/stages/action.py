@@ -1,4 +1,4 @@
-"""What the action plugins of the roles share: a stage out of a task, and one clear message out of any failure."""
+"""What the action plugins share: a stage out of a task, and one clear message out of any failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
-from modak_ansible.store.project import read_origin
+from modak_ansible.store.project import COLLECTION, read_origin
 from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.transport.lifeline import end_with_parent
@@ -147,8 +147,9 @@ class StageAction(ActionBase):  # type: ignore[misc]
             if not entered:
                 connection.check()  # patience is for a target that answered before
                 entered = True
+            ours = f"{COLLECTION}.{name}"
             with packed(name):
-                answer = self._patiently(lambda: self._execute_module(name, module_args=arguments, task_vars=task_vars))
+                answer = self._patiently(lambda: self._execute_module(ours, module_args=arguments, task_vars=task_vars))
             if answer.get("failed"):
                 raise _module_error(name, answer)
             return answer

@@ -15,15 +15,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ansible import constants
-from ansible.plugins.loader import module_loader, module_utils_loader
+from ansible.plugins.loader import module_loader
 from ansible.release import __version__ as ansible_version
 
 from modak_ansible.store.cache import cache_folder
-from modak_ansible.store.project import shipped
+from modak_ansible.store.project import COLLECTION
 from modak_ansible.target.core.files import make_private, write_whole
 
 # What nobody has used for so long belongs to another version.
 _SECONDS = 14 * 86400.0
+# A link is followed where a pattern names it.
+_SOURCES = ("modules/*.py", "module_utils/*.py", "module_utils/schedulers/*.py", "module_utils/target/**/*.py")
 
 
 @contextmanager
@@ -91,17 +93,18 @@ def _folder(name: str) -> Path:
 
 
 def _digest(name: str) -> str:
-    """What a module is packed from: the files of its roles, what they import of ours, and Ansible's own.
+    """What a module is packed from: the collection's modules, what they import of ours, and Ansible's own.
 
-    Those are where Ansible finds them: opera brings a package's, which may be of another version.
+    The collection is where Ansible finds it: opera brings a package's, which may be of another version.
+
+    Raises:
+        OSError: Ansible finds no such module.
     """
     digest = hashlib.sha256(f"{ansible_version} {sys.version}".encode())
-    module = module_loader.find_plugin(name)
-    roles = Path(module).parents[2] if module else shipped("playbooks") / "roles"
-    found = (Path(each) / "modak" for each in module_utils_loader._get_paths(subdirs=False))
-    package = next((each for each in found if each.is_dir()), Path(__file__).parents[1])
-    imported = [package / "errors.py", *package.glob("schedulers/*.py"), *package.glob("target/**/*.py")]
-    for root, paths in ((package, imported), (roles, roles.glob("*/library/*.py"))):
-        for path in sorted(paths):
-            digest.update(f"\0{path.relative_to(root)}\0".encode() + path.read_bytes())
+    module = module_loader.find_plugin(f"{COLLECTION}.{name}")
+    if module is None:
+        raise FileNotFoundError(f"{COLLECTION}.{name}")
+    plugins = Path(module).parents[1]
+    for path in sorted(path for pattern in _SOURCES for path in plugins.glob(pattern)):
+        digest.update(f"\0{path.relative_to(plugins)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:32]

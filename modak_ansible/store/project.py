@@ -15,6 +15,8 @@ from modak_ansible.target.core.files import expanded
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
+# Our modules and roles, as Ansible calls them together.
+COLLECTION = "modak.hpc"
 # What a blueprint, a request or a package may end with.
 SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")

@@ -1,4 +1,4 @@
-"""An installed wheel works as a checkout does, without one."""
+"""An installed wheel works as a checkout does, without one, and so does the collection where it is installed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import sys
 import sysconfig
 import zipfile
+from collections import Counter
 from pathlib import Path
 
-from cluster import ROOT, modak, run
+from cluster import ROOT, SCRIPTS, modak, run
 
 
 def test_a_wheel_plans_as_a_checkout_does(tmp_path):
@@ -17,7 +18,9 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.stat().st_size < 3 * 10**6
     held = zipfile.ZipFile(wheel).namelist()
-    assert sum(name.endswith("/planner.py") for name in held) == 1
+    contents = Counter(zipfile.ZipFile(wheel).read(name) for name in held)
+    package = (path.read_bytes() for path in (ROOT / "modak_ansible").rglob("*.py") if path.stem != "__init__")
+    assert {contents[each] for each in package if len(each) > 300} == {1}
     environment = tmp_path / "venv"
     assert run(sys.executable, "-m", "venv", environment).returncode == 0
     python = environment / "bin" / "python"
@@ -49,3 +52,27 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     )  # fmt: skip
     assert probed.returncode == 0, probed.stdout + probed.stderr
     assert "Look at the target" in probed.stdout
+
+
+def test_the_collection_runs_where_it_is_installed(tmp_path):
+    built = run(SCRIPTS / "ansible-galaxy", "collection", "build", "--output-path", tmp_path, ROOT)
+    assert built.returncode == 0, built.stderr
+    (archive,) = tmp_path.glob("modak-hpc-*.tar.gz")
+    installed = run(
+        SCRIPTS / "ansible-galaxy", "collection", "install", "--offline", archive, cwd=tmp_path, HOME=str(tmp_path)
+    )
+    assert installed.returncode == 0, installed.stderr
+    collection = tmp_path / ".ansible/collections/ansible_collections/modak/hpc"
+    assert {each.name for each in collection.iterdir()} == {
+        "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "modak_ansible", "playbooks", "plugins", "roles",
+    }  # fmt: skip
+    on_targets = {"errors.py", "schedulers", "target"}
+    assert {each.name for each in (collection / "modak_ansible").iterdir()} == on_targets
+    for name in on_targets:
+        assert (collection / "plugins/module_utils" / name).samefile(collection / "modak_ansible" / name)
+    assert not [path for path in collection.rglob("*") if path.is_symlink() and not path.exists()]
+
+    blueprint = ("-e", "blueprint=mnist-pytorch-local")
+    probed = run(SCRIPTS / "ansible-playbook", "modak.hpc.probe", *blueprint, "-vv", cwd=tmp_path, HOME=str(tmp_path))
+    assert probed.returncode == 0, probed.stdout + probed.stderr
+    assert f"task path: {collection}/roles/probe/tasks/main.yml" in probed.stdout

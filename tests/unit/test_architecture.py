@@ -17,7 +17,7 @@ ON_TARGETS = [
     PACKAGE / "errors.py",
     *sorted((PACKAGE / "target").rglob("*.py")),
     *sorted(path for path in (PACKAGE / "schedulers").glob("*.py") if path.name not in NOT_ON_TARGETS),
-    *sorted(PACKAGE.parent.glob("roles/*/library/*.py")),
+    *sorted(PACKAGE.parent.glob("plugins/modules/*.py")),
 ]
 
 
@@ -28,8 +28,8 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
         if isinstance(node, ast.Import):
             assert {each.name.split(".")[0] for each in node.names} <= sys.stdlib_module_names
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible"}
-            assert not node.module.startswith("ansible.") or node.module.startswith("ansible.module_utils.")
+            assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible", "ansible_collections"}
+            assert not node.module.startswith("ansible") or ".module_utils." in node.module
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
         (path, node.module, each.name)
         for path in ON_TARGETS
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ansible.module_utils.modak.")
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ansible_collections.modak.")
         for each in node.names
     ],
 )
 def test_what_ansibles_modules_import_is_there(path, module, name):
-    there = import_module(module.replace("ansible.module_utils.modak", PACKAGE.name))
+    there = import_module(module.replace("ansible_collections.modak.hpc.plugins.module_utils", PACKAGE.name))
     assert hasattr(there, name) or (Path(there.__file__).parent / f"{name}.py").exists(), path
 
 

@@ -47,7 +47,7 @@ def test_progress_tasks_and_results():
     watcher = _Watcher(listener)
     watcher.event(event("playbook_on_task_start", task="Run the job"))
     watcher.event(event("verbose", "\x1b[0;34mmodak job | epoch 1/2 | loss 0.5\x1b[0m\r\nsomething else"))
-    watcher.event(event("runner_on_ok", task_action="modak_job", res={"msg": "done", "changed": True}))
+    watcher.event(event("runner_on_ok", task_action="modak.hpc.modak_job", res={"msg": "done", "changed": True}))
     watcher.event(event("runner_on_ok", task_action="ansible.builtin.meta", res={}))
     watcher.event(event("playbook_on_stats", changed={"modak": 2, "localhost": 1}))
     assert listener.heard == ["Run the job", ("job", "epoch 1/2 | loss 0.5"), ("modak_job", "done")]
@@ -58,9 +58,9 @@ def test_progress_tasks_and_results():
 def test_the_first_failure_counts_with_its_exit_code():
     watcher = _Watcher(None)
     watcher.event(
-        event("runner_on_failed", task="Run", task_action="modak_job", res={"msg": "the job", "exit_code": 5})
+        event("runner_on_failed", task="Run", task_action="modak.hpc.modak_job", res={"msg": "the job", "exit_code": 5})
     )
-    watcher.event(event("runner_on_failed", task="Then", task_action="modak_report", res={"msg": "another"}))
+    watcher.event(event("runner_on_failed", task="Then", task_action="modak.hpc.modak_report", res={"msg": "another"}))
     error = watcher.error()
     assert (error.message, error.exit_code) == ("the job", 5)
 
@@ -101,7 +101,7 @@ def test_a_task_that_is_not_ours_is_named():
 def test_an_ignored_failure_is_none():
     watcher = _Watcher(None)
     watcher.event(event("runner_on_failed", task="Try", ignore_errors=True, res={"msg": "no"}))
-    watcher.event(event("runner_on_unreachable", task="Go", task_action="modak_probe", res={"msg": "far"}))
+    watcher.event(event("runner_on_unreachable", task="Go", task_action="modak.hpc.modak_probe", res={"msg": "far"}))
     assert (watcher.error().message, watcher.error().exit_code) == ("far", TARGET_UNREACHABLE)
 
 

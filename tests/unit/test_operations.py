@@ -10,6 +10,7 @@ import yaml
 from modak_ansible.store.project import shipped
 
 TYPES = shipped("tosca") / "types"
+COLLECTION = shipped("playbooks") / "collections/ansible_collections/modak/hpc"
 # Beside the types in a blueprint's folder lies a link to the playbooks.
 BLUEPRINT = next((shipped("tosca") / "blueprints").iterdir())
 
@@ -40,12 +41,7 @@ def needed(playbook):
             other = playbook.parent / play["ansible.builtin.import_playbook"]
             yield from (other, *needed(other))
         for role in play.get("roles", ()):
-            yield shipped("playbooks") / "roles" / role["role"]
-
-
-def carries_the_package(role):
-    """Whether a module of a role imports what lies beside the playbooks."""
-    return "module_utils.modak" in "".join(path.read_text() for path in role.glob("library/*.py"))
+            yield COLLECTION / "roles" / role["role"].removeprefix("modak.hpc.")
 
 
 def place(text):
@@ -56,10 +52,13 @@ def place(text):
 def test_an_operation_brings_what_its_playbook_needs(implementation):
     brought = {place(each) for each in implementation["dependencies"]}
     assert all(each.exists() for each in brought)
-    roles_and_playbooks = {each.resolve() for each in needed(place(implementation["primary"]))}
-    assert roles_and_playbooks <= brought
-    if any(carries_the_package(each) for each in roles_and_playbooks):
-        assert (shipped("playbooks") / "module_utils").resolve() in brought
+    # opera takes no link for a dependency, but follows those in it
+    assert not any((BLUEPRINT / each.removeprefix("../")).is_symlink() for each in implementation["dependencies"])
+    (collections,) = (each for each in brought if each.name == "collections")
+    assert COLLECTION.is_relative_to(collections)
+    for each in needed(place(implementation["primary"])):
+        assert each.exists()
+        assert each.is_relative_to(collections) or each in brought
 
 
 def test_there_are_operations():

@@ -18,6 +18,7 @@ from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.store.csar import unpack
 from modak_ansible.store.project import blueprint_state, find_blueprint
 
+COLLECTION = "playbooks/collections/ansible_collections/modak/hpc"
 SHIPPED = ROOT / "tosca" / "blueprints" / "mnist-pytorch-slurm" / "service.yaml"
 
 
@@ -51,10 +52,10 @@ def test_operas_playbooks_and_roles_come_along_without_links(blueprint, links):
     content, _, _ = package(blueprint.service, Inputs(), "modak")
     found = names(content)
     for each in ("playbooks/job.yml", "playbooks/callback_plugins/modak_errors.py",
-                 "playbooks/roles/plan/tasks/main.yml", "playbooks/roles/job/library/modak_job.py",
-                 "playbooks/module_utils/modak/target/jobs/job.py"):  # fmt: skip
+                 f"{COLLECTION}/roles/plan/tasks/main.yml", f"{COLLECTION}/plugins/modules/modak_job.py",
+                 f"{COLLECTION}/plugins/module_utils/target/jobs/job.py"):  # fmt: skip
         assert each in found
-    assert not any("modak/planner.py" in each for each in found)
+    assert not any("/planning/" in each for each in found)
     assert len(content) < 500_000
 
 

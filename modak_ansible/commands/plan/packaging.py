@@ -28,8 +28,6 @@ from modak_ansible.target.core.files import expanded
 ENTRY = "service.yaml"
 MAX_BYTES = 500 * 10**6
 _LEFT_OUT = (".*", "__pycache__", "*.pyc", "*.sif", "*.egg-info", "node_modules")
-# Of the package that modules carry to targets, what they use there.
-_ON_TARGETS = ("__init__.py", "errors.py", "target", "schedulers")
 _SECRET_NAMES = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.kdbx", "*.p12", "*.pfx", "*.jks")
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
 _SECRET_INPUT = re.compile(r"passw|secret|token|api_?key|credential", re.IGNORECASE)
@@ -128,10 +126,8 @@ def _walk(name: str, path: Path) -> Iterator[str]:
     if path.is_file():
         yield name
     elif path.is_dir():
-        chosen = _ON_TARGETS if name.endswith("module_utils/modak") else None
         for each in sorted(path.iterdir()):
-            if chosen is None or each.name in chosen:
-                yield from _walk(f"{name}/{each.name}", each)
+            yield from _walk(f"{name}/{each.name}", each)
 
 
 def _join(folder: str | Path, name: str) -> str:

@@ -7,15 +7,21 @@ import time
 
 import pytest
 from ansible import constants
+from example_blueprint import ROOT
 
 from modak_ansible.stages import packing
+
+MODULES = ROOT / "plugins" / "modules"
+PACKED_AS = "ansible_collections.modak.hpc.plugins.modules"
 
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
     """A run of Ansible whose folder is new: what it found packed, after it packed what it did not find."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: None)  # no playbook runs
+    monkeypatch.setattr(
+        packing.module_loader, "find_plugin", lambda name: str(MODULES / "modak_job.py")
+    )  # no playbook runs
 
     def run(name, content=b"packed"):
         ours = tmp_path / f"run-{time.monotonic_ns()}"
@@ -24,7 +30,7 @@ def runs(tmp_path, monkeypatch):
         with packing.packed(name):
             folder = ours / "ansiballz_cache"
             folder.mkdir(exist_ok=True)  # as Ansible does
-            place = folder / f"ansible.legacy.{name}-ZIP_DEFLATED-none"
+            place = folder / f"{PACKED_AS}.{name}-ZIP_DEFLATED-none"
             found = place.read_bytes() if place.exists() else None
             if found is None:
                 place.with_name(f"{place.name}.lock").touch()
@@ -40,7 +46,7 @@ def kept(tmp_path):
 
 def test_a_module_is_packed_once(runs, tmp_path):
     assert [runs("modak_job"), runs("modak_job"), runs("modak_job")] == [None, b"packed", b"packed"]
-    assert [name.partition("_")[2] for name in kept(tmp_path)] == ["ansible.legacy.modak_job-ZIP_DEFLATED-none"]
+    assert [name.partition("_")[2] for name in kept(tmp_path)] == [f"{PACKED_AS}.modak_job-ZIP_DEFLATED-none"]
 
 
 def test_one_that_was_damaged_is_packed_anew(runs, tmp_path):
@@ -66,7 +72,7 @@ def test_other_sources_are_packed_anew(runs, monkeypatch):
 def test_a_module_that_was_brought_from_elsewhere_is_another(runs, tmp_path, monkeypatch):
     """opera brings those of a package, which may be of another version than what is installed."""
     runs("modak_job", b"installed")
-    brought = tmp_path / "opera" / "job" / "library" / "modak_job.py"
+    brought = tmp_path / "opera" / "plugins" / "modules" / "modak_job.py"
     brought.parent.mkdir(parents=True)
     brought.write_text("version = 1\n")
     monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: str(brought))
@@ -74,7 +80,7 @@ def test_a_module_that_was_brought_from_elsewhere_is_another(runs, tmp_path, mon
     assert runs("modak_job") == b"brought"
     brought.write_text("version = 2\n")
     assert runs("modak_job", b"newer") is None
-    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: None)
+    monkeypatch.setattr(packing.module_loader, "find_plugin", lambda name: str(MODULES / "modak_job.py"))
     assert runs("modak_job") == b"installed"
 
 

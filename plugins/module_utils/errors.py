@@ -1,0 +1,1 @@
+../../modak_ansible/errors.py

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+"""Makes the layers of a container image on a target, in the background."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.files import changed_at, read_on
+from ansible_collections.modak.hpc.plugins.module_utils.target.images.image import ImageStore
+from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.uses import Uses
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_image
+short_description: Makes a container image on a target
+description: >-
+  Builds or pulls what is missing of an image, layer by layer, in a process that outlives the connection. A second
+  start joins the first.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  deployment: {type: str, required: true, description: The name of the deployment that needs it.}
+  image: {type: dict, required: true, description: The image of a plan.}
+  site: {type: dict, required: true, description: The plan's site settings, and what serves otherwise.}
+  action:
+    type: str
+    required: true
+    choices: [look, start, wait, log]
+    description: >-
+      What to do; wait and log, which reads what the build writes, come back when there is news, or when their time is
+      over.
+  again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
+  seconds: {type: float, default: 0, description: How long to wait.}
+  seen: {type: str, default: '', description: The last line of the log that the caller knows.}
+  offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
+  secrets:
+    type: dict
+    default: {}
+    description: To start; logins of registries, and settings of pip whose addresses hold tokens.
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "deployment": {"type": "str", "required": True},
+            "image": {"type": "dict", "required": True},
+            "site": {"type": "dict", "required": True},
+            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait", "log"]},
+            "again": {"type": "bool", "default": False},
+            "seconds": {"type": "float", "default": 0},
+            "seen": {"type": "str", "default": ""},
+            "offset": {"type": "int", "default": 0},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    store = ImageStore(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
+    answer(module, lambda: act(store, module))
+
+
+def act(store, module):
+    if module.params["action"] == "log":
+        return read_log(store, module.params["offset"], module.params["seconds"])
+    started = False
+    if module.params["action"] == "look" and not module.check_mode:
+        reserve(module.params)
+        store.check_given(keep=True)
+    if module.params["action"] == "start":
+        if module.params["again"] and not module.check_mode:
+            store.forget_refusals()
+        store.check()
+        if store.missing() and not store.refusal() and not module.check_mode:
+            started = store.start()
+    if module.params["action"] == "wait":
+        wait_for_news(store, module.params["seen"], module.params["seconds"])
+    return {
+        "changed": started,
+        "started": started,
+        "missing": [layer["name"] for layer in store.missing()],
+        "altered": store.changed(),
+        "refusal": store.refusal(),
+        "status": store.activity.status(),
+        "image": store.describe(),
+    }
+
+
+def reserve(params):
+    """Before the first look: what is there then stays there."""
+    paths = [layer["path"] for layer in params["image"]["layers"]]
+    Uses(Workspace(params["workspace"])).reserve(params["deployment"], paths)
+
+
+def read_log(store, offset, seconds):
+    """What the log holds behind an offset; where that is nothing yet, it is waited for while the build goes on."""
+    began = time.monotonic()
+    while True:
+        status = store.activity.status()
+        is_over = status["state"] != "running"
+        output, end = read_on(store.activity.log, offset, to_end=is_over)
+        if output or is_over or time.monotonic() - began >= seconds:
+            changed = changed_at(store.activity.log)
+            age = None if changed is None else max(0.0, time.time() - changed)
+            return {"changed": False, "output": output, "offset": end, "status": status, "age": age}
+        time.sleep(0.5)
+
+
+def wait_for_news(store, seen, seconds):
+    """News are the end of the build, and a new line in its log after five seconds."""
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        status = store.activity.status()
+        if status["state"] != "running" or (status.get("line") != seen and time.monotonic() - began > 5):
+            return
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+#!/usr/bin/python
+"""Looks at a target: what it is, and whether it has what every deployment needs."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
+from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.query import has_completed
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.probe import probe
+from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
+
+DOCUMENTATION = """
+module: modak_probe
+short_description: Looks at a target
+description: Gives facts about a target, and fails where its scheduler is missing or its disk is full.
+options:
+  workspace: {type: str, required: true, description: The folder of images, datasets and deployments.}
+  scheduler: {type: str, required: true, choices: [slurm, torque, none], description: Who starts jobs there.}
+  container_runtime: {type: str, required: true, description: any, apptainer, singularity or none.}
+  deployments:
+    type: str
+    default: ""
+    description: Names of deployments, one a line; those whose job has completed are told as completed.
+author: modak-ansible
+"""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "workspace": {"type": "str", "required": True},
+            "scheduler": {"type": "str", "required": True, "choices": ["slurm", "torque", "none"]},
+            "container_runtime": {"type": "str", "required": True},
+            "deployments": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    answer(module, lambda: look(module))
+
+
+def look(module):
+    params = module.params
+    workspace = Workspace(params["workspace"])
+    facts = probe(workspace, params["scheduler"], params["container_runtime"], create=not module.check_mode)
+    completed = [name for name in params["deployments"].split() if has_completed(workspace, name)]
+    return {"changed": False, "facts": facts, "completed": completed}
+
+
+if __name__ == "__main__":
+    main()
