@@ -9,15 +9,15 @@ from modak_ansible.optimisations.properties import Property
 
 class Matmul(CodeOptimisation):
     name = "matmul"
-    properties = (Property("The library that multiplies matrices.", ("default", "onednn")),)
-    hooked = prepared = ("pytorch",)
-    stock = ("default",)
-    moves = "reassociation"
     reasons = {
         "default": "the one that the framework takes by itself",
         "onednn": "oneDNN in place of MKL, which takes slow paths on processors that are not Intel's; "
         "the process tries its error first",
     }
+    properties = (Property("The library that multiplies matrices.", tuple(reasons)),)
+    hooked = prepared = ("pytorch",)
+    stock = ("default",)
+    moves = "reassociation"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) == "pytorch" else ("default",)

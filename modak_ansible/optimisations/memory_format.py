@@ -11,15 +11,15 @@ _LAST = "channels_last"
 
 class MemoryFormat(CodeOptimisation):
     name = "memory_format"
-    properties = (Property("The order in which images lie in memory.", ("contiguous", _LAST)),)
-    prepared = ("pytorch",)
-    stock = ("contiguous", "default")
-    stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
-    moves = "reassociation"
     reasons = {
         "contiguous": "channels first, as PyTorch has it",
         _LAST: "the order in which convolutions on processors are fastest; saves the reordering around each",
     }
+    properties = (Property("The order in which images lie in memory.", tuple(reasons)),)
+    prepared = ("pytorch",)
+    stock = ("contiguous", "default")
+    stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
+    moves = "reassociation"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         framework = framework_of(draft)

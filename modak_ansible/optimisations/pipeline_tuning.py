@@ -9,17 +9,17 @@ from modak_ansible.optimisations.properties import Property
 
 class PipelineTuning(CodeOptimisation):
     name = "pipeline_tuning"
+    reasons = {
+        "stock": "tf.data measures its pipeline and sets its threads and buffers anew while it runs",
+        "off": "batches of arrays are cut without that; a step does not wait for its clock",
+    }
     properties = (
-        Property("Whether tf.data tunes itself while Keras's fit takes its batches from arrays.", ("stock", "off")),
+        Property("Whether tf.data tunes itself while Keras's fit takes its batches from arrays.", tuple(reasons)),
     )
     suite_default = "any"  # nothing is open in other frameworks
     hooked = ("keras", "tensorflow")
     stock = ("stock",)
     moves = "same"
-    reasons = {
-        "stock": "tf.data measures its pipeline and sets its threads and buffers anew while it runs",
-        "off": "batches of arrays are cut without that; a step does not wait for its clock",
-    }
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) in ("tensorflow", "keras") else ()

@@ -15,17 +15,17 @@ _SINCE = {"pytorch": "1.10", "tensorflow": "2.4", "keras": "3", "jax": "0.4"}
 
 class Precision(CodeOptimisation):
     name = "precision"
-    properties = (Property("The number format; others than fp32 need numerics any.", ("fp32", "tf32", "bf16", "fp16")),)
-    hooked = ("keras", "tensorflow")
-    prepared = ("pytorch",)
-    stock = ("fp32",)
-    moves = "any"
     reasons = {
         "fp32": "single precision",
         "tf32": "products of 10 bits on NVIDIA's tensor cores, sums in single precision",
         "bf16": "8 bits of mantissa where the network bears it, and half the memory",
         "fp16": "11 bits of mantissa and a small range, with scaled losses",
     }
+    properties = (Property("The number format; others than fp32 need numerics any.", tuple(reasons)),)
+    hooked = ("keras", "tensorflow")
+    prepared = ("pytorch",)
+    stock = ("fp32",)
+    moves = "any"
 
     def values(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
         return self.property_values()
