@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.deployments import natural
-from modak_ansible.store.record import latest
+from modak_ansible.store.record import NOT_RUN, latest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,8 +154,6 @@ def most_telling(rows: list[StatusRow], *, is_followed: bool) -> StatusRow:
 
     Of those that are alike it is the first by its training's name.
     """
-    from modak_ansible.stages.jobs.members import NOT_RUN
-
     ended_first = ("failed", "running", "completed", "waits", "void")
     order = ("running", "waits", "failed", "completed", "void") if is_followed else ended_first
 

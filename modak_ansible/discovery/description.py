@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.catalogue.processor import architecture_of
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.limits import partition_from
 from modak_ansible.discovery.node import place_words
 from modak_ansible.discovery.surveying import Survey
 from modak_ansible.errors import ModakError
-from modak_ansible.measuring.processor import architecture_of
 from modak_ansible.model.quantities import format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from modak_ansible.catalogue.processor import architecture_of
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_playbook
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
-from modak_ansible.measuring.processor import architecture_of
 from modak_ansible.planning.service import Planned
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import read_json

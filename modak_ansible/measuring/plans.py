@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modak_ansible.blueprint.files import code_files
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.measuring.processor import is_family
+from modak_ansible.catalogue.processor import is_family
 from modak_ansible.measuring.suites.switches import optimisation_of, script_switches, target_for
 from modak_ansible.measuring.suites.variants import Variant
 from modak_ansible.measuring.suites.workloads import workloads_folder

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
@@ -15,13 +15,11 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
+from modak_ansible.model.scaled import Scaled
 from modak_ansible.model.target import Partition
 from modak_ansible.optimisations.properties import NUMERICS as NUMERICS  # noqa: PLC0414 - a part of this interface
 from modak_ansible.optimisations.properties import Numerics as Numerics  # noqa: PLC0414
 from modak_ansible.optimisations.properties import Property
-
-if TYPE_CHECKING:  # it asks the optimisations what is stock
-    from modak_ansible.performance.scaled import Scaled
 
 Reaches = Literal["image", "environment", "job", "code"]
 

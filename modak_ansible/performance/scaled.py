@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from modak_ansible.model.application import Resources
 from modak_ansible.model.request import Request
+from modak_ansible.model.scaled import Scaled, Shape
 from modak_ansible.model.target import Scheduler
-from modak_ansible.performance.scaling import Limits, Run, Scaling, Shape, choose, fit_scaling, seen_efficiency
+from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
 
 _THREADED = {"openmp"}
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """What is taken instead of what was asked for.
-
-    Attributes:
-        asked: nodes and processes; of a program with threads alone, ``threads`` counts.
-        why_not: why it stays as asked; empty where the law decides.
-        efficiency: of what is taken; None where nothing is known.
-        seconds: of what was asked for by what is taken: over 1 where it becomes faster.
-        records: measured runs that the law rests on; 0 where the request names an efficiency that was seen.
-    """
-
-    asked: Shape
-    taken: Shape
-    threads: int
-    threads_taken: int
-    why_not: str = ""
-    efficiency: float | None = None
-    faster: float | None = None
-    records: int = 0
-
-    @property
-    def is_changed(self) -> bool:
-        return (self.asked, self.threads) != (self.taken, self.threads_taken)
-
-    @property
-    def value(self) -> str:
-        return named(self.taken, self.threads_taken)
-
-    @property
-    def stock(self) -> str:
-        return named(self.asked, self.threads)
-
-
-def named(shape: Shape, threads: int) -> str:
-    """A shape in a word: nodes x processes x threads."""
-    return f"{shape.nodes}x{shape.processes_per_node}x{threads}"
 
 
 def scaled_resources(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:

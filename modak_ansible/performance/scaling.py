@@ -15,6 +15,8 @@ from math import inf, isfinite, log2
 from statistics import median
 from typing import Literal, NamedTuple
 
+from modak_ansible.model.scaled import Shape
+
 Form = Literal["log2", "linear"]
 
 REACH = 2  # how far beyond the largest number of processes that was measured the law is trusted
@@ -127,17 +129,6 @@ class Limits:
     def processes_per_node(self) -> int:
         """At most."""
         return max(1, self.cores // self.threads * self.shared)
-
-
-class Shape(NamedTuple):
-    """So many processes on each of so many nodes."""
-
-    nodes: int
-    processes_per_node: int
-
-    @property
-    def processes(self) -> int:
-        return self.nodes * self.processes_per_node
 
 
 def choose(scaling: Scaling, minimal_efficiency: float, limits: Limits) -> Shape:

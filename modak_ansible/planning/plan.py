@@ -19,8 +19,9 @@ from modak_ansible.model.plan import (
     digest_of,
 )
 from modak_ansible.model.request import Request
+from modak_ansible.model.scaled import Scaled
 from modak_ansible.optimisations.base import CannotPlan, Draft
-from modak_ansible.performance.scaled import Scaled, scaled_resources, with_shape
+from modak_ansible.performance.scaled import scaled_resources, with_shape
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import CHOICES, planned_job
 from modak_ansible.planning.search import PerformanceModel, Shared, choose

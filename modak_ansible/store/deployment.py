@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.record import NAME, Record
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json
 
@@ -66,6 +67,17 @@ class DeploymentStore:
     def job(self) -> dict[str, Any]:
         """What is known of the job now; empty where none was submitted."""
         return self.record_now().get("job") or {}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its job is known to have ended, or was undeployed."""
+        record = self.record_now()
+        return bool(record.get("undeployed")) or (record.get("job") or {}).get("state", LIVING[0]) not in LIVING
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether its target was asked for its job, and could not tell."""
+        return bool(self.job.get("state") == UNKNOWN)
 
     @property
     def origin(self) -> dict[str, Any]:

@@ -14,6 +14,10 @@ from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
 
 NAME = "state.json"
+# How the explanation of a job begins that was not submitted, for what it comes after.
+NOT_RUN = "not run: "
+# What the stage that asks for jobs says as an answer comes in.
+ANSWERED = "answered"
 # As they follow each other in a deployment.
 STAGES = ("target", "dataset", "image", "job", "results", "report")
 

@@ -188,12 +188,10 @@ def _time_is_over(store: DeploymentStore, again: str, at_time_limit: AtTimeLimit
 
 def _what_goes_on(store: DeploymentStore, again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
-    from modak_ansible.schedulers.base import LIVING
-
     record = store.record_now()
     job = record.get("job", {})
     if job.get("job_id") and not record.get("undeployed"):
-        if job.get("state") not in LIVING:
+        if store.has_ended:
             return f"Job {job['job_id']} had ended before. To go on: {again}"
         return f"Job {job['job_id']} goes on. To follow it: {again}\nTo end it: modak undeploy {store.name}"
     return f"What had begun on the target, such as a build, goes on to its end. To take it up: {again}"

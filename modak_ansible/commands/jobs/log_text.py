@@ -87,12 +87,9 @@ def state_of(folder: Path) -> str:
 def _fetch(folder: Path) -> None:
     """Brings what the job has written, unless all of it is here."""
     from modak_ansible.deployment.run import fetch_results
-    from modak_ansible.schedulers.base import LIVING
 
     store = DeploymentStore(folder)
-    record = store.record_now()
-    has_ended = record.get("undeployed") or record.get("job", {}).get("state", LIVING[0]) not in LIVING
-    if not has_ended or not (store.results / "output.log").is_file():
+    if not store.has_ended or not (store.results / "output.log").is_file():
         fetch_results(store)
 
 

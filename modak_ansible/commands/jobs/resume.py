@@ -34,7 +34,6 @@ def command(
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.schedulers.base import UNKNOWN
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.deployments import find_trainings
 
@@ -61,7 +60,7 @@ def command(
         return
     console.print()
     print_pairs(console, summary_lines(plan, record))
-    if not outcome.changed and (record.get("job") or {}).get("state") != UNKNOWN:
+    if not outcome.changed and not store.is_in_doubt:
         console.print("\nThere was nothing left to do.")
 
 

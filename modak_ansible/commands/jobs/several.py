@@ -94,7 +94,6 @@ def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json:
     from modak_ansible.commands.deploy.campaign import print_table, row_of
     from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.errors import ModakError
-    from modak_ansible.schedulers.base import UNKNOWN
 
     there = [each for each in found if not each.record.get("undeployed")]
     if not there:
@@ -117,7 +116,7 @@ def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json:
         typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
     if failure is not None:
         raise failure
-    if not changed and not as_json and not any(row["state"] == UNKNOWN for row in rows):
+    if not changed and not as_json and not any(store.is_in_doubt for store in there):
         console.print("\nThere was nothing left to do.")
 
 

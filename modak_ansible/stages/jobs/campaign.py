@@ -19,9 +19,9 @@ from modak_ansible.schedulers.base import LIVING, has_no_room
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.jobs.campaign_results import fetch_all
 from modak_ansible.stages.jobs.job import code_archive, deployment_arguments, describe, images_gone, images_of
-from modak_ansible.stages.jobs.members import NONE, NOT_RUN, Member, Members, MemberState
+from modak_ansible.stages.jobs.members import NONE, Member, Members, MemberState
 from modak_ansible.stages.results import failure_lines
-from modak_ansible.store.record import latest
+from modak_ansible.store.record import NOT_RUN, latest
 from modak_ansible.target.jobs.campaign import INCOMING, PLANS
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push

@@ -9,6 +9,7 @@ from typing import Any
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.job import deployment_arguments
+from modak_ansible.store.record import NOT_RUN
 
 NONE: dict[str, Any] = {
     "state": "NONE",
@@ -18,7 +19,6 @@ NONE: dict[str, Any] = {
     "explanation": "",
     "error_tail": [],
 }
-NOT_RUN = "not run: "
 
 
 @dataclass

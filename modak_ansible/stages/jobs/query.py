@@ -13,10 +13,9 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import Record, latest
+from modak_ansible.store.record import ANSWERED, Record, latest
 from modak_ansible.target.core.files import write_json
 
-ANSWERED = "answered"
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0
 _GROWTH = 1.5

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.performance.scaling import Limits, Run, Scaling, Shape, choose, fit_scaling, seen_efficiency
+from modak_ansible.model.scaled import Shape
+from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
 
 fractions = st.floats(0, 1)
 times = st.floats(0.01, 1e5)

@@ -4,8 +4,6 @@ The module ``torch`` is handed in: it is there when this is imported, and this n
 """
 
 import functools
-import os
-import shutil
 import sys
 
 from modak_runtime import pytorch_model
@@ -124,10 +122,3 @@ def matmul_error(torch):
         return float((a.float().mm(b.float()).double() - exact).norm() / exact.norm())
     finally:
         torch.set_num_threads(threads)
-
-
-def compiler_problem(gpu):
-    """Why inductor cannot work here; empty where it can."""
-    if gpu or shutil.which(os.environ.get("CXX", "g++")):
-        return ""
-    return "it needs a C++ compiler, and there is none here"

@@ -6,6 +6,8 @@ another one, as a bound method, so that copies and pickles of the model hold the
 
 import functools
 import importlib
+import os
+import shutil
 import types
 from contextlib import suppress
 
@@ -108,13 +110,18 @@ def _as_float32(torch, value):
     return value
 
 
-def _compile(torch, report, model):
-    from modak_runtime.pytorch import compiler_problem
+def _compiler_problem(gpu):
+    """Why inductor cannot work here; empty where it can."""
+    if gpu or shutil.which(os.environ.get("CXX", "g++")):
+        return ""
+    return "it needs a C++ compiler, and there is none here"
 
+
+def _compile(torch, report, model):
     if not hasattr(torch.nn.Module, "compile"):
         report.refused("compiler", "PyTorch %s cannot compile a model in its place" % torch.__version__, "prepare")
         return
-    problem = compiler_problem(any(parameter.is_cuda for parameter in model.parameters()))
+    problem = _compiler_problem(any(parameter.is_cuda for parameter in model.parameters()))
     if problem:
         report.refused("compiler", problem, "prepare")
         return

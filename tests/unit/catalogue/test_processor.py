@@ -5,7 +5,7 @@ from __future__ import annotations
 import archspec.cpu
 import pytest
 
-from modak_ansible.measuring.processor import architecture_of, is_family
+from modak_ansible.catalogue.processor import architecture_of, is_family
 
 
 def cpuinfo_of(name: str) -> dict[str, str]:
