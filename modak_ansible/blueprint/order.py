@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.types.topology import Node, Topology
-from modak_ansible.model.campaign import Predecessor
+from modak_ansible.model.application import Predecessor
 
 # ``after``, and TOSCA's own word for it, which every node has.
 REQUIREMENTS = ("after", "dependency")

@@ -18,7 +18,7 @@ from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, Tr
 from modak_ansible.blueprint.types.definitions import check_version, load_definitions
 from modak_ansible.blueprint.types.topology import Node, Topology, read_topology
 from modak_ansible.errors import Location
-from modak_ansible.model.campaign import Predecessor
+from modak_ansible.model.application import Predecessor
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target

@@ -134,3 +134,12 @@ class Optimisation(Model):
     minimal_efficiency: float | None = Field(default=None, ge=0, le=1)
     strict: bool = False
     # /optimisation
+
+
+class Predecessor(Model):
+    """A training that has to complete before another begins."""
+
+    training: str = Field(description="its node in the blueprint")
+    deployments: tuple[str, ...] = Field(
+        default=(), description="of the training, or of each point of its sweep; none before they are planned"
+    )

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from modak_ansible.model.application import Application, Checkpoint, SourceFile
+from modak_ansible.model.application import Application, Checkpoint, Predecessor, SourceFile
 from modak_ansible.model.base import Model
-from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction

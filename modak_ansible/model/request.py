@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources
 from modak_ansible.model.base import Model
-from modak_ansible.model.campaign import Predecessor
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.target import Target
@@ -16,6 +16,10 @@ class GivenImage(Model):
     source: str
     checksum: str | None = None
     python: str = "python3"
+
+
+# Where a request has wishes: what cannot be kept of them is left out, and the plan says so.
+_WISHES = ("optimisation", "job_options")
 
 
 class Request(Model):
@@ -47,3 +51,15 @@ class Request(Model):
         """Whether a program runs with what is installed on the nodes, and nothing has to be made for it."""
         is_program = self.application.hpc is not None and bool(self.application.command)
         return is_program and self.image is None and self.target.container_runtime == "none"
+
+
+def without(request: Request, problem: CannotPlan) -> Request | None:
+    """The request without the wish that a problem is about; None where it is about none, and has to be mended."""
+    section, _, name = problem.about.partition(".")
+    if not problem.wish or section not in _WISHES:
+        return None
+    wishes: Model = getattr(request, section)
+    field = type(wishes).model_fields.get(name)
+    if field is None or getattr(wishes, name) == field.default:
+        return None
+    return request.model_copy(update={section: wishes.model_copy(update={name: field.default})})

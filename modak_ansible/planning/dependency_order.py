@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from modak_ansible.model.campaign import Predecessor
+from modak_ansible.model.application import Predecessor
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.request import Request
 

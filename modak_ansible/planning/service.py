@@ -16,8 +16,7 @@ from modak_ansible.blueprint.types.parser_check import check_with_tosca_parser
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
-from modak_ansible.model.request import Request
-from modak_ansible.model.wishes import without
+from modak_ansible.model.request import Request, without
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
 from modak_ansible.planning.plan import CannotPlan, plan_for
