@@ -168,6 +168,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
         return patiently(try_it, AnsibleConnectionFailure, self._say, pauses=self.pauses, mend=mend)
 
 
+# What Ansible says of arguments that a module does not know.
+_OTHER_VERSION = re.compile(r"Unsupported parameters for |value of \w+ must be one of")
+
+
 def _read(plan_file: Path) -> tuple[dict[str, Any], dict[str, Path], Way]:
     """A plan, where it comes from, and the way to its target."""
     try:
@@ -196,4 +200,6 @@ def _module_error(name: str, answer: dict[str, Any]) -> ModakError:
     summary = getattr(getattr(answer.get("exception"), "event", None), "msg", "")
     said = str(answer.get("module_stderr") or answer.get("msg") or summary).strip().splitlines()
     hint = str(answer.get("module_stdout", ""))[-300:].strip() or "the target needs Python 3.8 or later"
+    if said and _OTHER_VERSION.match(said[0]):
+        hint = "these playbooks are of another version than modak_ansible; a package is made anew by modak package"
     return ModakError(f"{name} broke on the target: {said[-1] if said else 'no reason given'}", hint=hint)

@@ -100,6 +100,14 @@ def test_a_target_that_cannot_be_entered_is_not_tried_again(pauses):
     [
         ({"failed": True, "msg": "no subuid", "hint": "ask"}, "no subuid\n  ask"),
         ({"failed": True, "module_stderr": "Traceback\nSyntaxError: bad\n"}, "m broke on the target: SyntaxError: bad"),
+        (
+            {"failed": True, "msg": "Unsupported parameters for (m) module: leave. Supported parameters include: a."},
+            "playbooks are of another version than modak_ansible",
+        ),
+        (
+            {"failed": True, "msg": "value of action must be one of: look, stage, got: skip"},
+            "made anew by modak package",
+        ),
         ({"failed": True, "msg": "MODULE FAILURE", "module_stdout": ""}, "the target needs Python 3.8 or later"),
     ],
 )
