@@ -159,6 +159,14 @@ def test_what_is_too_large_is_told(blueprint, monkeypatch):
     assert "the largest is" in caught.value.hint
 
 
+def test_a_link_that_leads_back_is_told_and_not_followed_for_ever(blueprint):
+    (blueprint.path / "train" / "again").symlink_to(".")
+    (blueprint.path / "train" / "twice").symlink_to("..")
+    with pytest.raises(ModakError) as caught:
+        package(blueprint.service, Inputs(), "modak")
+    assert "again" in str(caught.value)
+
+
 def test_a_blueprint_that_is_wrong_is_not_packed(blueprint):
     with pytest.raises(InvalidBlueprint):
         package(blueprint.replace("numerics: same", "numerics: exact").service, Inputs(), "modak")

@@ -119,15 +119,22 @@ def _file(folder: Path, name: str) -> Path:
     return ours if is_playbook and ours.exists() and not path.exists() else path
 
 
-def _walk(name: str, path: Path) -> Iterator[str]:
-    """A file, or all files below a folder, links followed and caches left out."""
+def _walk(name: str, path: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:
+    """A file, or all files below a folder, links followed and caches left out.
+
+    Raises:
+        ModakError: a link leads back to a folder that it lies in.
+    """
     if any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT):
         return
     if path.is_file():
         yield name
     elif path.is_dir():
-        for each in sorted(path.iterdir()):
-            yield from _walk(f"{name}/{each.name}", each)
+        folder = path.resolve()
+        if folder in above:
+            raise ModakError(f"{path} leads back to {folder}, which it lies in", hint="remove that link")
+        for child in sorted(path.iterdir()):
+            yield from _walk(f"{name}/{child.name}", child, (*above, folder))
 
 
 def _join(folder: str | Path, name: str) -> str:
