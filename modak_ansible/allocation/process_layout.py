@@ -10,6 +10,7 @@ from dataclasses import replace
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.hpc import HpcApplication
+from modak_ansible.model.quantities import counted
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 
@@ -43,7 +44,7 @@ def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
     layout, threads = resources.layout, hpc.threads
     cores = layout.cores
     if threads and cores and threads > cores:
-        message = f"{threads} threads are more than the {cores} cores of a process"
+        message = f"{threads} threads are more than the {counted(cores, 'core')} of a process"
         raise CannotPlan("application.threads", message, "ask for more cores, or for fewer threads")
     if threads and threads > 1 and (hpc.core_subscription or 1) > 1:
         message = f"ranks that share a core cannot have {threads} threads each"
@@ -113,7 +114,7 @@ def fewest_nodes(request: Request, resources: Resources, processes: int, about: 
             raise CannotPlan(about, message, f"ask for {fewer}{needed * full}, or say how many nodes")
         return nodes
     where = f"the partition {partition.name}" if partition else target.name
-    has = f"{most} nodes of {cores} cores" if most and most > 1 else f"{cores} cores on a node"
+    has = f"{most} nodes of {counted(cores, 'core')}" if most and most > 1 else f"{counted(cores, 'core')} on a node"
     threads = f" of {each} threads" if each > 1 else ""
     message = f"{processes} processes{threads} do not fit evenly: {where} has {has}"
     raise CannotPlan(about, message, "ask for fewer processes or threads")

@@ -95,3 +95,8 @@ def parse_duration(text: str) -> float:
     if not match:
         raise ValueError(f"{text!r} is not a duration; write a number and a unit, such as 90s, 20m, 12h, 7d or 2w")
     return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+def counted(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from modak_ansible.model.quantities import counted
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
 
@@ -26,7 +27,7 @@ class Threads(Optimisation):
         wanted, cores = draft.request.optimisation.threads, draft.layout.cores
         if wanted and cores and wanted > cores:
             raise CannotPlan(
-                "optimisation.threads", f"{wanted} threads are more than the {cores} cores of a process",
+                "optimisation.threads", f"{wanted} threads are more than the {counted(cores, 'core')} of a process",
                 "ask for more cores_per_process, or for fewer threads", wish=True,
             )  # fmt: skip
         unknown = "" if cores else "neither the blueprint nor the target says how many cores a process has"

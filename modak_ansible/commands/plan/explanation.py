@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, counted, factor, settings_of
+from modak_ansible.commands.plan.facts import NUMERICS, clock, clocks, factor, settings_of
 from modak_ansible.model.plan import Candidate, Choice, Plan, by_reason
+from modak_ansible.model.quantities import counted
 
 
 def plan_story(plan: Plan, width: int, model: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
-from modak_ansible.model.quantities import format_seconds, format_size, format_walltime
+from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.performance.doubts import STRANGER
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
@@ -69,11 +69,6 @@ def clocks(interval: Interval) -> str:
 def factor(speed: Interval) -> str:
     """A ratio of speeds with its interval: ``1.29x (1.20 to 1.38)``."""
     return f"{speed.middle:.2f}x ({speed.low:.2f} to {speed.high:.2f})"
-
-
-def counted(number: int, noun: str) -> str:
-    plural = "es" if noun.endswith("s") else "s"
-    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def is_taken(choice: Choice) -> bool:

@@ -9,7 +9,6 @@ from modak_ansible.commands.plan.facts import (
     NUMERICS,
     clock,
     clocks,
-    counted,
     factor,
     facts_of,
     is_taken,
@@ -18,6 +17,7 @@ from modak_ansible.commands.plan.facts import (
     target_of,
 )
 from modak_ansible.model.plan import Candidate, Choice, Note, Plan, Rejected, by_reason
+from modak_ansible.model.quantities import counted
 
 _TITLE = 12
 _NARROWEST = 60

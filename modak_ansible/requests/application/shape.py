@@ -8,6 +8,7 @@ from math import ceil
 from modak_ansible.blueprint.forms.forms import FieldProblem, Path
 from modak_ansible.model.job_options import JobOptions, cores_by_count
 from modak_ansible.model.process_layout import ProcessLayout
+from modak_ansible.model.quantities import counted
 
 _OPTIONS = ("job", "job_options")
 _RANKS = ("job", "application", "mpi_ranks")
@@ -59,7 +60,7 @@ def shape_of(
     if wanted < nodes * places:
         places, cores = _shared(nodes, places, wanted, cores or 1, warn, is_rank=ranks is not None)
     if threads and cores and threads > cores:
-        reason = f"{threads} threads are more than the {cores} cores of their process: {cores} run"
+        reason = f"{threads} threads are more than the {counted(cores, 'core')} of their process: {cores} run"
         cannot_keep(_THREADS, reason, "ask for more with core_count_per_process, or for fewer processes")
         threads = cores
     return ProcessLayout(nodes, places, cores or threads, threads)
