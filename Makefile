@@ -93,8 +93,9 @@ WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
 integration: $(READY) $(OPERA_READY)
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m "not thorough" tests/integration
 
-# The cases that make test leaves out, for their time.
+# The cases that make test leaves out, for their time; and examples of properties that no run has tried before.
 thorough: $(READY) $(OPERA_READY)
+	.venv/bin/pytest -q -n auto -m hypothesis --hypothesis-profile=search tests/unit
 	.venv/bin/pytest -v $(WORKERS) --durations=10 -m thorough tests/integration
 
 # The first part needs no network, and is among the unit tests; the second asks the package index for advisories.

@@ -12,9 +12,12 @@ import pytest
 from example_blueprint import ROOT, BlueprintFolder
 from hypothesis import settings
 
-# Property tests run beside others, and say nothing about time.
-settings.register_profile("modak", deadline=None)
-settings.load_profile("modak")
+# Property tests run beside others, and say nothing about time. make test tries the same examples in every run, and says
+# whether something has changed; make thorough looks for new ones, with --hypothesis-profile=search.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("search", max_examples=500, deadline=None)
+settings.load_profile("steady")
+
 # Who starts the tests in the background of a script has them ignore Ctrl-C, and all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
