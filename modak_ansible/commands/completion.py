@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from modak_ansible.store.deployment import FOLDER
 from modak_ansible.store.project import SERVICE_FILES, shipped, state_folder
 from modak_ansible.target.core.files import expanded
 
@@ -17,7 +18,7 @@ def blueprints(incomplete: str) -> list[str]:
 
 def deployments(incomplete: str) -> list[str]:
     """The deployments of the project, and blueprints, for their newest one."""
-    folder = state_folder(Path.cwd()) / "deployments"
+    folder = state_folder(Path.cwd()) / FOLDER
     known = [each.name for each in folder.glob("*/")] if folder.is_dir() else []
     return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})
 

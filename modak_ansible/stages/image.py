@@ -114,7 +114,7 @@ def _refused(stage: Stage, refusal: dict[str, Any]) -> ModakError:
             reason=refusal["refused"],
             date=refusal["probed"],
         )
-        note_refusal(read_origin(stage.folder / "plan.json")["state"], noted)
+        note_refusal(read_origin(stage.store.plan_file)["state"], noted)
     error = refusal_error(refusal)
     return ModakError(error.message, hint=f"another build may serve; to try it again: {_again(entry.name)}")
 

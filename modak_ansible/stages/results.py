@@ -26,8 +26,6 @@ from modak_ansible.transport.rsync import pull
 
 Bring = Callable[[list[str], Path], None]
 
-MANIFEST = "manifest.json"
-
 
 def fetch_results(stage: Stage) -> Outcome:
     """Brings back what the job left, verified; what is here already is not fetched again.
@@ -82,7 +80,7 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
             wanted = wanted_files(stage, listed)
             _fetch(bring, wanted, folder, is_over=is_over)
             files = [file for file in listed["files"] if (folder / file["path"]).is_file()]
-            write_json(folder / MANIFEST, {"files": files})
+            write_json(stage.store.manifest, {"files": files})
     _forget_what_was_set_aside(folder, {file["path"] for file in listed["files"]})
     missing = listed["missing"] if job.get("state") and is_over else []  # a job that runs may still write it
     size = sum(file["size"] for file in listed["files"])

@@ -88,9 +88,14 @@ class DeploymentStore:
         return read_json(self.folder / "origin.json") or {}
 
     @property
+    def manifest(self) -> Path:
+        """The list of what came back."""
+        return self.results / "manifest.json"
+
+    @property
     def files(self) -> list[dict[str, Any]]:
         """What came back, by the manifest: ``path``, ``size`` and ``sha256`` of each file."""
-        return list((read_json(self.results / "manifest.json") or {}).get("files", []))
+        return list((read_json(self.manifest) or {}).get("files", []))
 
     @property
     def saved(self) -> float:

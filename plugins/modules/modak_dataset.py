@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.datasets.dataset import DatasetStore
@@ -67,7 +65,7 @@ def act(store, module):
     elif action == "download":
         changed = store.start_download(module.params["source"], module.params["site"])
     elif action == "wait":
-        wait_for_news(store, module.params["seen"], module.params["seconds"])
+        store.activity.wait_for_news("step", module.params["seen"], module.params["seconds"])
     return {
         "changed": changed,
         "dataset": store.description(),
@@ -75,16 +73,6 @@ def act(store, module):
         "folder": str(store.partial),
         "status": store.activity.status(),
     }
-
-
-def wait_for_news(store, seen, seconds):
-    """News are the end of the download, and another step after five seconds."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        status = store.activity.status()
-        if status["state"] != "running" or (status.get("step") != seen and time.monotonic() - began > 5):
-            return
-        time.sleep(0.25)
 
 
 if __name__ == "__main__":

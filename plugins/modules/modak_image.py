@@ -77,7 +77,7 @@ def act(store, module):
         if store.missing() and not store.refusal() and not module.check_mode:
             started = store.start()
     if module.params["action"] == "wait":
-        wait_for_news(store, module.params["seen"], module.params["seconds"])
+        store.activity.wait_for_news("line", module.params["seen"], module.params["seconds"])
     return {
         "changed": started,
         "started": started,
@@ -106,16 +106,6 @@ def read_log(store, offset, seconds):
             changed = changed_at(store.activity.log)
             age = None if changed is None else max(0.0, time.time() - changed)
             return {"changed": False, "output": output, "offset": end, "status": status, "age": age}
-        time.sleep(0.5)
-
-
-def wait_for_news(store, seen, seconds):
-    """News are the end of the build, and a new line in its log after five seconds."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        status = store.activity.status()
-        if status["state"] != "running" or (status.get("line") != seen and time.monotonic() - began > 5):
-            return
         time.sleep(0.5)
 
 

@@ -86,7 +86,7 @@ def _note(deployments: Path, jobs: dict[str, Any]) -> None:
 def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
     if situation["state"] == "DAMAGED":
         return False
-    noted = DeploymentStore(folder).job or None
+    noted = DeploymentStore(folder).job
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 

@@ -17,6 +17,8 @@ from .files import Lock, lack_of_room, make_private, mend_of, read_json, tail, w
 _TAIL = 100  # lines of the log among which one says what is being done
 _FULL = OSError(errno.ENOSPC, "")
 Work = Callable[["Activity"], None]
+# Seconds before a new line of a log is news.
+_NEWS_AFTER = 5.0
 
 
 class Activity:
@@ -70,6 +72,21 @@ class Activity:
             status["seconds"] = round(time.time() - status["started"], 1)
         status["line"] = doing(tail(self.log, _TAIL))
         return status
+
+    def wait_for_news(self, told: str, seen: str, seconds: float) -> None:
+        """Comes back at the end of the work, when it tells something new after five seconds, or when the time is over.
+
+        Args:
+            told: which value of the status is looked at, such as step.
+            seen: what the caller knows of it.
+            seconds: how long to wait at most.
+        """
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            status = self.status()
+            if status["state"] != "running" or (status.get(told) != seen and time.monotonic() - began > _NEWS_AFTER):
+                return
+            time.sleep(0.25)
 
     def _cut_short(self) -> dict[str, Any]:
         """What has become of work that was killed, or could not even note why it failed."""

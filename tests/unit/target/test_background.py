@@ -5,6 +5,7 @@ import time
 import pytest
 
 from modak_ansible.errors import ModakError
+from modak_ansible.target.core import background
 from modak_ansible.target.core.background import Activity
 
 pytestmark = pytest.mark.component
@@ -61,3 +62,19 @@ def test_a_killed_one_is_known_as_such_and_can_be_started_again(tmp_path):
     assert wait_until_over(activity)["state"] == "killed"
     assert activity.start(lambda own: None)
     assert wait_until_over(activity)["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [({"state": "done", "step": "a"}, False), ({"state": "running", "step": "b"}, False),
+     ({"state": "running", "step": "a"}, True)],
+)  # fmt: skip
+def test_news_are_the_end_or_another_step(tmp_path, monkeypatch, status, waits):
+    now = iter(range(6, 60, 6))
+    monkeypatch.setattr(background.time, "monotonic", lambda: next(now))
+    slept = []
+    monkeypatch.setattr(background.time, "sleep", slept.append)
+    activity = Activity(tmp_path, "x")
+    monkeypatch.setattr(activity, "status", lambda: status)
+    activity.wait_for_news("step", "a", 20)
+    assert bool(slept) == waits
