@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from modak_ansible.catalogue.processor import architecture_of
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_playbook
+from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.planning.service import Planned
-from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import read_json
 from modak_ansible.transport.rsync import Say
 
@@ -90,9 +90,9 @@ class PlaybookExecutor:
         shutil.rmtree(planned.folder, ignore_errors=True)
 
     def _play(self, playbook: str, planned: Planned, listener: _Teller | None = None) -> PlaybookRun:
-        folder = planned.save()
+        planned.save()
         try:
-            return run_playbook(playbook, {"modak_plan": str(DeploymentStore(folder).plan_file)}, listener)
+            return run_playbook(playbook, plans_of([planned.store]), listener)
         except PlaybookError as error:
             if error.exit_code == TARGET_UNREACHABLE:
                 raise TargetUnreachable(error.message, hint=error.hint) from error

@@ -105,12 +105,13 @@ class Builder:
 
     def _make(self, entry: Entry) -> tuple[dict[str, Any], bool]:
         from modak_ansible.deployment.playbook import run_playbook
+        from modak_ansible.deployment.run import plans_of
 
         planned = self._plan(entry)
         folder = planned.save(self._state / "builds")
         if self._again:
             forget_refusals(self._state, entry.name, planned.plan.target.address)
-        variables = {"modak_plan": str(DeploymentStore(folder).plan_file), "image_again": self._again}
+        variables = {**plans_of([DeploymentStore(folder)]), "image_again": self._again}
         with StageDisplay(self._console) as display:
             result = run_playbook("image", variables, display).results["modak_image"]
         return result.get("image") or {}, bool(result.get("changed"))

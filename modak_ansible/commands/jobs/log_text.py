@@ -21,13 +21,13 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) ->
         ModakError: the target cannot be asked.
     """
     from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.deployment.run import fetch_results, plans_of
 
     store = DeploymentStore(folder)
     if not follow:
         _fetch(folder)
         return _last(_read(store.results / log, _offset(folder, log, since)), since)
-    variables: dict[str, Any] = {"modak_plan": str(store.plan_file), "job_log": log}
+    variables: dict[str, Any] = {**plans_of([store]), "job_log": log}
     if since != Since():
         fetch_results(store)
         variables["job_offset"] = _offset(folder, log, since) + _bytes_before(store.results / log, since)
@@ -42,9 +42,10 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
         ModakError: the target cannot be asked, or has no such log.
     """
     from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
 
     lines: list[str] = []
-    variables: dict[str, Any] = {"modak_plan": str(DeploymentStore(folder).plan_file), "image_follow": follow}
+    variables: dict[str, Any] = {**plans_of([DeploymentStore(folder)]), "image_follow": follow}
     if since.lines is not None:
         variables["image_last"] = since.lines
     if since.moment is not None:

@@ -69,11 +69,12 @@ def _deploy(plan: Plan, folder: Path, *, as_json: bool) -> None:
 
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.playbook import run_playbook
+    from modak_ansible.deployment.run import plans_of
 
     console = Console(stderr=as_json, highlight=False)
     console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", markup=False)
     with StageDisplay(console) as display:
-        run_playbook("deploy", {"modak_plan": str(DeploymentStore(folder).plan_file)}, display)
+        run_playbook("deploy", plans_of([DeploymentStore(folder)]), display)
 
 
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
