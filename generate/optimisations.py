@@ -130,7 +130,7 @@ def _asked(declared: Property) -> str:
 
 
 def _words(words: Iterable[str]) -> str:
-    return ", ".join(f"`{each}`" for each in words)
+    return ", ".join(f"`{word}`" for word in words)
 
 
 FILES: Writers = {
@@ -144,5 +144,8 @@ FILES: Writers = {
     ),
     "modak_ansible/requests/form/form.py": lambda text: with_section(text, "wishes", "\n".join(_application_fields())),
     "modak_ansible/requests/form/optimisation.py": _with_frameworks,
-    **{f"modak_ansible/optimisations/{each.name}.md": partial(page, matter=each) for each in optimisations()},
+    **{
+        f"modak_ansible/optimisations/{optimisation.name}.md": partial(page, matter=optimisation)
+        for optimisation in optimisations()
+    },
 }

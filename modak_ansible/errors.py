@@ -131,12 +131,12 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     names = sorted(set(valid))
     if not names:
         return ""
-    lowered = {each.lower(): each for each in names}
+    lowered = {name.lower(): name for name in names}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     if close:
         return f"did you mean {lowered[close[0]]}?"
     # the last part of a dotted type name is what people remember
-    last = {each.rsplit(".", 1)[-1].lower(): each for each in names}
+    last = {name.rsplit(".", 1)[-1].lower(): name for name in names}
     close = difflib.get_close_matches(name.rsplit(".", 1)[-1].lower(), last, n=1, cutoff=0.6)
     if close:
         return f"did you mean {last[close[0]]}?"

@@ -157,7 +157,7 @@ def _resolved(requirements: Iterable[str], python: str, known: list[str], index:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, words in (("asked.in", requirements), ("known.txt", known)):
-            (folder / file).write_text("".join(f"{each}\n" for each in words))
+            (folder / file).write_text("".join(f"{word}\n" for word in words))
         compiling = ["uv", "pip", "compile", folder / "asked.in", "--constraint", folder / "known.txt", *more]
         compiling += ["--quiet", "--python-version", python, "--python-platform", "x86_64-manylinux_2_36"]
         compiling += ["--only-binary", ":all:", "--output-file", folder / "pins.txt"]
@@ -201,7 +201,7 @@ def lines(found: dict[str, list[File]]) -> Iterator[str]:
 
 
 def _markers(pythons: Iterable[str]) -> list[str]:
-    return [f'python_version == "{each}"' for each in sorted(pythons, key=_order)]
+    return [f'python_version == "{python}"' for python in sorted(pythons, key=_order)]
 
 
 def _order(python: str) -> tuple[int, ...]:

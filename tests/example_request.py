@@ -116,8 +116,8 @@ class RequestFolder:
         """The request, the mistakes and the warnings, each of the latter as text."""
         mistakes = Mistakes()
         blueprint = read_request(self.file, Inputs(**inputs), mistakes)
-        warnings = [str(each) for each in blueprint.warnings]
-        return next(iter(blueprint.requests), None), [str(each) for each in mistakes], warnings
+        warnings = [str(warning) for warning in blueprint.warnings]
+        return next(iter(blueprint.requests), None), [str(mistake) for mistake in mistakes], warnings
 
     @property
     def request(self):

@@ -69,7 +69,7 @@ class FakeQueue(Scheduler):
         return JobRecord(job_id, self.jobs[job_id], down=down) if job_id in self.jobs else None
 
     def statuses(self, run, job_ids):
-        return {each: self.status(run, each) for each in job_ids if self.status(run, each)}
+        return {job_id: self.status(run, job_id) for job_id in job_ids if self.status(run, job_id)}
 
     def array_script(self, script):
         return f"array of {script.splitlines()[0]}" if self.largest_array else ""
@@ -93,9 +93,9 @@ class FakeQueue(Scheduler):
         self.searches += 1
         place = Path(folder)
         tasks = [(place / str(task)).resolve().name for task in range(count)]
-        if place.name not in [each[0] for each in self.arrays]:
+        if place.name not in [array[0] for array in self.arrays]:
             return []
-        return [self.id_of(each) for each in tasks]
+        return [self.id_of(task) for task in tasks]
 
     def cancel(self, run, *job_ids):
         for job_id in job_ids:

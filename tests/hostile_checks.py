@@ -53,14 +53,14 @@ def job_scripts(folder):
     def check(data):
         words, values, lines = data.draw(MANY), data.draw(MANY), data.draw(MANY)
         script = data.draw(PRINTABLE.filter(bool))
-        words = [each.replace("{dataset}", "") for each in words]
+        words = [word.replace("{dataset}", "") for word in words]
         parts = ScriptParts(
             image="images/abc.sif", seal="images/abc.seal", python="/bin/python", script=script,
             container_runtime="apptainer", binds=tuple(words), modules=tuple(values),
             environment=tuple((f"V{number}", each) for number, each in enumerate(values)),
             arguments=tuple((f"a{number}", each) for number, each in enumerate(words)), words=tuple(words),
             pre=tuple(f"export VPRE{number}={shlex.quote(each)}" for number, each in enumerate(lines)),
-            post=tuple(f"apptainer post {shlex.quote(each)}" for each in lines),
+            post=tuple(f"apptainer post {shlex.quote(line)}" for line in lines),
         )  # fmt: skip
         deployment = deployment_in(folder)
         (deployment / "job.sh").write_text(render_script(job(), parts))
@@ -70,7 +70,7 @@ def job_scripts(folder):
         assert done.returncode == 0, said
         assert said == ""
         calls = recorded.calls()
-        assert [call[:3] for call in calls[:BATCH]] == [["module", "load", each] for each in values]
+        assert [call[:3] for call in calls[:BATCH]] == [["module", "load", value] for value in values]
         (inside,) = (call for call in calls if call[1] == "exec")
         pre = [f"VPRE{number}={each}" for number, each in enumerate(lines)]
         assert sorted(inside[-BATCH:]) == sorted(pre)
@@ -126,7 +126,7 @@ def paths(folder):
         for name in refused:
             assert rules.shown(values[name]).isprintable()
             values[name] = "/plain"
-        assert not any(".." in each.split("/") for each in values.values())
+        assert not any(".." in value.split("/") for value in values.values())
         parts = ScriptParts(script="train.py", container_runtime="apptainer", **values)
         deployment = deployment_in(folder)
         (deployment / "job.sh").write_text(render_script(job(), parts))
@@ -143,12 +143,14 @@ def requirements(folder):
     """Packages of the user's, through the %post of a definition and the script of an environment."""
     recorded = Recorded(folder, "python", "python3", "python3.12")
     # one that installs nothing, as programs that only write down what they are given have no version
-    entry = next(each for each in load_catalogue().entries if each.requirements).model_copy(update={"requirements": ()})
+    entry = next(entry for entry in load_catalogue().entries if entry.requirements).model_copy(
+        update={"requirements": ()}
+    )
     markers = PRINTABLE.map(lambda text: f'six; python_version != "{text}"')
 
     def check(data):
         texts = data.draw(st.lists(st.one_of(HOSTILE, markers, st.just("six==1.17.0")), min_size=6, max_size=6))
-        good = [each for each in texts if not rules.requirement_problem(each)] or ["six"]
+        good = [text for text in texts if not rules.requirement_problem(text)] or ["six"]
         assert all(each[:1].isalnum() and "{" not in each and "$" not in each for each in good)
         definition = requirements_definition(good, "0" * 64)
         usual = requirements_definition(["six"], "0" * 64)

@@ -58,8 +58,8 @@ class Truth:
             * math.exp(self.base + self.workload[workload] + self.effect(workload, settings) + disturbed)
         )
         result = training(1 / seconds_of_sample, training_images=1280, parameters=work.parameters)
-        for each in result["epochs"]:
-            each["evaluation_seconds"] = 500 * seconds_of_sample
+        for epoch in result["epochs"]:
+            epoch["evaluation_seconds"] = 500 * seconds_of_sample
         return record(ENTRY, workload, workload=workload, settings=settings, round=number, training=result)
 
 

@@ -54,7 +54,7 @@ def _partition(request: Request) -> Partition | None:
     name = wanted or target.site.partition
     if name and found is None and target.partitions:
         about = "resources.partition" if wanted else "host"
-        hint = nearest(name, [each.name for each in target.partitions])
+        hint = nearest(name, [partition.name for partition in target.partitions])
         raise CannotPlan(about, f"{target.name} has no partition {name}", hint)
     return found
 

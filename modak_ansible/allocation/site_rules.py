@@ -80,7 +80,7 @@ def effects_of(request: Request) -> Effects:
     Raises:
         CannotPlan: two of them contradict each other.
     """
-    return _joined([each.rule for each in outcomes_of(request) if each.applies])
+    return _joined([outcome.rule for outcome in outcomes_of(request) if outcome.applies])
 
 
 def enforced(request: Request) -> Request:
@@ -105,7 +105,7 @@ def enforced(request: Request) -> Request:
 
 def _with_partition(request: Request) -> Request:
     """The default partition comes first: other rules may ask where the job runs."""
-    chosen = [each for each in outcomes_of(request) if each.applies and each.rule.then.partition]
+    chosen = [outcome for outcome in outcomes_of(request) if outcome.applies and outcome.rule.then.partition]
     if not chosen or request.resources.partition:
         return request
     partition = _joined([each.rule for each in chosen]).partition

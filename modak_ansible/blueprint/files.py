@@ -60,7 +60,7 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
         if len(found) == MAX_FILES:
             raise ValueError(f"there are more than {MAX_FILES:,} files beside the script")
         found.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
-    return sorted(found, key=lambda each: each.path)
+    return sorted(found, key=lambda source_file: source_file.path)
 
 
 def data_files(folder: Path) -> list[DataFile]:
@@ -127,7 +127,7 @@ class _Walk:
             if path.is_dir():
                 if path.name not in _LEFT_OUT_FOLDERS and relative not in self._own_folders:
                     yield from self._in_folder(path, relative, above)
-            elif self._is_named(relative) and not any(fnmatch(relative, each) for each in self._own_files):
+            elif self._is_named(relative) and not any(fnmatch(relative, file) for file in self._own_files):
                 if path.is_symlink():
                     self._check(relative, _real(path))
                 if path.is_file():
@@ -138,10 +138,10 @@ class _Walk:
         try:
             if path.is_symlink():
                 self._check(relative, real)
-            if any(each.is_relative_to(real) for each in above):
+            if any(path.is_relative_to(real) for path in above):
                 raise ValueError(f"{relative} is a link to {real}, in which it lies itself: remove it")
         except ValueError:
-            if self._is_named(relative) or any(each.startswith(f"{relative}/") for each in self._patterns or ()):
+            if self._is_named(relative) or any(pattern.startswith(f"{relative}/") for pattern in self._patterns or ()):
                 raise
         else:
             yield from self._below(path, (*above, real))

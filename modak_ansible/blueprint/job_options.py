@@ -101,7 +101,7 @@ def _moment(value: Any) -> Any:
     found = _TORQUES_DATE.fullmatch(value.strip())
     try:
         if found:
-            value = "{}-{}-{}T{}:{}:{}".format(*(each or "00" for each in found.groups()))
+            value = "{}-{}-{}T{}:{}:{}".format(*(group or "00" for group in found.groups()))
         moment = _iso_date(value.strip())
     except ValueError:
         raise FieldProblem("date", f"{rules.shown(value)} is not a date with a time", hint) from None

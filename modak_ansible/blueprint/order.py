@@ -35,7 +35,7 @@ def read_order(topology: Topology, trainings: list[Node], mistakes: Mistakes) ->
 
 
 def _named(node: Node, trainings: list[Node]) -> dict[str, Item]:
-    names = {each.name for each in trainings}
+    names = {training.name for training in trainings}
     return {
         str(item.value): item
         for requirement in REQUIREMENTS

@@ -206,7 +206,7 @@ class _Reader:
         request = reader.read(self._blueprint_name(), target)
         points = reader.points(request.model_copy(update={"after": after})) if request else []
         blueprint.requests += points
-        blueprint.places.update(dict.fromkeys((node.name, *(each.training for each in points)), places))
+        blueprint.places.update(dict.fromkeys((node.name, *(point.training for point in points)), places))
 
     def _check_one_host(self, node: Node) -> None:
         host = node.requirements.get("host")

@@ -82,9 +82,9 @@ def _values(section: Item, mistakes: Mistakes) -> dict[str, Any]:
                 _check(value, rules.value_problem, mistakes)
             values[key] = tuple((name, str(value.value)) for name, value in item.entries.items())
         elif item.is_list:
-            for each in item.elements:
-                _check(each, _RULES[key], mistakes)
-            values[key] = tuple(str(each.value) for each in item.elements)
+            for element in item.elements:
+                _check(element, _RULES[key], mistakes)
+            values[key] = tuple(str(element.value) for element in item.elements)
         elif isinstance(item.value, bool):
             values[key] = item.value
         else:

@@ -52,7 +52,7 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
                 hint or f"give it among the arguments, too: {name}: its usual value",
             )  # fmt: skip
         axes.append(Axis(name, _values(name, item, scalar, mistakes)))
-    points = math.prod(len(each.values) for each in axes)
+    points = math.prod(len(axis.values) for axis in axes)
     if points > LIMIT:
         place = node.item.get("properties")
         where = place.key_location("sweep") if place and place.get("sweep") else section.location
@@ -81,7 +81,7 @@ def _values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tuple[
 
 def points_of(axes: tuple[Axis, ...]) -> Iterator[dict[str, Value]]:
     """Every combination of the axes' values, the last axis changing fastest."""
-    for values in itertools.product(*(each.values for each in axes)):
+    for values in itertools.product(*(axis.values for axis in axes)):
         yield {axis.name: value for axis, value in zip(axes, values, strict=True)}
 
 

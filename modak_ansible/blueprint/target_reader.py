@@ -51,7 +51,7 @@ class _TargetReader:
         self._mistakes = mistakes
 
     def read(self) -> Target | None:
-        kind = next((each for each in _SCHEDULERS if self._topology.is_a(self._node, each)), None)
+        kind = next((scheduler for scheduler in _SCHEDULERS if self._topology.is_a(self._node, scheduler)), None)
         if kind is None:
             place = self._node.item.get("type") or self._node.item
             hint = f"use one of {', '.join(_SCHEDULERS)}"
@@ -124,7 +124,7 @@ class _TargetReader:
             name = element.get("name")
             if name is None or not self._check(name, rules.name_problem):
                 continue
-            if any(each.name == values["name"] for each in found):
+            if any(partition.name == values["name"] for partition in found):
                 self._mistakes.add(name.location, "duplicate-key", f"the partition {name.value} is given twice")
             for key, parse in (("memory", parse_size), ("walltime", parse_walltime)):
                 values[key] = self._parsed(element.get(key), parse)

@@ -53,7 +53,7 @@ def is_target_file(tree: Item) -> bool:
     """Whether a file says where a target is or what starts jobs there: of one, or of several under their names."""
     if "tosca_definitions_version" in tree.entries:
         return False
-    inner = [name for each in tree.entries.values() if each.is_map for name in each.entries]
+    inner = [name for entry in tree.entries.values() if entry.is_map for name in entry.entries]
     return any(name in (_FRONTEND, SCHEDULER) for name in (*tree.entries, *inner))
 
 
@@ -223,4 +223,4 @@ def _entries(item: Item | None) -> Mapping[str, Item]:
 def _used_inputs(root: Item) -> set[str]:
     """The names that a template asks for by get_input."""
     arguments = [each.entries["get_input"] for each in root.walk() if "get_input" in each.entries]
-    return {str((each.elements[0] if each.elements else each).value) for each in arguments}
+    return {str((argument.elements[0] if argument.elements else argument).value) for argument in arguments}

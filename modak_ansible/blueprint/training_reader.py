@@ -102,7 +102,9 @@ class TrainingReader:
     def _texts(self, name: str, rule: Callable[[str], str], rule_name: str = "unsafe-value") -> list[str]:
         section = self._property(name)
         elements = section.elements if section else []
-        return [str(each.value) for each in elements if self._note(each, rule(str(each.value)), rule=rule_name)]
+        return [
+            str(element.value) for element in elements if self._note(element, rule(str(element.value)), rule=rule_name)
+        ]
 
     # --- the application
 
@@ -256,14 +258,14 @@ class TrainingReader:
         elements = section.elements if section else []
         if section and not elements:
             self._mistakes.add(section.location, "dataset-source", "no source is given", "[ published, digits ]")
-        sources = [self._source(each, str(name.value), checksums) for each in elements]
+        sources = [self._source(element, str(name.value), checksums) for element in elements]
         size = node.properties.get("size")
         first = sources[0] if sources else None
-        names = [each.name for each in first.files] if first and first.kind == "folder" else []
+        names = [file.name for file in first.files] if first and first.kind == "folder" else []
         return Dataset(
             name=str(name.value),
             format=str(node.properties["format"].value),
-            sources=tuple(each for each in sources if each),
+            sources=tuple(source for source in sources if source),
             checksums=tuple(sorted(checksums.items())),
             size=parse_size(size.text) if size else None,
             samples=files.samples_in(self._folder / expanded(first.location), names) if first and names else None,
@@ -311,11 +313,11 @@ class TrainingReader:
             hint = "it must hold files such as train-images-idx3-ubyte.gz"
             self._mistakes.add(item.location, "dataset-source", f"the folder {text} holds no IDX files", hint)
             return None
-        for each in found:
-            expected = checksums.get(each.name)
-            if expected and expected != each.sha256:
+        for data_file in found:
+            expected = checksums.get(data_file.name)
+            if expected and expected != data_file.sha256:
                 self._mistakes.add(
-                    item.location, "checksum", f"{each.name} has the SHA-256 {each.sha256}, not {expected}",
+                    item.location, "checksum", f"{data_file.name} has the SHA-256 {data_file.sha256}, not {expected}",
                     "fetch the file again",
                 )  # fmt: skip
                 return None

@@ -24,12 +24,14 @@ def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
     if check is None:
         return machine
     info = _information(machine, cpuinfo)
-    candidates = [each for each in archspec.cpu.TARGETS.values() if each.family.name == machine and check(info, each)]
-    generic = max((each for each in candidates if each.vendor == "generic"), key=_rank, default=None)
+    candidates = [
+        target for target in archspec.cpu.TARGETS.values() if target.family.name == machine and check(info, target)
+    ]
+    generic = max((candidate for candidate in candidates if candidate.vendor == "generic"), key=_rank, default=None)
     if generic is None:
         return machine
-    of_part = [each for each in candidates if info.cpu_part and each.cpu_part == info.cpu_part]
-    better = [each for each in of_part or candidates if each > generic]
+    of_part = [candidate for candidate in candidates if info.cpu_part and candidate.cpu_part == info.cpu_part]
+    better = [candidate for candidate in of_part or candidates if candidate > generic]
     name: str = max(better, key=_rank, default=generic).name
     return name
 

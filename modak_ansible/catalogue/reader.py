@@ -139,7 +139,7 @@ def fits(script: WorkloadScript, entry: Entry) -> bool:
 
 def script_for(workload: Workload, entry: Entry) -> WorkloadScript | None:
     """The script that does the work with an entry's framework; None where there is none."""
-    return next((each for each in workload.scripts if fits(each, entry)), None)
+    return next((script for script in workload.scripts if fits(script, entry)), None)
 
 
 @cache

@@ -19,20 +19,20 @@ def blueprints(incomplete: str) -> list[str]:
 def deployments(incomplete: str) -> list[str]:
     """The deployments of the project, and blueprints, for their newest one."""
     folder = state_folder(Path.cwd()) / FOLDER
-    known = [each.name for each in folder.glob("*/")] if folder.is_dir() else []
+    known = [path.name for path in folder.glob("*/")] if folder.is_dir() else []
     return sorted({*(name for name in known if name.startswith(incomplete)), *blueprints(incomplete)})
 
 
 def entries(incomplete: str) -> list[str]:
     """The catalogue's entries, which are named like their files."""
     folder = Path(__file__).resolve().parents[1] / "catalogue" / "entries"
-    return sorted(each.stem for each in folder.glob("*.yaml") if each.name.startswith(incomplete))
+    return sorted(path.stem for path in folder.glob("*.yaml") if path.name.startswith(incomplete))
 
 
 def _shipped(incomplete: str) -> Iterator[str]:
-    for each in (shipped("tosca") / "blueprints").glob("*/service.yaml"):
-        if each.parent.name.startswith(incomplete):
-            yield each.parent.name
+    for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"):
+        if path.parent.name.startswith(incomplete):
+            yield path.parent.name
 
 
 def _paths(incomplete: str) -> Iterator[str]:

@@ -92,16 +92,16 @@ def restated(
 
 def show_warnings(warnings: Iterable[Mistake]) -> None:
     """Tells people what was read otherwise, and which wishes are not kept; what is piped on stays clean."""
-    for each in warnings:
-        typer.echo(f"{'note' if each.rule == NOT_KEPT else 'warning'}: {each}", err=True)
+    for warning in warnings:
+        typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {warning}", err=True)
 
 
 def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
     """Mistakes or warnings as JSON has them."""
     return [
         {
-            "path": each.location.path, "line": each.location.line, "column": each.location.column,
-            "rule": each.rule, "message": each.message, "hint": each.hint,
+            "path": mistake.location.path, "line": mistake.location.line, "column": mistake.location.column,
+            "rule": mistake.rule, "message": mistake.message, "hint": mistake.hint,
         }
-        for each in mistakes
+        for mistake in mistakes
     ]  # fmt: skip

@@ -138,7 +138,7 @@ def damaged_row(folder: Path, why: str) -> StatusRow:
 def rows_of(entries: list[Entry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
-    for entry in sorted(entries, key=lambda each: -each.known.updated):
+    for entry in sorted(entries, key=lambda entry: -entry.known.updated):
         if not entry.known.plan.get("digest"):
             rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
             continue
@@ -214,7 +214,9 @@ def _elapsed(entry: Entry, job: dict[str, Any]) -> float | None:
 
 def _predicted(plan: dict[str, Any]) -> float | None:
     """Seconds that the whole run was predicted to take; None where nothing like it was measured."""
-    found = next((each.get("prediction") for each in plan.get("candidates", ()) if each.get("chosen")), None)
+    found = next(
+        (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
+    )
     return round(float(found["seconds"]["middle"]), 1) if found and found.get("known") else None
 
 

@@ -86,7 +86,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
             hint=f"modak check {aim.target.address} tells what is there",
         )
     partitions = cluster.partitions if cluster else ()
-    named = [each for each in partitions if not rules.name_problem(each.name)]
+    named = [partition for partition in partitions if not rules.name_problem(partition.name)]
     is_open = sorted((each for each in named if not each.closed), key=lambda each: not each.default)
     node = facts["node"] if facts["node"] and not facts["node"]["problem"] else None
     values = {
@@ -121,10 +121,10 @@ def _title(facts: dict[str, Any], cluster: ClusterFacts | None) -> str:
 
 
 def _closed(partitions: Sequence[PartitionFacts]) -> Iterator[str]:
-    for each in partitions:
-        problem = each.closed or rules.name_problem(each.name)
+    for partition in partitions:
+        problem = partition.closed or rules.name_problem(partition.name)
         if problem:
-            yield f"{each.name}: {problem}"
+            yield f"{partition.name}: {problem}"
 
 
 # --- partitions, in words
@@ -132,7 +132,7 @@ def _closed(partitions: Sequence[PartitionFacts]) -> Iterator[str]:
 
 def _with_words(partitions: Sequence[PartitionFacts]) -> Iterator[tuple[Partition, str]]:
     """Accelerators are of interest only where some partition has any."""
-    found = [(partition_from(each), partition_words(each)) for each in partitions]
+    found = [(partition_from(partition), partition_words(partition)) for partition in partitions]
     has_any = any(partition.accelerators for partition, _ in found)
     for partition, words in found:
         yield partition if has_any else partition.model_copy(update={"accelerators": None}), words
@@ -192,9 +192,9 @@ def _scratch(node: dict[str, Any] | None, cluster: ClusterFacts | None) -> Value
         said = f"; Slurm's TmpFS is {cluster.temporary}" if cluster.temporary else ""
         return Value(None, f"not known: no node was asked, which --job does{said}")
     order = [*_SCRATCH_ORDER, cluster.temporary]
-    found = [each for each in node["places"] if each["name"] in order and is_disk(each)]
+    found = [place for place in node["places"] if place["name"] in order and is_disk(place)]
     if not found:
-        seen = ", ".join(f"{each['name']} ({place_words(each)})" for each in node["places"]) or "no known folder"
+        seen = ", ".join(f"{place['name']} ({place_words(place)})" for place in node["places"]) or "no known folder"
         return Value(None, f"no disk of its own with room: {node['host']} has {seen}")
     # a $TMPDIR that is everybody's /tmp is no folder of the job's own
     best = min(found, key=lambda each: (each["path"].rstrip("/") in _EVERYBODYS, order.index(each["name"])))
@@ -224,7 +224,9 @@ def _processor(
     facts: dict[str, Any], node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]
 ) -> dict[str, Value]:
     machine = facts["machine"]
-    kinds = {(kind.cores, kind.memory, kind.layout, kind.machine) for each in partitions for kind in each.kinds}
+    kinds = {
+        (kind.cores, kind.memory, kind.layout, kind.machine) for partition in partitions for kind in partition.kinds
+    }
     front_end = architecture_of(machine["machine"], machine["cpuinfo"])
     if facts["scheduler"] == "none":
         found = _known_processor(machine["machine"], machine["cpuinfo"], "its own /proc/cpuinfo")
@@ -256,7 +258,7 @@ def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict
 
 
 def _accelerators(node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
-    kinds = [kind for each in partitions for kind in each.kinds if kind.accelerators]
+    kinds = [kind for partition in partitions for kind in partition.kinds if kind.accelerators]
     seen = [_gpu(text) for text in node["gpus"]] if node else []
     if not kinds and not seen:
         return {}

@@ -17,10 +17,10 @@ def environment_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
     if aim.target.container_runtime != "none":
         return
     locks = [
-        lock_of(each.name) for each in load_catalogue().entries if each.framework == framework and each.requirements
+        lock_of(entry.name) for entry in load_catalogue().entries if entry.framework == framework and entry.requirements
     ]
-    pythons = {version_numbers(each) for lock in locks for each in lock.pythons}
-    known = sorted(each for each in pythons if each >= (3,))
+    pythons = {version_numbers(python) for lock in locks for python in lock.pythons}
+    known = sorted(python for python in pythons if python >= (3,))
     if not known:
         return
     for path, version in entrance.pythons:

@@ -16,7 +16,7 @@ from modak_ansible.schedulers.cluster import ClusterFacts, PartitionFacts
 
 def limit_findings(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
     """What is said of each partition against what it is, and whether the training fits where it will go."""
-    known = {each.name: each for each in cluster.partitions}
+    known = {partition.name: partition for partition in cluster.partitions}
     if not aim.target.partitions:
         yield from _listed(cluster)
     request = aim.request
@@ -63,16 +63,16 @@ def largest_from(found: PartitionFacts) -> Partition:
 
 
 def _least(*values: int | None) -> int | None:
-    return min((each for each in values if each), default=None)
+    return min((value for value in values if value), default=None)
 
 
 def _listed(cluster: ClusterFacts) -> Iterator[Finding]:
-    is_open = [each for each in cluster.partitions if not each.closed]
+    is_open = [partition for partition in cluster.partitions if not partition.closed]
     names = ", ".join(f"{each.name}{' (default)' if each.default else ''}" for each in is_open)
     if is_open:
         yield ok("partitions", names)
     else:
-        closed = "; ".join(f"{each.name}: {each.closed}" for each in cluster.partitions)
+        closed = "; ".join(f"{partition.name}: {partition.closed}" for partition in cluster.partitions)
         yield missing("partitions", f"none takes the user's jobs: {closed}", "ask the administrators for access")
 
 
@@ -82,7 +82,7 @@ def _chosen(request: Request, cluster: ClusterFacts) -> str:
     if wanted:
         return wanted
     described = request.target.partition(None)
-    default = next((each.name for each in cluster.partitions if each.default), "")
+    default = next((partition.name for partition in cluster.partitions if partition.default), "")
     return described.name if described else default
 
 
@@ -119,8 +119,8 @@ def _fitting(request: Request, found: PartitionFacts) -> Iterator[Finding]:
     target = request.target.model_copy(update={"partitions": (real,)})
     resources = request.resources.model_copy(update={"partition": real.name})
     problems = resource_problems(request.model_copy(update={"target": target, "resources": resources}))
-    for each in problems:
-        yield missing("limits", f"{request.training}: {each.message}", each.hint)
+    for problem in problems:
+        yield missing("limits", f"{request.training}: {problem.message}", problem.hint)
     if not problems:
         asked = request.resources
         words = f"{asked.nodes} node{'s' if asked.nodes > 1 else ''}, {format_walltime(asked.walltime)}"

@@ -47,7 +47,7 @@ def _memory(node: dict[str, Any]) -> str:
 
 def _runtime(aim: Aim, node: dict[str, Any]) -> Iterator[Finding]:
     wanted = aim.target.container_runtime
-    fitting = [each for each in node["runtimes"] if wanted == "any" or f"/{wanted} " in each]
+    fitting = [runtime for runtime in node["runtimes"] if wanted == "any" or f"/{wanted} " in runtime]
     if fitting:
         yield ok("node's containers", fitting[0])
     else:
@@ -57,13 +57,13 @@ def _runtime(aim: Aim, node: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _scratch(path: str, node: dict[str, Any]) -> Iterator[Finding]:
-    found = next((each for each in node["places"] if path in (each["name"], each["path"])), None)
+    found = next((place for place in node["places"] if path in (place["name"], place["path"])), None)
     if found and found["writable"]:
         yield ok("node's scratch", f"{found['path']} ({place_words(found)})")
     elif found:
         yield missing("node's scratch", f"{found['path']} cannot be written", "give the target another scratch")
     else:
-        others = ", ".join(each["name"] for each in node["places"] if each["writable"]) or "none"
+        others = ", ".join(place["name"] for place in node["places"] if place["writable"]) or "none"
         todo = f"those that can be written there: {others}"
         yield warning("node's scratch", f"whether {path} is on {node['host']} was not seen", todo)
 

@@ -49,7 +49,7 @@ def _workspace(aim: Aim, found: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _quota(found: dict[str, Any]) -> Iterator[Finding]:
-    limited = [each for each in found["limits"] if each["limit"] or each["most_files"]]
+    limited = [limit for limit in found["limits"] if limit["limit"] or limit["most_files"]]
     if not limited:
         seen = f"{found['asked']} tells of none" if found["asked"] else "not known: no quota command is there"
         yield ok("quota", seen)

@@ -42,7 +42,7 @@ class Entrance:
     @property
     def python(self) -> tuple[str, str] | None:
         """The first that is new enough; None where there is none."""
-        return next((each for each in self.pythons if version_numbers(each[1]) >= OLDEST_PYTHON), None)
+        return next((python for python in self.pythons if version_numbers(python[1]) >= OLDEST_PYTHON), None)
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,8 @@ def _by_variant(records: list[Record]) -> dict[str, list[Record]]:
 
 
 def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
-    measured = [each.training for each in runs if each.outcome == "measured" and each.training]
-    ignored = [each for each in runs if each.outcome != "measured"]
+    measured = [run.training for run in runs if run.outcome == "measured" and run.training]
+    ignored = [run for run in runs if run.outcome != "measured"]
     outcomes = [each.outcome for each in ignored]
     own = _steady(runs)
     parts = {title: [value for each in measured if (value := part(each)) is not None] for title, part in PARTS.items()}
@@ -128,22 +128,22 @@ def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
         ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
         parts={title: summary(values) for title, values in parts.items() if values},
         tick=None if runs is baseline else _tick([*baseline, *runs]),
-        left_out={each: outcomes.count(each) for each in dict.fromkeys(outcomes)},
+        left_out={outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
         reason=ignored[-1].reason if ignored else "",
     )
 
 
 def _tick(runs: list[Record]) -> float | None:
-    ticks = (each.quantised_s for each in runs if each.outcome == "measured")
-    return max((each for each in ticks if each), default=None)
+    ticks = (run.quantised_s for run in runs if run.outcome == "measured")
+    return max((tick for tick in ticks if tick), default=None)
 
 
 def _steady(runs: list[Record]) -> dict[BlockKey, float]:
     """Seconds of a steady epoch by round."""
     medians = {
-        (each.suite_digest, each.round): _median(epoch.seconds for epoch in each.training.steady)
-        for each in runs
-        if each.outcome == "measured" and each.training
+        (run.suite_digest, run.round): _median(epoch.seconds for epoch in run.training.steady)
+        for run in runs
+        if run.outcome == "measured" and run.training
     }
     return {block: value for block, value in medians.items() if value is not None}
 

@@ -33,11 +33,11 @@ class History:
 
     def is_refused(self, variant: Variant) -> bool:
         """Whether the target was found unfit for a variant, which asking again would not change."""
-        return any(each.outcome == "refused" for each in self._of(variant))
+        return any(record.outcome == "refused" for record in self._of(variant))
 
     def is_said(self, variant: Variant, reason: str) -> bool:
         """Whether it is on record already why a variant is not run."""
-        return any(each.reason == reason for each in self._of(variant) if not each.plan)
+        return any(record.reason == reason for record in self._of(variant) if not record.plan)
 
     def attempt(self, block: Block, number: int) -> int:
         """How often a round was begun."""
@@ -61,16 +61,16 @@ class History:
         last = self.attempt(block, number)
         ended = [each for each in self._round(block, number) if each.attempt == last]
         names = {each.variant for each in ended}
-        if not all(each.name in names or each.name in left_out for each in block.variants):
+        if not all(variant.name in names or variant.name in left_out for variant in block.variants):
             return False
         return all(each.outcome != "disturbed" for each in ended) or self.disturbed(block, number) >= attempts
 
     def _of(self, variant: Variant) -> list[Record]:
-        return [each for each in self._records if (each.group, each.variant) == (variant.group, variant.name)]
+        return [record for record in self._records if (record.group, record.variant) == (variant.group, variant.name)]
 
     def _round(self, block: Block, number: int) -> list[Record]:
         """The records of a round; a variant that never became a job belongs to none."""
-        mine = [each for each in self._records if (each.group, each.round) == (block.group, number)]
+        mine = [record for record in self._records if (record.group, record.round) == (block.group, number)]
         return [each for each in mine if each.plan or each.reason.startswith(LEFT_OUT)]
 
 

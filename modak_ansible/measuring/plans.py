@@ -167,7 +167,9 @@ def _found(dataset: Dataset | None, folder: Path) -> Dataset | None:
     if dataset is None:
         return None
     sources = [
-        each.model_copy(update={"location": str(folder / expanded(each.location))}) if each.kind == "folder" else each
-        for each in dataset.sources
+        source.model_copy(update={"location": str(folder / expanded(source.location))})
+        if source.kind == "folder"
+        else source
+        for source in dataset.sources
     ]
     return dataset.model_copy(update={"sources": tuple(sources)})

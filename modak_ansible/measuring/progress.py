@@ -52,12 +52,12 @@ def result(record: Record) -> str:
         return f"{record.outcome}: {record.reason.splitlines()[0]}"
     words = "; ".join(_measures(record))
     if record.training and (epochs := record.training.steady or record.training.epochs):
-        seconds = summary(each.seconds for each in epochs).median
-        rate = summary(each.images_per_second for each in epochs).median
+        seconds = summary(epoch.seconds for epoch in epochs).median
+        rate = summary(epoch.images_per_second for epoch in epochs).median
         words = f"{seconds:.3g} s an epoch, {rate:.4g} images/s"
     return f"{words}  disturbed: {record.reason}" if record.outcome == "disturbed" else words
 
 
 def _measures(record: Record) -> list[str]:
-    found = [f"{each.name} {summary(each.samples).median:.4g} {each.unit}" for each in record.measures]
+    found = [f"{measure.name} {summary(measure.samples).median:.4g} {measure.unit}" for measure in record.measures]
     return [*found[:3], *(["..."] if len(found) > 3 else [])]

@@ -125,4 +125,4 @@ def _words(error: ValidationError) -> str:
 def _free(path: Path) -> Path:
     """The path itself, or one with a number where that is taken."""
     candidates: Iterable[Path] = (path, *(path.with_name(f"{path.name}.{number}") for number in range(2, 1000)))
-    return next(each for each in candidates if not each.exists())
+    return next(candidate for candidate in candidates if not candidate.exists())

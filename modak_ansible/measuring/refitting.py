@@ -35,7 +35,9 @@ def read_all(files: Iterable[Path]) -> list[Record]:
     found = {path.resolve(): path for path in files}
     if not found:
         raise ModakError("there are no records", hint="modak bench run today-cpu measures some")
-    records = {each.model_dump_json(by_alias=True): each for path in found.values() for each in read_records(path)}
+    records = {
+        record.model_dump_json(by_alias=True): record for path in found.values() for record in read_records(path)
+    }
     return [records[line] for line in sorted(records)]
 
 

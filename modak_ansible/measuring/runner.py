@@ -87,16 +87,16 @@ class Runner:
     def _pending(self, block: Block) -> list[int]:
         """The rounds of a group that are to be run."""
         left_out = self._left_out.get(block.group, set()) | {
-            each.name for each in block.variants if self.history.is_refused(each)
+            variant.name for variant in block.variants if self.history.is_refused(variant)
         }
         if len(left_out) == len(block.variants):
             return []
         numbers = range(1, block.rounds + 1)
-        return [each for each in numbers if not self.history.is_complete(block, each, self.attempts, left_out)]
+        return [number for number in numbers if not self.history.is_complete(block, number, self.attempts, left_out)]
 
     def _runnable(self, block: Block) -> list[Variant]:
         left_out = self._left_out.get(block.group, set())
-        return [each for each in block.variants if each.name not in left_out]
+        return [variant for variant in block.variants if variant.name not in left_out]
 
     def _prepare(self, variants: list[Variant]) -> None:
         """Has all images and data where they are needed; what cannot be had is on record, and the others go on."""
@@ -133,7 +133,7 @@ class Runner:
         for name in dict.fromkeys(variant.target for variant in variants):
             place = self.places[name]
             self.say(f"looking at the target {name}")
-            with_data = any(each.workload.dataset for each in variants if each.target == name)
+            with_data = any(variant.workload.dataset for variant in variants if variant.target == name)
             facts = self.executor.look(plan_look(place, with_data=with_data))
             self._facts[name] = facts
             self.places[name] = Place(place.blueprint, place.request, facts.get("architecture", ""))
@@ -180,7 +180,7 @@ class Runner:
         disturbed = False
         left_out = self._left_out.get(block.group, set())
         for position, variant in enumerate(
-            (each for each in block.order(turn.round) if each.name not in left_out), start=1
+            (variant for variant in block.order(turn.round) if variant.name not in left_out), start=1
         ):
             record = self._run(variant, Turn(turn.round, position, turn.attempt), progress, block.rounds)
             disturbed = disturbed or record.outcome == "disturbed"

@@ -214,7 +214,7 @@ class JobOptions(Model):
 
 # Every option by its name, in the order of the tables.
 OPTIONS: dict[str, Option] = {
-    name: next(each for each in field.metadata if isinstance(each, Option))
+    name: next(metadatum for metadatum in field.metadata if isinstance(metadatum, Option))
     for name, field in JobOptions.model_fields.items()
 }
 

@@ -108,5 +108,8 @@ class Target(Model):
         """The partition of that name; without one the site's, the default, or the first; None when none is known."""
         wanted = name or self.site.partition
         if wanted:
-            return next((each for each in self.partitions if each.name == wanted), None)
-        return next((each for each in self.partitions if each.default), self.partitions[0] if self.partitions else None)
+            return next((partition for partition in self.partitions if partition.name == wanted), None)
+        return next(
+            (partition for partition in self.partitions if partition.default),
+            self.partitions[0] if self.partitions else None,
+        )

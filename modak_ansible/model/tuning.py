@@ -85,7 +85,7 @@ class TuningReport(Model):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        named = {each.candidate for each in self.trials} | ({self.best} if self.best else set())
+        named = {trial.candidate for trial in self.trials} | ({self.best} if self.best else set())
         if not named <= set(self.candidates):
             raise ValueError("it names candidates that it does not tell")
         return self

@@ -106,7 +106,7 @@ class Draft:
     @property
     def arguments(self) -> tuple[tuple[str, str | bool], ...]:
         """The user's options of the script, and behind them those of the plan, which replace their namesakes."""
-        given = [each for each in self.request.application.arguments if each[1] is not False]
+        given = [argument for argument in self.request.application.arguments if argument[1] is not False]
         return (*(each for each in given if each[0] not in self.options), *sorted(self.options.items()))
 
     @property

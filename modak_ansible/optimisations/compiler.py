@@ -62,7 +62,7 @@ class Compiler(CodeOptimisation):
         if value in _OFF:
             return ""
         if draft.entry is not None and value not in draft.entry.compilers:
-            carriers = [each.name for each in draft.catalogue.entries if value in each.compilers]
+            carriers = [entry.name for entry in draft.catalogue.entries if value in entry.compilers]
             where = f"; {', '.join(carriers[:2])} has it" if carriers else ""
             return f"{draft.entry.name} carries no {value}{where}"
         if value == "glow":

@@ -42,7 +42,7 @@ class Container(Optimisation):
 
     @staticmethod
     def _value(draft: Draft) -> str:
-        binds = [f"--bind {each}" for each in draft.request.target.site.binds]
+        binds = [f"--bind {bind}" for bind in draft.request.target.site.binds]
         return " ".join([*_flags(draft)[0], *binds]) or "plain"
 
 
@@ -51,7 +51,7 @@ def _flags(draft: Draft) -> tuple[list[str], list[str]]:
     request = draft.request
     own = _FLAGS.get(request.target.accelerator.vendor or "", "") if request.resources.accelerators else ""
     asked = f"{own} lets the container reach the {request.target.accelerator.vendor} accelerators that the job asks for"
-    ruled = [each for each in effects_of(request).container_flags if each != own]
+    ruled = [container_flag for container_flag in effects_of(request).container_flags if container_flag != own]
     reasons = [*([asked] if own else []), *(f"{each} is the site's rule" for each in ruled)]
     return [*([own] if own else []), *ruled], reasons
 

@@ -56,7 +56,7 @@ class Image(Optimisation):
                 fitting.append(entry)
         if not fitting:
             raise _nothing_fits_with(draft, refused)
-        fitting.sort(key=lambda each: _ORIGINS.index(each.origin))  # stable: newest first
+        fitting.sort(key=lambda entry: _ORIGINS.index(entry.origin))  # stable: newest first
         return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
 
     def apply(self, draft: Draft, value: str) -> None:
@@ -91,7 +91,7 @@ def _competing(draft: Draft) -> list[Entry]:
             "framework", f"any framework needs a workload.yaml beside {application.script}, which names its scripts",
             "name the framework of the script",
         )  # fmt: skip
-    frameworks = dict.fromkeys(each.framework for each in application.workload.scripts)
+    frameworks = dict.fromkeys(script.framework for script in application.workload.scripts)
     found = [entry for framework in frameworks for entry in draft.catalogue.of_framework(framework)]
     return [entry for entry in found if script_for(application.workload, entry)]
 
@@ -110,7 +110,7 @@ def _script_of(draft: Draft, entry: Entry) -> WorkloadScript | None:
     """What workload.yaml says of the script that runs; None where it says nothing of it."""
     application = draft.request.application
     scripts = application.workload.scripts if application.workload else ()
-    return next((each for each in scripts if each.script == application.script and fits(each, entry)), None)
+    return next((script for script in scripts if script.script == application.script and fits(script, entry)), None)
 
 
 def _own_settings(draft: Draft) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _why_no_script(entry: Entry, draft: Draft) -> str:
         script = script_for(application.workload, entry)
         travels = script and any(file.path == script.script for file in application.files)
         return "" if travels or script is None else f"its script {script.script} is not among the files that travel"
-    named = [each for each in application.workload.scripts if each.script == application.script]
+    named = [script for script in application.workload.scripts if script.script == application.script]
     if not named or any(fits(each, entry) for each in named):
         return ""
     right = script_for(application.workload, entry)
@@ -195,7 +195,7 @@ def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...])
     if _family(architecture).isdisjoint(entry.architectures):
         return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
     known = archspec.cpu.TARGETS.get(architecture)
-    missing = [each for each in entry.features if (known is None or each not in known) and each not in has]
+    missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
     return f"it needs {', '.join(missing)}, which {architecture} has not" if missing else ""
 
 
@@ -282,7 +282,7 @@ def _nothing_fits_with(draft: Draft, refused: list[Option]) -> CannotPlan:
     for names in (*([name] for name in asked), asked):
         weaker = wishes.model_copy(update=dict.fromkeys(names, "any"))
         other = replace(draft, request=draft.request.model_copy(update={"optimisation": weaker}))
-        fits = (each for each in _competing(other) if not (_why_not(each, other) or _why_not_unasked(each, other)))
+        fits = (entry for entry in _competing(other) if not (_why_not(entry, other) or _why_not_unasked(entry, other)))
         if names and any(fits):
             return CannotPlan(f"optimisation.{names[0]}", problem.message, problem.hint, wish=True)
     return problem
@@ -297,16 +297,16 @@ def _nothing_fits(draft: Draft, refused: list[Option]) -> CannotPlan:
     if architecture not in archspec.cpu.TARGETS:
         hint = nearest(architecture, archspec.cpu.TARGETS) or "leave architecture out, or take x86_64 or aarch64"
         return CannotPlan("host", f"{architecture} is not a processor that archspec knows", hint)
-    others = [each.why_not for each in refused if not each.why_not.startswith("version ")]
+    others = [option.why_not for option in refused if not option.why_not.startswith("version ")]
     no_compiler = bool(others) and all(reason.startswith("it carries no ") for reason in others)
     about = "optimisation.compiler" if no_compiler else "framework" if others else "version"
     by_reason: dict[str, list[str]] = {}
-    for each in refused:
-        by_reason.setdefault(each.why_not, []).append(each.value)
+    for option in refused:
+        by_reason.setdefault(option.why_not, []).append(option.value)
     reasons = "; ".join(f"{', '.join(values)}: {reason}" for reason, values in by_reason.items())
     hint = "ask for another version, or give an image of your own as a modak.nodes.Image"
     if no_compiler:
-        names = {each.value for each in refused if each.why_not.startswith("it carries no ")}
-        there = sorted({name for each in draft.catalogue.entries if each.name in names for name in each.compilers})
+        names = {option.value for option in refused if option.why_not.startswith("it carries no ")}
+        there = sorted({name for entry in draft.catalogue.entries if entry.name in names for name in entry.compilers})
         hint = f"compilers there: {', '.join(there)}" if there else "none of them has a graph compiler"
     return CannotPlan(about, f"no build of {application.framework} fits ({reasons})", hint)

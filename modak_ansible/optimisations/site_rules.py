@@ -16,9 +16,9 @@ class SiteRules(Optimisation):
         outcomes = outcomes_of(draft.request)
         if not outcomes:
             return ()
-        taken = [Option(*self._applied(draft))] if any(each.applies for each in outcomes) else []
+        taken = [Option(*self._applied(draft))] if any(outcome.applies for outcome in outcomes) else []
         why_not = "they are the site's, and not left to choice" if taken else ""
-        others = [Option(each.rule.name, why_not=each.reason) for each in outcomes if not each.applies]
+        others = [Option(outcome.rule.name, why_not=outcome.reason) for outcome in outcomes if not outcome.applies]
         return Option("none", "no rule of the site's is for this job", why_not=why_not), *taken, *others
 
     def default(self, draft: Draft) -> Default | None:
@@ -34,7 +34,7 @@ class SiteRules(Optimisation):
     @staticmethod
     def _applied(draft: Draft) -> tuple[str, str]:
         """The names of the rules that apply, and for each why."""
-        applied = [each for each in outcomes_of(draft.request) if each.applies]
+        applied = [outcome for outcome in outcomes_of(draft.request) if outcome.applies]
         names = ", ".join(each.rule.name for each in applied)
         if len(applied) == 1:
             return names, applied[0].reason

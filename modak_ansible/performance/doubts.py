@@ -37,8 +37,8 @@ class Coverage:
     def __init__(self, regressions: Mapping[str, Regression], machines: tuple[Machine, ...]) -> None:
         step = regressions.get("step")
         self._counts = step.counts if step else {}
-        self._threads = {threads for each in machines for threads in each.peaks}
-        self._machines = sorted(each.name for each in machines if f"machine {each.name}" in self._counts)
+        self._threads = {threads for machine in machines for threads in machine.peaks}
+        self._machines = sorted(machine.name for machine in machines if f"machine {machine.name}" in self._counts)
         self._frameworks = {name.removeprefix("framework ") for name in self._counts if name.startswith("framework ")}
 
     def run(self, run: Run, question: Question) -> Seen:

@@ -92,16 +92,19 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
     found = []
     for switch in (name for name, group in groups.items() if group == "switch"):
         entries, workloads, machines = (
-            sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda each: each)
+            sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda group: group)
             for word in ("with", "in", "on")
         )
-        here = [("switch", switch, 1.0), *(("switch on machine", each, 1.0) for each in machines if len(machines) == 1)]
+        here = [
+            ("switch", switch, 1.0),
+            *(("switch on machine", machine, 1.0) for machine in machines if len(machines) == 1),
+        ]
         of_workloads = group_of("switch in workload", switch)
         unseen = (of_workloads, f"{switch} in", 1.0)
         for entry in entries:
             whole = [*here, ("switch in version", entry, 1.0), unseen]
             found.append(Coefficient("step", "switch", entry, _together(regression, whole), regression.counts[entry]))
-        most = max(entries, key=lambda each: regression.counts[each], default="")
+        most = max(entries, key=lambda entry: regression.counts[entry], default="")
         for workload in workloads if most else ():
             whole = [*here, ("switch in version", most, 1.0), (of_workloads, workload, 1.0)]
             name = f"{most} in {workload.rpartition(' in ')[2]}"

@@ -206,8 +206,8 @@ class PerformanceModel:
 
     def _of_wholes(self, before: list[Part], after: list[Part]) -> Interval:
         """Ratio of whole times: to first order the logarithm of a sum is the sum of its parts', by their shares."""
-        old, new = sum(each.seconds for each in before), sum(each.seconds for each in after)
-        ends = {each.name: each for each in after}
+        old, new = sum(part.seconds for part in before), sum(part.seconds for part in after)
+        ends = {part.name: part for part in after}
         variance = 0.0
         for one in before:
             other = ends.get(one.name)

@@ -42,7 +42,7 @@ class Runs:
 
     def __init__(self, workloads: Mapping[str, Work], machines: tuple[Machine, ...]) -> None:
         self._workloads = workloads
-        self._machines = {each.name: each for each in machines}
+        self._machines = {machine.name: machine for machine in machines}
 
     def of(self, question: Question) -> Run:
         """The run that a question means."""
@@ -100,7 +100,7 @@ class Runs:
             return (None, "") if same is False else (known, "" if same else known.name)
         if question.processor:
             return None, ""
-        like = [each for each in self._machines.values() if each.architecture == question.architecture]
+        like = [machine for machine in self._machines.values() if machine.architecture == question.architecture]
         return (like[0], like[0].name) if len(like) == 1 else (None, "")
 
     def _stranger(self, question: Question) -> str:

@@ -154,7 +154,7 @@ def _shapes(limits: Limits, most: int) -> list[Shape]:
         least = (nodes - 1) * full // nodes + 1
         if nodes * least > most:
             break
-        found += [Shape(nodes, each) for each in range(least, min(full, most // nodes) + 1)]
+        found += [Shape(nodes, number) for number in range(least, min(full, most // nodes) + 1)]
     return sorted(found, key=lambda shape: shape.processes)
 
 

@@ -21,11 +21,16 @@ _Key = tuple[str, str, str, tuple[tuple[str, str], ...]]
 def series(records: Iterable[Record]) -> tuple[Series, ...]:
     """Of every program that was measured with more than one number of processes, or of threads."""
     found: dict[_Key, list[tuple[int, float]]] = {}
-    for each in records:
-        if each.outcome != "measured":
+    for record in records:
+        if record.outcome != "measured":
             continue
-        key = (each.workload or each.group, machine_name(each), each.entry, tuple(sorted(each.settings.items())))
-        found.setdefault(key, []).extend(_runs(each))
+        key = (
+            record.workload or record.group,
+            machine_name(record),
+            record.entry,
+            tuple(sorted(record.settings.items())),
+        )
+        found.setdefault(key, []).extend(_runs(record))
     return tuple(
         Series(name=name, machine=machine, entry=entry, settings=dict(settings), runs=tuple(sorted(runs)))
         for (name, machine, entry, settings), runs in sorted(found.items())
@@ -37,12 +42,12 @@ def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
     """The runs that say most of how a request's program scales: those with the most numbers of processes."""
     application, processor = request.application, request.target.processor
     name = application.name if application.hpc else application.work.workload or request.training
-    mine = [each for each in known if each.name == name]
+    mine = [series for series in known if series.name == name]
     machines = {each.machine for each in mine}
     if processor.model or len(machines) > 1:
         mine = [each for each in mine if each.machine == processor.model]
     most = max(mine, key=lambda each: len({processes for processes, _ in each.runs}), default=None)
-    return tuple(Run(*each) for each in most.runs) if most else ()
+    return tuple(Run(*run) for run in most.runs) if most else ()
 
 
 def _runs(record: Record) -> list[tuple[int, float]]:
@@ -55,9 +60,9 @@ def _runs(record: Record) -> list[tuple[int, float]]:
     if record.steps is not None and record.steps.median_seconds and record.steps.batch_size:
         return [(processes, record.steps.median_seconds / (record.steps.batch_size * processes))]
     found = []
-    for each in record.measures:
-        if each.name == RUN and each.unit == "s":
-            count = int(each.about.get("processes", 1))
-            threads = int(each.about.get("threads", 1))
-            found += [(count if count > 1 else threads, seconds) for seconds in each.samples if seconds > 0]
+    for measure in record.measures:
+        if measure.name == RUN and measure.unit == "s":
+            count = int(measure.about.get("processes", 1))
+            threads = int(measure.about.get("threads", 1))
+            found += [(count if count > 1 else threads, seconds) for seconds in measure.samples if seconds > 0]
     return found

@@ -45,4 +45,4 @@ def suite_switches() -> dict[str, type[Optimisation]]:
 
 @cache
 def _by_name() -> dict[str, type[Optimisation]]:
-    return {each.name: type(each) for each in optimisations()}
+    return {optimisation.name: type(optimisation) for optimisation in optimisations()}

@@ -41,7 +41,7 @@ class Configuration:
         return max((self.option(name).numerics for name in self.values), key=NUMERICS.index)
 
     def option(self, name: str) -> Option:
-        return next(each for each in self.options[name] if each.value == self.values[name])
+        return next(option for option in self.options[name] if option.value == self.values[name])
 
 
 class _Open(NamedTuple):
@@ -69,9 +69,11 @@ class Configurations:
     def __init__(self, start: Draft) -> None:
         found = optimisations()
         self.start = start
-        self.image = next(each for each in found if each.name == IMAGE)
-        self.matters = tuple(each for each in found if each.name != IMAGE and _concerns(each, start))
-        self._reads = {each.name: _reads(each, found) for each in self.matters}
+        self.image = next(optimisation for optimisation in found if optimisation.name == IMAGE)
+        self.matters = tuple(
+            optimisation for optimisation in found if optimisation.name != IMAGE and _concerns(optimisation, start)
+        )
+        self._reads = {matter.name: _reads(matter, found) for matter in self.matters}
         self._allowed = NUMERICS.index(start.request.optimisation.numerics)
         self._drafts: dict[str, Draft] = {}
         self._open: dict[tuple[str | None, ...], _Open] = {}
@@ -79,7 +81,7 @@ class Configurations:
         wish, problem = self._wish(self.image, start, self.builds)
         if problem:
             raise problem
-        self.names = (wish,) if wish else tuple(each.value for each in self.builds if self.may(each))
+        self.names = (wish,) if wish else tuple(build.value for build in self.builds if self.may(build))
 
     @property
     def allowed(self) -> Numerics:
@@ -105,7 +107,7 @@ class Configurations:
                 raise found.problem
             if found.fixed:
                 return found.fixed
-            named = next((each for each in found.options if each.value == wanted.get(matter.name)), None)
+            named = next((option for option in found.options if option.value == wanted.get(matter.name)), None)
             return named.value if named and self.may(named) else found.options[0].value
 
         return self._made(build, pick)
@@ -115,7 +117,7 @@ class Configurations:
 
         def pick(matter: Optimisation, found: _Open) -> str:
             value = wanted.get(matter.name, "")
-            return value if any(each.value == value for each in found.options) else found.options[0].value
+            return value if any(option.value == value for option in found.options) else found.options[0].value
 
         return self._made(build, pick)
 
@@ -159,9 +161,9 @@ class Configurations:
         if not wish:
             return "", None
         about = "optimisation.entry" if matter.name == IMAGE else f"optimisation.{matter.name}"
-        there = [each.value for each in options if not each.why_not]
+        there = [option.value for option in options if not option.why_not]
         hint = f"take any, or {' or '.join(there)}" if there else "take any"
-        option = next((each for each in options if each.value == wish), None)
+        option = next((option for option in options if option.value == wish), None)
         if option is None or option.why_not:
             reason = option.why_not if option else f"there is no such {matter.name.replace('_', ' ')} here"
             return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint, wish=True)
@@ -178,8 +180,8 @@ def _concerns(matter: Optimisation, start: Draft) -> bool:
 
 def _reads(matter: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
     """The matters whose outcome decides what is open in one: those that it comes after, and those that they do."""
-    by_name = {each.name: each for each in found}
+    by_name = {optimisation.name: optimisation for optimisation in found}
     names: list[str] = []
     for name in matter.after:
         names += [*_reads(by_name[name], found), name]
-    return tuple(each for each in dict.fromkeys(names) if each != IMAGE)
+    return tuple(name for name in dict.fromkeys(names) if name != IMAGE)

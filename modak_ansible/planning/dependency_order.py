@@ -25,7 +25,7 @@ def in_order(requests: list[Request], wanted: set[str]) -> list[Request]:
     for each in requests:
         of_node.setdefault(each.node, []).append(each)
     done: dict[str, Request] = {}
-    waiting = [each for each in reversed(requests) if each.training in wanted]
+    waiting = [request for request in reversed(requests) if request.training in wanted]
     while waiting:
         request = waiting[-1]
         before = [each for one in request.after for each in of_node.get(one.training, [])]

@@ -127,7 +127,7 @@ def _check_after(request: Request) -> None:
         hint = f"- after: {name}, under its requirements" if known == set() else nearest(name, known)
         raise CannotPlan("arguments", f"{{after:{name}}} is used, and the training does not come after {name}", hint)
     variables = [after_variable(each) for each in known]
-    for name in (each for each in variables if variables.count(each) > 1):
+    for name in (variable for variable in variables if variables.count(variable) > 1):
         raise CannotPlan("", f"two trainings before {request.training} would be {name}", "rename one of them")
     if request.job_options.job_dependency and (request.after or request.parallel):
         about = "job_options.job_dependency"
@@ -217,11 +217,11 @@ def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
         return _DIGITS_SAMPLES
     if first.kind == "folder":
         return dataset.samples
-    return known.samples if known and any(_alike(first, each) for each in known.sources) else None
+    return known.samples if known and any(_alike(first, source) for source in known.sources) else None
 
 
 def _alike(one: DataSource, other: DataSource) -> bool:
-    return {each.sha256 for each in one.files} == {each.sha256 for each in other.files}
+    return {file.sha256 for file in one.files} == {file.sha256 for file in other.files}
 
 
 def _check_published(name: str, source: DataSource, published: DataSource) -> None:

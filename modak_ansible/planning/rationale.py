@@ -34,7 +34,7 @@ class Teller:
         self._weighing = weighing
         self._best = best
         self._stock = stock
-        self._builds = {each.build: each for each in found}
+        self._builds = {configuration.build: configuration for configuration in found}
         self._changed: dict[tuple[str, str], Configuration] = {}
 
     # --- choices
@@ -42,7 +42,7 @@ class Teller:
     def choices(self) -> tuple[Choice, ...]:
         """One for every matter that there is something to say of."""
         matters = (self._made.image, *self._made.matters)
-        return tuple(self._choice(each) for each in matters if each.name in self._best.values)
+        return tuple(self._choice(matter) for matter in matters if matter.name in self._best.values)
 
     def _choice(self, matter: Optimisation) -> Choice:
         best, name = self._best, matter.name
@@ -61,7 +61,7 @@ class Teller:
             speed=_rounded(known.ratio) if known else None,
             records=known.records if known else 0,
             evidence=matter.evidence(best.draft),
-            rejected=tuple(self._rejected(matter, each) for each in options if each.value != taken.value),
+            rejected=tuple(self._rejected(matter, option) for option in options if option.value != taken.value),
         )
 
     def _reason(self, matter: Optimisation, taken: Option) -> str:
@@ -120,7 +120,7 @@ class Teller:
     def candidates(self) -> tuple[Candidate, ...]:
         """The chosen one, stock, and those that come nearest."""
         best = self._best
-        others = [each for each in self._builds.values() if each is not best]
+        others = [build for build in self._builds.values() if build is not best]
         for matter in self._made.matters:
             for option in best.options.get(matter.name, ()):
                 if not option.why_not and option.value != best.values[matter.name]:
@@ -156,7 +156,7 @@ class Teller:
             return None
         found = model.predict(made.question)
         settings = made.question.settings
-        safe = [each.name for each in self._made.matters if each.name in settings and each.default(made.draft)]
+        safe = [matter.name for matter in self._made.matters if matter.name in settings and matter.default(made.draft)]
         if found.known or not safe:
             return found
         left = {name: value for name, value in settings.items() if name not in safe}

@@ -71,7 +71,7 @@ def _key(draft: Draft) -> str:
     """All of a request that choices depend on, as one text: neither its names, nor what the script alone reads."""
     application = draft.request.application
     relevant = switches_of(application)
-    told = [each for each in application.arguments if each[0].replace("-", "_") in relevant]
+    told = [argument for argument in application.arguments if argument[0].replace("-", "_") in relevant]
     left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
     names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel"), True)
     text = draft.request.model_dump_json(exclude={**names, "application": left_out})
@@ -112,7 +112,11 @@ class _Chooser:
 
     def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
         """What may be taken in the matters that neither a wish nor safety has decided."""
-        free = [each for each in self._made.matters if each.name in best.values and not self._made.is_fixed(each, best)]
+        free = [
+            matter
+            for matter in self._made.matters
+            if matter.name in best.values and not self._made.is_fixed(matter, best)
+        ]
         return {each.name: tuple(filter(self._made.may, best.options[each.name])) for each in free}
 
     def _descend(self, build: str) -> Configuration:
@@ -137,7 +141,7 @@ class _Chooser:
         first = self._with(now, matter, stock.value) or now
         tried = [each for each in (self._with(now, matter, value) for value in open_to) if each]
         together = [each for one in tried for each in self._with_what_it_opens(matter, now, one)]
-        instead = [each for one in tried for each in self._in_place_of_others(matter, first, one)]
+        instead = [configuration for one in tried for configuration in self._in_place_of_others(matter, first, one)]
         return self._weighing.best(first, [*tried, *together, *instead])
 
     def _in_place_of_others(
@@ -160,7 +164,7 @@ class _Chooser:
         for other in self._made.matters:
             if matter.name not in other.after or other.name not in now.values:
                 continue
-            before = {each.value for each in now.options[other.name] if self._made.may(each)}
+            before = {option.value for option in now.options[other.name] if self._made.may(option)}
             for option in one.options.get(other.name, ()):
                 if self._made.may(option) and option.value not in before:
                     found.append(self._with(one, other, option.value))

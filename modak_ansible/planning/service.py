@@ -159,11 +159,11 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
     blueprint = _read(path, inputs, mistakes)
     mistakes.raise_if_any()
     requests = blueprint.requests if blueprint else []
-    if target and target not in (known := sorted({each.target.name for each in requests})):
+    if target and target not in (known := sorted({request.target.name for request in requests})):
         raise UsageError(f"{path} has no target {target} that trains", hint=nearest(target, known))
-    named = [each for each in requests if is_meant(each, training) and target in (None, each.target.name)]
+    named = [request for request in requests if is_meant(request, training) and target in (None, request.target.name)]
     if not named:
-        hint = nearest(training or "", [each.training for each in requests])
+        hint = nearest(training or "", [request.training for request in requests])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
     alone = named[0].model_copy(update={"after": (), "parallel": None})
     return _known_here(alone, known_testbed(blueprint_state(path)))
@@ -206,8 +206,8 @@ def _check(
         return []
     into = Mistakes() if warnings is None else warnings
     check_arguments(blueprint, mistakes, blueprint.warnings)
-    for each in blueprint.warnings:
-        into.add(each.location, each.rule, each.message, each.hint)
+    for warning in blueprint.warnings:
+        into.add(warning.location, warning.rule, warning.message, warning.hint)
     if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already
         check_with_tosca_parser(path, blueprint.inputs, mistakes)
     if not blueprint.requests:
@@ -215,8 +215,8 @@ def _check(
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state))
     testbed = known_testbed(state)
-    named = [each.training for each in blueprint.requests if is_meant(each, training)]
-    wanted = set(named or [each.training for each in blueprint.requests])
+    named = [request.training for request in blueprint.requests if is_meant(request, training)]
+    wanted = set(named or [request.training for request in blueprint.requests])
     found: list[tuple[Request, Plan]] = []
     for asked in in_order(blueprint.requests, wanted):
         request = _known_here(after_planned(asked, found), testbed)
@@ -267,7 +267,7 @@ def basis_of(state: Path) -> str:
         ModakError: the project's own is damaged, or another version fitted it.
     """
     stored = model_of(state).stored
-    machines = ", ".join(each.name for each in stored.machines)
+    machines = ", ".join(machine.name for machine in stored.machines)
     whose = "the project's own model" if (state / "model.json").exists() else "the model that ships"
     return (
         f"{whose}, fitted to {stored.records} records ({stored.records_digest[:12]}) of {machines}; "
@@ -282,7 +282,7 @@ def the_one(path: Path, found: list[Planned], training: str | None) -> Planned:
         UsageError: there is no such training, or several and none is named.
     """
     named = those_named(path, found, training)
-    names = [each.plan.training for each in named]
+    names = [planned.plan.training for planned in named]
     if len(names) > 1:
         shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         hint = f"say which one: --training {names[0]}"
@@ -296,9 +296,9 @@ def those_named(path: Path, found: list[Planned], training: str | None) -> list[
     Raises:
         UsageError: there is no such training.
     """
-    named = [each for each in found if training in (None, each.plan.training, each.node)]
+    named = [planned for planned in found if training in (None, planned.plan.training, planned.node)]
     if not named:
-        hint = nearest(training or "", [each.plan.training for each in found])
+        hint = nearest(training or "", [planned.plan.training for planned in found])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
     return named
 

@@ -117,7 +117,7 @@ def _choice(tuning: PlannedTuning) -> Choice:
         value=f"{len(tuning.candidates)} candidates",
         reason=f"the records cannot tell them apart; each is tried for {tuning.steps} to {last} steps, all in at most "
         f"{tuning.budget} s, and {end}",
-        numerics=max((each.numerics for each in tuning.candidates), key=NUMERICS.index),
+        numerics=max((candidate.numerics for candidate in tuning.candidates), key=NUMERICS.index),
         stock="none",
         reaches="job",
         evidence="docs/tuning.md",

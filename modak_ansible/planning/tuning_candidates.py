@@ -44,7 +44,7 @@ def _open(chosen: Chosen) -> Iterator[Configuration]:
             made = chosen.settle({**chosen.best.values, name: option.value})
             if made.values.get(name) == option.value != chosen.best.values[name] and _is_open(chosen, made):
                 singles.append(((name, option.value), made))
-    singles.sort(key=lambda each: -_promise(chosen, each[1]))  # stable
+    singles.sort(key=lambda single: -_promise(chosen, single[1]))  # stable
     yield from (made for _, made in singles)
     for size in range(2, len(chosen.free) + 1):
         for parts in combinations([change for change, _ in singles], size):

@@ -41,7 +41,7 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
         tries += f" || exit {PROBE_FAILED}\n"
     install = "".join(f"{each}\n" for each in (*commands, stub_command(made)))
     pythons = lock_of(entry.name).pythons if entry.requirements else (python,)
-    names = dict.fromkeys([f"python{python}", "python3", *(f"python{each}" for each in pythons)])
+    names = dict.fromkeys([f"python{python}", "python3", *(f"python{python}" for python in pythons)])
     known = " | ".join(pythons) if entry.requirements else "*"
     none = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
     return f"""#!/bin/sh

@@ -115,7 +115,7 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
     from modak_ansible.catalogue.companions import tries_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
 
     asked = {
-        "asked": sorted({package_of(each) for each in requirements}),
+        "asked": sorted({package_of(requirement) for requirement in requirements}),
         "modules": _imported(entry.probe) if entry else [],
         "tries": tries_of(entry) if entry else {},
         "accelerated": bool(entry is None or entry.accelerator),
@@ -167,9 +167,9 @@ def own_pip_install(
     commands = []
     if locked:
         commands += [*_write(locked, file), f"{install} {_BY_LOCK} -r {file}"]
-    if hashed := [each for each in requirements if " --hash=" in each]:
+    if hashed := [requirement for requirement in requirements if " --hash=" in requirement]:
         commands += [*_write(hashed, file), attempts(f"--require-hashes -r {file}")]
-    if others := [each for each in requirements if each not in hashed]:
+    if others := [requirement for requirement in requirements if requirement not in hashed]:
         pinned = list(map(pin_of, [*_not_named(locked, requirements), *hashed]))
         words = " ".join(map(shlex.quote, others))
         commands += [*_write(pinned, file), attempts(f"-c {file} {words}" if pinned else words)]
@@ -178,7 +178,7 @@ def own_pip_install(
 
 def _not_named(locked: Sequence[str], requirements: Sequence[str]) -> list[str]:
     """The lines of a lock for what the user asks for no release of."""
-    named = {package_of(each) for each in requirements}
+    named = {package_of(requirement) for requirement in requirements}
     return [each for each in locked if package_of(each) not in named]
 
 

@@ -121,10 +121,16 @@ def wanted_compilers(training: TrainingForm) -> dict[str, bool]:
 
 def _check_program(job: JobForm, program: HpcForm, notes: Notes) -> None:
     kind = program.config.parallelisation
-    for each in PARALLELISATIONS:
+    for parallelisation in PARALLELISATIONS:
         # a program may have threads within its ranks
-        if getattr(program, each) is not None and each != kind and (kind, each) != ("mpi", "openmp"):
-            notes.contradicts((*HPC, f"parallelisation-{each}"), f"config.parallelisation is {kind}", "leave it out")
+        if (
+            getattr(program, parallelisation) is not None
+            and parallelisation != kind
+            and (kind, parallelisation) != ("mpi", "openmp")
+        ):
+            notes.contradicts(
+                (*HPC, f"parallelisation-{parallelisation}"), f"config.parallelisation is {kind}", "leave it out"
+            )
     options, application = job.job_options, job.application
     gpus = options.request_gpus if options else None
     if kind in ("openacc", "opencl"):

@@ -28,12 +28,12 @@ def fitting_build(
         entries = catalogue.of_framework(training.config.ai_framework)
         accelerated = bool(job.options.request_gpus)
         version = version_of(training)
-        fitting = [each for each in entries if satisfies(each.version, version)]
-        fitting = [each for each in fitting if bool(each.accelerator) == accelerated]
-        fitting = [each for each in fitting if each.origin != "hub" or target.image_base == "docker"]
+        fitting = [entry for entry in entries if satisfies(entry.version, version)]
+        fitting = [entry for entry in fitting if bool(entry.accelerator) == accelerated]
+        fitting = [entry for entry in fitting if entry.origin != "hub" or target.image_base == "docker"]
     else:
         fitting = _of_program(job, program, catalogue)
-    return next((each.name for each in fitting if not each.untried), "")
+    return next((entry.name for entry in fitting if not entry.untried), "")
 
 
 def _of_program(job: JobForm, program: HpcForm | None, catalogue: Catalogue) -> list[Entry]:

@@ -96,7 +96,7 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
 def _is_strict(tree: Item) -> bool:
     """Whether the request itself asks for strictness; it is known before the rest is read."""
     paths = (("strict",), ("job", "strict"), *(("job", name, "strict") for name in ("optimisation", "optimization")))
-    found = [tree.get(*each) for each in paths]
+    found = [tree.get(*path) for path in paths]
     return any(each is not None and str(each.value).lower() == "true" for each in found)
 
 

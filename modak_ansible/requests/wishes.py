@@ -56,7 +56,7 @@ class Wishes:
         if not wanted:
             return "pip"
         fitting = [
-            each for each in self._entries(framework, version) if each.origin == "opt-build" and not each.untried
+            entry for entry in self._entries(framework, version) if entry.origin == "opt-build" and not entry.untried
         ]
         if fitting:
             return "opt-build"
@@ -65,7 +65,7 @@ class Wishes:
         return "any"
 
     def _entries(self, framework: str, version: str) -> list[Entry]:
-        return [each for each in self._catalogue.of_framework(framework) if satisfies(each.version, version)]
+        return [entry for entry in self._catalogue.of_framework(framework) if satisfies(entry.version, version)]
 
     # --- a training
 
@@ -79,7 +79,7 @@ class Wishes:
                     self._notes.cannot_keep((*section, name), "nobody knows whether the image that is named has it")
             return found | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
         if not self._entries(framework, version):
-            known = sorted({each.version for each in self._catalogue.of_framework(framework)})
+            known = sorted({entry.version for entry in self._catalogue.of_framework(framework)})
             reason = f"the catalogue has no {framework} {version}"
             self._notes.refuse((*section, "version"), FieldProblem("version", reason, f"it has {', '.join(known)}"))
             return found
@@ -101,7 +101,7 @@ class Wishes:
 
     def _untried(self, framework: str, version: str) -> dict[str, Any]:
         """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
-        fitting = [each for each in self._entries(framework, version) if each.accelerator == self._accelerator()]
+        fitting = [entry for entry in self._entries(framework, version) if entry.accelerator == self._accelerator()]
         if not fitting or not all(each.untried for each in fitting):
             return {}
         words = f"{fitting[0].name} is taken, which nobody has tried yet"
@@ -114,10 +114,10 @@ class Wishes:
         if wanted is None:
             return "none" if wishes else ""
         entries = self._entries(training.config.ai_framework, version_of(training))
-        having = [each for each in entries if wanted in each.compilers]
+        having = [entry for entry in entries if wanted in entry.compilers]
         if not having:
-            versions = ", ".join(sorted({each.version for each in entries}))
-            there = sorted({name for each in entries for name in each.compilers})
+            versions = ", ".join(sorted({entry.version for entry in entries}))
+            there = sorted({name for entry in entries for name in entry.compilers})
             reason = f"no build of {training.config.ai_framework} {versions} has it"
             hint = f"compilers there: {', '.join(there)}" if there else "it has no graph compiler"
             self._notes.cannot_keep((*section, wanted), reason, hint)
@@ -127,12 +127,12 @@ class Wishes:
     def _keras_entry(self, backend: str, version: str, section: Path) -> str:
         entries = self._entries("keras", version)
         wanted = _BACKENDS.get(backend, backend)
-        having = [each for each in entries if each.environment.get("KERAS_BACKEND") == wanted]
+        having = [entry for entry in entries if entry.environment.get("KERAS_BACKEND") == wanted]
         if having:
             return having[0].name
         names = {value: name for name, value in _BACKENDS.items()}
-        backends = {each.environment.get("KERAS_BACKEND", "") for each in entries}
-        known = ", ".join(sorted(names.get(each, each) for each in backends))
+        backends = {entry.environment.get("KERAS_BACKEND", "") for entry in entries}
+        known = ", ".join(sorted(names.get(backend, backend) for backend in backends))
         reason, hint = f"no build of Keras in the catalogue computes with {backend}", f"valid: {known}"
         self._notes.cannot_keep((*section, "backend"), reason, hint)
         return ""

@@ -112,8 +112,8 @@ class ClusterFacts:
 def cluster_from_json(values: Dict[str, Any]) -> ClusterFacts:
     """What ``as_json`` gave, after its travel."""
     partitions = tuple(
-        PartitionFacts(**{**each, "kinds": tuple(_kind(kind) for kind in each["kinds"])})
-        for each in values["partitions"]
+        PartitionFacts(**{**partition, "kinds": tuple(_kind(kind) for kind in partition["kinds"])})
+        for partition in values["partitions"]
     )
     accounts = values["accounts"]
     return ClusterFacts(
@@ -143,10 +143,10 @@ def kinds_of(nodes: Iterable[NodeKind]) -> Tuple[NodeKind, ...]:
     kinds = []
     for members in found.values():
         values = {name: getattr(members[0], name) for name in NodeKind.__dataclass_fields__}
-        shared = set(members[0].features).intersection(*(each.features for each in members))
-        values["features"] = tuple(each for each in members[0].features if each in shared)
-        values["count"] = sum(each.count for each in members)
-        values["unusable"] = sum(each.unusable for each in members)
+        shared = set(members[0].features).intersection(*(member.features for member in members))
+        values["features"] = tuple(feature for feature in members[0].features if feature in shared)
+        values["count"] = sum(member.count for member in members)
+        values["unusable"] = sum(member.unusable for member in members)
         kinds.append(NodeKind(**values))
     return tuple(sorted(kinds, key=lambda kind: -kind.count))
 
@@ -210,8 +210,8 @@ def _expand(part: str) -> List[str]:
     inside, _, tail = rest.partition("]")
     tails = _expand(tail) if tail else [""]
     found = []
-    for each in inside.split(","):
-        numbers = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", each.strip(), re.ASCII)
+    for word in inside.split(","):
+        numbers = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word.strip(), re.ASCII)
         if not numbers:
             return []
         first, last = numbers.group(1), numbers.group(2) or numbers.group(1)

@@ -44,7 +44,7 @@ def plain(about: str, text: str, pattern: re.Pattern[str] = NAME, what: str = ""
 
 
 def addresses(texts: Iterable[str]) -> list[str]:
-    return [plain("job_options.email_address", each, _ADDRESS, "an address for mail") for each in texts]
+    return [plain("job_options.email_address", text, _ADDRESS, "an address for mail") for text in texts]
 
 
 def variables(texts: Iterable[str]) -> list[str]:
@@ -55,15 +55,15 @@ def variables(texts: Iterable[str]) -> list[str]:
             job unsets.
     """
     about, found = "job_options.copy_environment_variable", []
-    for each in texts:
-        name = each.partition("=")[0]
+    for text in texts:
+        name = text.partition("=")[0]
         if name in _UNSET:
             hint = "packages of your own belong into requirements_txt or beside the script"
             raise CannotExpress(about, f"{name} would not last: the job runs the image's own Python", hint)
-        if not _VARIABLE.fullmatch(each):
-            message = f"{each[:60]!r} cannot stand in a directive: a value there has no space, comma or quote"
+        if not _VARIABLE.fullmatch(text):
+            message = f"{text[:60]!r} cannot stand in a directive: a value there has no space, comma or quote"
             raise CannotExpress(about, message, "set it as an environment variable of the training instead")
-        found.append(each)
+        found.append(text)
     return found
 
 

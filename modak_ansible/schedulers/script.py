@@ -147,7 +147,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             command=[_word(each) for each in command],
             is_program=bool(parts.command),
             built_program=built,
-            words=[_word(each) for each in parts.words],
+            words=[_word(word) for word in parts.words],
             build=parts.build,
             archive=_archive(parts.build) if parts.build else "",
             site_pre=[shlex.quote(each) for each in parts.site_pre],
@@ -194,7 +194,7 @@ def _tuning(tuning: PlannedTuning | None) -> dict[str, Any] | None:
     """What the script needs of a tuning; the tuner itself reads the plan."""
     if tuning is None:
         return None
-    others = [each for each in tuning.candidates[1:] if each.may_win]
+    others = [candidate for candidate in tuning.candidates[1:] if candidate.may_win]
     return {
         "limit": tuning.budget + _TUNER_GRACE,
         "trains": tuning.trains,
@@ -287,5 +287,5 @@ def after_variable(training: str) -> str:
 
 def trainings_before(values: Iterable[str | bool]) -> set[str]:
     """The trainings whose folders stand in values as {after:NAME}."""
-    texts = [each for each in values if isinstance(each, str)]
-    return {name for each in texts for name in re.findall(r"\{after:([^{}]*)\}", each)}
+    texts = [value for value in values if isinstance(value, str)]
+    return {name for text in texts for name in re.findall(r"\{after:([^{}]*)\}", text)}

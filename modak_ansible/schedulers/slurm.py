@@ -143,7 +143,7 @@ class Slurm(Scheduler):
         if result.code != 0:
             raise SchedulerSilent(result.said_by("squeue"))
         queued = _by_id(map(_queue_record, _lines(result.out)), job_ids)
-        ended = [each for each in job_ids if each not in queued or queued[each].state.is_final]
+        ended = [job_id for job_id in job_ids if job_id not in queued or queued[job_id].state.is_final]
         records, silence = self._ended(run, ended, queued)
         found = {**queued, **records}
         if silence and set(job_ids) - set(found):
@@ -160,7 +160,7 @@ class Slurm(Scheduler):
         accounted = _by_id(records, job_ids)
         # the accounting runs a little behind the controller
         found = {each: record for each, record in accounted.items() if record.state.is_final or each not in queued}
-        missing = [each for each in job_ids if each not in accounted]
+        missing = [job_id for job_id in job_ids if job_id not in accounted]
         if missing:
             shown = run(["scontrol", "--oneliner", "show", "job"])
             lines = _lines(shown.out) if shown.code == 0 else []

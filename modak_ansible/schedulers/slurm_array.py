@@ -23,7 +23,7 @@ def array_script(script: str) -> str:
     """The script of an array of jobs with the directives of a script; empty where a user's file gets their output."""
     lines = [line for line in script.splitlines() if line.startswith(_DIRECTIVE)]
     words = [line[len(_DIRECTIVE) :] for line in lines]
-    if _OUTPUT not in words or any(each.startswith("--error=") for each in words):
+    if _OUTPUT not in words or any(word.startswith("--error=") for word in words):
         return ""
     return _SCRIPT.format(directives="".join(f"{line}\n" for line in lines if line[len(_DIRECTIVE) :] != _OUTPUT))
 

@@ -37,7 +37,9 @@ def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     accounts, default = _accounts(run, user)
     longest = _qualities(run)
     enforced = config.get("AccountingStorageEnforce", "").lower()
-    facts = [partition_of(each, nodes, set(groups), accounts, longest) for each in partitions if _name(each)]
+    facts = [
+        partition_of(partition, nodes, set(groups), accounts, longest) for partition in partitions if _name(partition)
+    ]
     return ClusterFacts(
         scheduler="slurm",
         version=config.get("SLURM_VERSION", "") or _version(run),
@@ -76,7 +78,7 @@ def node_of(values: Dict[str, str]) -> NodeKind:
         memory=_memory_of(values),
         machine=_value(values.get("Arch", "")),
         accelerators=accelerators_of(values.get("Gres", "")),
-        features=tuple(each for each in _value(values.get("AvailableFeatures", "")).split(",") if each),
+        features=tuple(word for word in _value(values.get("AvailableFeatures", "")).split(",") if word),
     )
 
 

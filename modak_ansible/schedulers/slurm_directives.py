@@ -78,7 +78,9 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:
     about = "job_options.request_specific_nodes"
-    chosen = [plain(about, each, what="the name of a node") for each in job.options.request_specific_nodes]
+    chosen = [
+        plain(about, specific_node, what="the name of a node") for specific_node in job.options.request_specific_nodes
+    ]
     wanted = job.options.architecture_constraint
     features = [_constraint(wanted)] if wanted else []
     if len(chosen) == 1 and job.nodes > 1:  # one name for several nodes is something that they have in common
@@ -117,7 +119,7 @@ def _time(job: PlannedJob) -> Iterator[str]:
 
 def _dependency(dependency: JobDependency) -> str:
     about = "job_options.job_dependency"
-    jobs = [plain(about, each, _JOB, "a job's id") for each in dependency.jobs]
+    jobs = [plain(about, job, _JOB, "a job's id") for job in dependency.jobs]
     if dependency.kind == "singleton" and jobs:
         raise CannotExpress(about, "singleton waits for jobs of the same name, not for ids", "leave the ids out")
     if dependency.kind != "singleton" and not jobs:
@@ -136,7 +138,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
     # mail without an occasion is never sent by Slurm, and when the job is aborted by Torque
     occasions = options.request_event_notification or (("abort",) if to else ())
     if occasions:
-        yield f"--mail-type={','.join(_MAIL[each] for each in occasions)}"
+        yield f"--mail-type={','.join(_MAIL[occasion] for occasion in occasions)}"
     if to:
         yield f"--mail-user={to[0]}"
 

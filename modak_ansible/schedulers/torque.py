@@ -119,7 +119,7 @@ class Torque(Scheduler):
         if not job_ids:
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
-        wanted = {_number(each) for each in job_ids}
+        wanted = {_number(job_id) for job_id in job_ids}
         jobs = [job for job in with_positions(self._full(run, [])) if _number(job.job_id) in wanted]
         shown = {_number(job.job_id) for job in jobs}
         if any(map(_is_ended_array, jobs)) or any("[" in each for each in wanted - shown):
@@ -127,7 +127,7 @@ class Torque(Scheduler):
             jobs = [_of_tasks(job, tasks) if _is_ended_array(job) else job for job in jobs]
             jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
         known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
-        found = {each: known.get(_number(each)) for each in job_ids}
+        found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
         return {each: job for each, job in found.items() if job}
 
     def cancel(self, run: Run, *job_ids: str) -> None:
@@ -359,7 +359,7 @@ def _elapsed(values: dict[str, str]) -> float | None:
     if re.fullmatch(r"\d{1,12}(\.\d*)?", values.get("total_runtime", ""), re.ASCII):
         return float(values["total_runtime"])
     times = [values.get(name, "") for name in ("start_time", "comp_time")]  # since the epoch, in XML
-    if all(re.fullmatch(r"\d{1,12}", each, re.ASCII) for each in times):
+    if all(re.fullmatch(r"\d{1,12}", time_, re.ASCII) for time_ in times):
         return max(0.0, float(times[1]) - float(times[0]))
     return None
 

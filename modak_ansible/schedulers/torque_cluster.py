@@ -101,7 +101,7 @@ def _node(values: Attributes) -> NodeKind:
         memory=bytes_of(status.get("physmem") or status.get("availmem", ""), "k") or None,  # Slurm's tells the latter
         machine=kernel[-1] if kernel else "",
         accelerators=(("", count),) if count else (),
-        features=tuple(each for each in values.get("properties", "").split(",") if each),
+        features=tuple(word for word in values.get("properties", "").split(",") if word),
     )
 
 
@@ -158,7 +158,7 @@ def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:
     if values.get("from_route_only") == "True":
         return "jobs reach it through a routing queue only"
     for kind, mine in (("users", {user}), ("groups", groups)):
-        allowed = {each.split("@")[0].strip() for each in values.get(f"acl_{kind}", "").split(",")}
+        allowed = {word.split("@")[0].strip() for word in values.get(f"acl_{kind}", "").split(",")}
         if values.get(f"acl_{kind[:-1]}_enable") == "True" and not allowed & mine:
             return f"it is for certain {kind}"
     return ""

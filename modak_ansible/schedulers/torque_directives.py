@@ -77,7 +77,9 @@ def counts_cores_only(options: JobOptions) -> bool:
 def _nodes(job: PlannedJob, gpu_request: str) -> str:
     """The value of nodes: a number or names, each with slots, accelerators and properties."""
     about = "job_options.request_specific_nodes"
-    chosen = [plain(about, each, _NODE, "the name of a node") for each in job.options.request_specific_nodes]
+    chosen = [
+        plain(about, specific_node, _NODE, "the name of a node") for specific_node in job.options.request_specific_nodes
+    ]
     properties = _properties(job.options.architecture_constraint or "")
     # a slot for every core, so that nobody else gets those of the threads
     each = f":ppn={job.layout.cores_per_node}"
@@ -120,7 +122,7 @@ def _dependency(dependency: JobDependency) -> str:
         raise CannotExpress(about, "Torque has no singleton: it waits for jobs by their ids", hint)
     if not dependency.jobs:
         raise CannotExpress(about, f"{dependency.kind} names no job", f"{dependency.kind}:12.server")
-    return ":".join([dependency.kind, *(plain(about, each, _JOB, "a job's id") for each in dependency.jobs)])
+    return ":".join([dependency.kind, *(plain(about, job, _JOB, "a job's id") for job in dependency.jobs)])
 
 
 def _surroundings(options: JobOptions) -> Iterator[str]:
@@ -132,7 +134,7 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
     to = addresses(options.email_address)
     occasions = options.request_event_notification or (("abort",) if to else ())
     if occasions:
-        yield f"-m {''.join(each[0] for each in occasions)}"
+        yield f"-m {''.join(occasion[0] for occasion in occasions)}"
     if to:
         yield f"-M {','.join(to)}"
 

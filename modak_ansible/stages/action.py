@@ -52,9 +52,9 @@ class StageAction(ActionBase):  # type: ignore[misc]
         for stage in stages:
             alike.setdefault(self.subject(stage.plan), []).append(stage)
         outcomes = [self._once(same) for same in alike.values()]
-        words = dict.fromkeys(each.message for each in outcomes)
+        words = dict.fromkeys(outcome.message for outcome in outcomes)
         data = outcomes[0].data if len(outcomes) == 1 else {}
-        return Outcome(any(each.changed for each in outcomes), "; ".join(words), data)
+        return Outcome(any(outcome.changed for outcome in outcomes), "; ".join(words), data)
 
     def subject(self, plan: dict[str, Any]) -> str:  # noqa: ARG002 - all want the same of some stages
         """What of a plan the work is about: where it is the same for several plans, the work is done once."""
@@ -105,7 +105,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
     def _stages(self, task_vars: dict[str, Any]) -> list[Stage]:
         """The deployments, on one target: they share a connection."""
-        files = [Path(each) for each in self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]]
+        files = [
+            Path(plan_file)
+            for plan_file in self._task.args.get("plan_files") or [self._task.args.get("plan_file") or ""]
+        ]
         first = self._stage(files[0], task_vars)
         stages = [first]
         for plan_file in files[1:]:

@@ -47,7 +47,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     began = time.monotonic()
     # apt, pip and secrets are asked for only where something is to be built
     apt = any(
-        MIRROR in each["definition"] for each in stage.plan["image"]["layers"] if each["name"] in answer["missing"]
+        MIRROR in layer["definition"] for layer in stage.plan["image"]["layers"] if layer["name"] in answer["missing"]
     )
     site = {**arguments["site"], "otherwise": package_sources(apt=apt)}
     secrets = read_secrets().for_target(stage.plan["image"]["layers"])
@@ -100,7 +100,7 @@ def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
 def _refused(stage: Stage, refusal: dict[str, Any]) -> ModakError:
     """The error for a refusal; the project remembers it where the catalogue's own build is to blame."""
     plan = stage.plan
-    entry = next((each for each in load_catalogue().entries if each.name == plan["image"]["entry"]), None)
+    entry = next((entry for entry in load_catalogue().entries if entry.name == plan["image"]["entry"]), None)
     with_packages = plan["image"]["container_runtime"] == "none" and plan["application"]["requirements"]
     if entry is None or refusal["name"] != entry.name or with_packages:
         return refusal_error(refusal)

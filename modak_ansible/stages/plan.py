@@ -83,7 +83,7 @@ def _saved(planned: Planned, *, check: bool) -> Path:
 
 def _plans(arguments: dict[str, Any]) -> list[Planned]:
     if arguments.get("file") or arguments.get("files"):
-        return [planned_from_file(Path(each)) for each in arguments.get("files") or [arguments["file"]]]
+        return [planned_from_file(Path(file)) for file in arguments.get("files") or [arguments["file"]]]
     if arguments.get("blueprint"):
         inputs_file = expanded(arguments["inputs_file"]) if arguments.get("inputs_file") else None
         strict = boolean(arguments.get("strict") or False)

@@ -163,7 +163,7 @@ def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     if not metrics or not epochs:
         return None
     last = epochs[-1]
-    seconds = sorted(each["seconds"] for each in epochs if _number(each.get("seconds")) is not None)
+    seconds = sorted(epoch["seconds"] for epoch in epochs if _number(epoch.get("seconds")) is not None)
     return {
         "epochs": len(epochs),
         "epochs_requested": _number(metrics.get("epochs_requested")),
@@ -228,8 +228,8 @@ def failure_lines(situation: dict[str, Any], state: dict[str, Any]) -> list[str]
 
 def _chosen(choices: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The image and what differs from stock, each with its reason; the rest by its names."""
-    told = [each for each in choices if each["name"] == "image" or each["value"] != each["stock"]]
-    rest = [each["name"].replace("_", " ") for each in choices if each not in told]
+    told = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
+    rest = [choice["name"].replace("_", " ") for choice in choices if choice not in told]
     lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in told]
     return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
 

@@ -81,28 +81,28 @@ def unpack(path: Path) -> Path:
 def _checked(package: zipfile.ZipFile, place: Location) -> list[zipfile.ZipInfo]:
     """The files of an archive, all of them plain and below its folder."""
     members = package.infolist()
-    if len(members) > _MAX_FILES or sum(each.file_size for each in members) > _MAX_BYTES:
+    if len(members) > _MAX_FILES or sum(member.file_size for member in members) > _MAX_BYTES:
         raise InvalidPackage("it holds more than 50,000 files or 2 GB, which is no blueprint", location=place)
     seen: set[str] = set()
-    for each in members:
-        name = each.filename
-        kind = stat.S_IFMT(each.external_attr >> 16)
+    for member in members:
+        name = member.filename
+        kind = stat.S_IFMT(member.external_attr >> 16)
         parts = PurePosixPath(name).parts
         is_outside = name.startswith("/") or ".." in parts or "\\" in name or re.match(r"[A-Za-z]:", name)
         if is_outside or not parts or any(ord(letter) < 32 for letter in name):
             raise InvalidPackage(f"it holds {name!r}, which is not below its folder", location=place)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InvalidPackage(f"it holds {name}, which is a link or a device", location=place)
-        if each.flag_bits & 1:
+        if member.flag_bits & 1:
             raise InvalidPackage(f"it holds {name}, which is encrypted", location=place)
         if name.rstrip("/") in seen:
             raise InvalidPackage(f"it holds {name} twice", location=place)
         seen.add(name.rstrip("/"))
-    return [each for each in members if not each.is_dir()]
+    return [member for member in members if not member.is_dir()]
 
 
 def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Location) -> str:
-    names = [each.filename for each in members]
+    names = [member.filename for member in members]
     if _META in names:
         text = package.read(_META).decode("utf-8", errors="replace")
         found = re.search(r"^Entry-Definitions:\s*(\S.*?)\s*$", text, re.MULTILINE)
@@ -119,7 +119,7 @@ def _entry(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], place: Loca
 
 def _is_there(folder: Path, members: list[zipfile.ZipInfo]) -> bool:
     try:
-        return all(zlib.crc32((folder / each.filename).read_bytes()) == each.CRC for each in members)
+        return all(zlib.crc32((folder / member.filename).read_bytes()) == member.CRC for member in members)
     except OSError:
         return False
 
@@ -129,11 +129,11 @@ def _extract(package: zipfile.ZipFile, members: list[zipfile.ZipInfo], folder: P
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     try:
-        for each in members:
-            path = part / each.filename
+        for member in members:
+            path = part / member.filename
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(package.read(each))
-            path.chmod(0o700 if each.external_attr >> 16 & 0o100 else 0o600)
+            path.write_bytes(package.read(member))
+            path.chmod(0o700 if member.external_attr >> 16 & 0o100 else 0o600)
         if folder.exists():
             folder.rename(part.with_name(f".old-{uuid.uuid4().hex}"))
         part.rename(folder)

@@ -18,11 +18,11 @@ def known_deployments(state: Path) -> list[DeploymentStore]:
 def survey(state: Path) -> tuple[list[DeploymentStore], list[Path]]:
     """The deployments of a project, the newest last, and the folders of those whose plan cannot be read."""
     found, damaged = [], []
-    for each in glance(state):
-        if each.plan.get("digest"):
-            found.append(each)
+    for deployment_store in glance(state):
+        if deployment_store.plan.get("digest"):
+            found.append(deployment_store)
         else:
-            damaged.append(each.folder)
+            damaged.append(deployment_store.folder)
     return found, damaged
 
 
@@ -46,7 +46,7 @@ def newest_deployment() -> Path:
 
 def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
     """Those that were not undone; all where all were."""
-    return [each for each in known if not each.record.get("undeployed")] or known
+    return [deployment_store for deployment_store in known if not deployment_store.record.get("undeployed")] or known
 
 
 def find_deployments(text: str) -> list[DeploymentStore]:
@@ -56,7 +56,7 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         UsageError: there is none, or the beginning of a name fits several.
     """
     known = known_deployments(state_folder(Path.cwd()))
-    named = [each for each in known if each.folder.name == text]
+    named = [deployment_store for deployment_store in known if deployment_store.folder.name == text]
     if named:
         return named
     try:
@@ -65,7 +65,11 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         return [_only(text, known)]
     of_blueprint = deployments_of(blueprint)
     if not of_blueprint:
-        alike = [each.folder.name for each in known if each.folder.name.startswith(f"{text}-")]
+        alike = [
+            deployment_store.folder.name
+            for deployment_store in known
+            if deployment_store.folder.name.startswith(f"{text}-")
+        ]
         hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
         raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
@@ -86,7 +90,9 @@ def find_trainings(text: str, training: str | None = None) -> list[DeploymentSto
     found = find_deployments(text)
     there = _there(found)
     nodes = _nodes_of(text) if len(there) > 1 else None
-    current = [each for each in there if nodes is None or _node_of(each) in nodes] or there[-1:]
+    current = [
+        deployment_store for deployment_store in there if nodes is None or _node_of(deployment_store) in nodes
+    ] or there[-1:]
     newest = {each.plan.get("training", ""): each for each in current}
     meant = [each for name, each in newest.items() if training in (None, name, _node_of(each))]
     if not meant:
@@ -120,14 +126,14 @@ def _nodes_of(text: str) -> set[str] | None:
 
 def deployments_of(blueprint: Path) -> list[DeploymentStore]:
     """The deployments of a blueprint, the newest last."""
-    return [each for each in known_deployments(blueprint_state(blueprint)) if _is_of(each, blueprint)]
+    return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 
 def _only(beginning: str, known: list[DeploymentStore]) -> DeploymentStore:
-    fitting = [each for each in known if each.folder.name.startswith(beginning)]
+    fitting = [deployment_store for deployment_store in known if deployment_store.folder.name.startswith(beginning)]
     if len(fitting) == 1:
         return fitting[0]
-    names = sorted(each.folder.name for each in fitting or known)
+    names = sorted(deployment_store.folder.name for deployment_store in fitting or known)
     if fitting:
         raise UsageError(f"{beginning} fits several deployments", hint=", ".join(names))
     hint = nearest(beginning, names) or "modak status lists them"

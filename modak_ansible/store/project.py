@@ -109,7 +109,7 @@ def find_blueprint(text: str) -> Path:
     shipped_one = shipped("tosca") / "blueprints" / text / "service.yaml"
     if shipped_one.is_file() and "/" not in text:
         return shipped_one
-    names = sorted(each.parent.name for each in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
+    names = sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
     from modak_ansible.errors import nearest  # noqa: PLC0415
 
     hint = nearest(Path(text).name, names)

@@ -60,7 +60,7 @@ def forget_refusals(state: Path, entry: str, address: str) -> None:
     """
     with _lock(state):
         known = known_refusals(state)
-        others = [each for each in known if not _is_same(each, entry, address)]
+        others = [refusal for refusal in known if not _is_same(refusal, entry, address)]
         if len(others) < len(known):
             _write(state, others)
 
@@ -74,5 +74,5 @@ def _lock(state: Path) -> Lock:
 
 
 def _write(state: Path, refusals: list[Refusal]) -> None:
-    ordered = sorted(refusals, key=lambda each: (each.entry, each.address))
+    ordered = sorted(refusals, key=lambda refusal: (refusal.entry, refusal.address))
     write_json(state / _FILE, _Known(refusals=tuple(ordered)).model_dump(mode="json"))

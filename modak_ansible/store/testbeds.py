@@ -47,7 +47,7 @@ def running() -> list[Path]:
         known = notes.stat()
         if known.st_uid != os.getuid() or known.st_mode & 0o022:  # what others may write says nothing
             return []
-        folders = [Path(each.read_text(encoding="utf-8").strip()) for each in sorted(notes.glob("testbed-*"))]
+        folders = [Path(path.read_text(encoding="utf-8").strip()) for path in sorted(notes.glob("testbed-*"))]
     except (OSError, UnicodeDecodeError):
         return []
     return [folder for folder in folders if state_of(folder).get("name") == name_of(folder)]
@@ -87,7 +87,7 @@ def chosen(own: Path, of: Path | None = None) -> Path:
 
 def _choice(folders: list[Path]) -> str:
     """How one of some testbeds is chosen."""
-    return " or ".join(f"--of {owner_of(each)}" for each in folders)
+    return " or ".join(f"--of {owner_of(folder)}" for folder in folders)
 
 
 def _notes() -> Path:

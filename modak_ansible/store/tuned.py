@@ -53,8 +53,10 @@ def as_trained(plan: dict[str, Any], candidate: dict[str, Any] | None) -> dict[s
     if candidate is None:
         return plan
     values, settings = candidate["values"], candidate["settings"]
-    choices = [{**each, "value": values.get(each["name"], each["value"])} for each in plan["choices"]]
-    rows = [{**each, "settings": settings} if each["chosen"] else each for each in plan["candidates"]]
+    choices = [{**choice, "value": values.get(choice["name"], choice["value"])} for choice in plan["choices"]]
+    rows = [
+        {**candidate, "settings": settings} if candidate["chosen"] else candidate for candidate in plan["candidates"]
+    ]
     job = {**plan["job"], "threads": candidate["threads"], "environment": dict(candidate["environment"])}
     return {**plan, "choices": choices, "candidates": rows, "job": job}
 
@@ -69,7 +71,7 @@ def rows_of(report: TuningReport, plan: dict[str, Any]) -> list[Row]:
 
 def _row(report: TuningReport, name: str, stock: str, own: str) -> Row:
     found = report.candidates[name]
-    measured = [each for each in report.trials if each.candidate == name and each.score]
+    measured = [trial for trial in report.trials if trial.candidate == name and trial.score]
     told = "trains" if name == report.best else found.reason or ("" if measured else found.outcome)
     return Row(
         name=name,
@@ -86,7 +88,7 @@ def ratio(report: TuningReport, old: str, new: str) -> float | None:
 
     Both were measured in it, and others kept the machine as busy while one ran as while the other did.
     """
-    trials = {(each.rung, each.candidate): each for each in report.trials if each.score}
+    trials = {(trial.rung, trial.candidate): trial for trial in report.trials if trial.score}
     for rung in sorted({rung for rung, _ in trials}, reverse=True):
         before, after = trials.get((rung, old)), trials.get((rung, new))
         if before and after and before.score and after.score and _are_alike(before, after, report.busy):
@@ -112,7 +114,7 @@ def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tup
     spent = f"{len(report.trials)} trials in {format_seconds(report.spent)} of {format_seconds(report.budget)}"
     if not report.best:
         return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
-    row = next(each for each in rows_of(report, plan) if each.name == report.best)
+    row = next(row for row in rows_of(report, plan) if row.name == report.best)
     words = [f"{row.title} of {len(report.candidates)} candidates"]
     median = row.trial.seconds_of("median") if row.trial else None
     words += [f"{median * 1e3:.2f} ms a step"] if median else []
@@ -120,10 +122,12 @@ def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tup
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
     ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"
     lines = [("tuning", f"{', '.join(words)}; {spent}{ended}")]
-    busy = [each for each in report.trials if (_busy(each) or 0.0) > report.busy]
+    busy = [trial for trial in report.trials if (_busy(trial) or 0.0) > report.busy]
     if busy:
         most = max(_busy(each) or 0.0 for each in busy)
         text = f"others kept up to {most:.1f} cores busy during {len(busy)} of the trials, and slowed them"
         lines.append(("tuning", text))
-    out = [(each.title, each.reason) for each in report.candidates.values() if each.outcome == "out"]
+    out = [
+        (candidate.title, candidate.reason) for candidate in report.candidates.values() if candidate.outcome == "out"
+    ]
     return lines + [("tuning", f"out: {title}: {reason}") for title, reason in out]

@@ -61,7 +61,7 @@ class Secrets:
 
     def as_data(self) -> dict[str, Any]:
         """The form of the file."""
-        logins = {each.registry: {"username": each.username, "password": each.password} for each in self.logins}
+        logins = {login.registry: {"username": login.username, "password": login.password} for login in self.logins}
         return {"registries": logins, "pip": dict(self.pip)}
 
 
@@ -77,8 +77,8 @@ def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
     if path is None:
         return told
     kept = _from_file(path)
-    hosts = {each.registry for each in told.logins}
-    logins = (*told.logins, *(each for each in kept.logins if each.registry not in hosts))
+    hosts = {login.registry for login in told.logins}
+    logins = (*told.logins, *(login for login in kept.logins if login.registry not in hosts))
     return Secrets(logins, {**kept.pip, **told.pip})
 
 

@@ -15,4 +15,4 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         files = self._task.args.get("plan_files") or [self._task.args["plan_file"]]
-        return probe_target(stage, [Path(each).parent.name for each in files])
+        return probe_target(stage, [Path(file).parent.name for file in files])

@@ -80,12 +80,12 @@ def act(module, params):
     workspace = Workspace(params["workspace"])
     campaign = Campaign(workspace, params["scheduler"])
     action = "look" if module.check_mode else params["action"]
-    names = [each["deployment"] for each in params["deployments"]]
+    names = [deployment["deployment"] for deployment in params["deployments"]]
     if action == "stage":
         return {"changed": True, "staged": campaign.stage(params["folder"])}
     if action == "submit":
         answered = campaign.submit(params["deployments"])
-        return {"changed": any(each["submitted"] for each in answered["jobs"].values()), **answered}
+        return {"changed": any(job["submitted"] for job in answered["jobs"].values()), **answered}
     if action == "watch":
         return {"changed": False, "situations": campaign.watch(params["states"], params["seconds"], params["said"])}
     if action == "skip":
@@ -99,9 +99,12 @@ def act(module, params):
         return {"changed": bool(removed["removed"] or gone), "images": gone, **removed}
     if action in DEEDS:
         jobs = act_on_all(workspace, params["scheduler"], action, names)
-        return {"changed": any(each["changed"] for each in jobs), "jobs": json.dumps(jobs)}
+        return {"changed": any(job["changed"] for job in jobs), "jobs": json.dumps(jobs)}
     if action == "set_aside":
-        wanted = {each["deployment"]: (each["job_name"], each["ended"]) for each in params["deployments"]}
+        wanted = {
+            deployment["deployment"]: (deployment["job_name"], deployment["ended"])
+            for deployment in params["deployments"]
+        }
         made = {
             name: deployment(workspace, name, params, job).set_aside(ended) for name, (job, ended) in wanted.items()
         }

@@ -48,7 +48,8 @@ def act(params):
     if params["deployments"] is None:
         return {"changed": False, **listed(deployments / params["deployment"], params["outputs"])}
     several = {
-        each["deployment"]: listed(deployments / each["deployment"], each["outputs"]) for each in params["deployments"]
+        deployment["deployment"]: listed(deployments / deployment["deployment"], deployment["outputs"])
+        for deployment in params["deployments"]
     }
     return {"changed": False, "folder": str(deployments), "listed": several}
 

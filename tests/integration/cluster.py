@@ -24,7 +24,7 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_F
 def thorough(*cases: object) -> list[object]:
     """Cases of a parametrized test that only make thorough runs."""
     values = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*each, marks=pytest.mark.thorough) for each in values]
+    return [pytest.param(*value, marks=pytest.mark.thorough) for value in values]
 
 
 def has_root() -> bool:

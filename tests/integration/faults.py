@@ -255,9 +255,9 @@ def results_are_whole(project: Project) -> Path:
     for file in files:
         assert hashlib.sha256((results / file["path"]).read_bytes()).hexdigest() == file["sha256"], file["path"]
     there = project.testbed.ssh(
-        f"cd {project.remote} && sha256sum {' '.join(shlex.quote(each['path']) for each in files)}"
+        f"cd {project.remote} && sha256sum {' '.join(shlex.quote(file['path']) for file in files)}"
     )
-    assert [row.split()[0] for row in there.splitlines()] == [each["sha256"] for each in files]
+    assert [row.split()[0] for row in there.splitlines()] == [file["sha256"] for file in files]
     return results
 
 

@@ -89,7 +89,7 @@ def test_a_sweep_is_one_array_and_a_failing_point_is_its_own(swept):
     assert done.returncode == 0, done.stderr
     ids = {name: each["job_id"] for name, each in trainings.items()}
     assert [ids[f"training:seed={seed}"] for seed in (1, 6)] == [f"{array}_0", f"{array}_5"]
-    assert {each["state"] for each in trainings.values()} == {"COMPLETED"}
+    assert {training["state"] for training in trainings.values()} == {"COMPLETED"}
     unchanged, _ = deploy(swept)
     assert json.loads(unchanged.stdout)["changed"] is False
     assert swept.testbed.ssh("ls -d modak/deployments/.array-* | wc -l") == "1"
@@ -103,7 +103,7 @@ def test_never_more_at_once_than_allowed(swept):
     done, trainings = deploy(swept)
     assert done.returncode == 0, done.stderr
     array_of(trainings)
-    found = sorted(records(swept).values(), key=lambda each: each["started"])
+    found = sorted(records(swept).values(), key=lambda record: record["started"])
     assert all(one["ended"] <= two["started"] + 1 for one, two in itertools.pairwise(found))
     assert found[-1]["folder"] == records(swept)["evaluate"]["folder"]
 
@@ -126,8 +126,8 @@ def test_deeds_on_one_point_leave_the_others_alone(swept):
         cancelled = command("cancel", point(swept, 3))
         assert (cancelled["job_id"], cancelled["state"]) == (f"{array}_2", "CANCELLED")
         states = {
-            each["job_id"]: each["state"]
-            for each in json.loads(modak("status", swept.path, "--json", cwd=swept.path).stdout)
+            load["job_id"]: load["state"]
+            for load in json.loads(modak("status", swept.path, "--json", cwd=swept.path).stdout)
         }
         assert states == {f"{array}_{number}": "CANCELLED" if number == 2 else "QUEUED" for number in range(4)}
     finally:
@@ -170,7 +170,7 @@ def of_all(verb, project, *options):
     done = modak(verb, project.path, "--json", *options, cwd=project.path)
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)
-    return {each["training"]: each for each in (answer["trainings"] if verb == "resume" else answer)}
+    return {training["training"]: training for training in (answer["trainings"] if verb == "resume" else answer)}
 
 
 @pytest.mark.thorough
@@ -201,8 +201,8 @@ def test_deeds_on_a_whole_campaign(swept):
     resumed = of_all("resume", swept)
     assert {(each["state"], each["explanation"]) for each in resumed.values()} == {("COMPLETED", "")}
     array_of(resumed)
-    files = {name: [each["path"] for each in found["files"]] for name, found in of_all("results", swept).items()}
-    assert all("output.log" in each for each in files.values())
+    files = {name: [file["path"] for file in found["files"]] for name, found in of_all("results", swept).items()}
+    assert all("output.log" in file for file in files.values())
     assert len(of_all("status", swept, "--training", "training")) == 2
     one = json.loads(modak("undeploy", swept.path, "--training", "other", "--json", cwd=swept.path).stdout)
     assert one["changed"] is True

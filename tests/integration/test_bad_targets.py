@@ -14,8 +14,8 @@ def refuse(project, code, *words):
     done = project.deploy()
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    for each in words:
-        assert each in done.stderr, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
     return done
 
 

@@ -58,7 +58,7 @@ def add(project, name, *after, **properties):
 
 def deploy(project, *options):
     done = project.deploy("--json", *options)
-    return done, {each["training"]: each for each in json.loads(done.stdout).get("trainings", [])}
+    return done, {training["training"]: training for training in json.loads(done.stdout).get("trainings", [])}
 
 
 def records(project):
@@ -108,7 +108,7 @@ def test_preprocess_train_evaluate(campaign, kind):
     assert modak("undeploy", first["training"]["folder"].name, cwd=campaign.path).returncode == 0
     done, trainings = deploy(campaign)
     assert done.returncode == 0, done.stderr
-    assert {each["state"] for each in trainings.values()} == {"COMPLETED"}
+    assert {training["state"] for training in trainings.values()} == {"COMPLETED"}
     assert trainings["other"]["job_id"] == first["other"]["job_id"]
     made = f"--unless+{obstacle}"
     last = records(campaign)
@@ -127,16 +127,16 @@ def test_a_sweep_is_killed_and_goes_on(campaign):
     )
     started = campaign.start()
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not any(each.get("job_id") for each in records(campaign).values()):
+    while time.monotonic() < deadline and not any(record.get("job_id") for record in records(campaign).values()):
         time.sleep(0.2)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait()
     done, trainings = deploy(campaign)
     assert done.returncode == 0, done.stderr
     assert len(trainings) == 6
-    assert {each["state"] for each in trainings.values()} == {"COMPLETED"}
+    assert {training["state"] for training in trainings.values()} == {"COMPLETED"}
     assert len(campaign.testbed.jobs(f"{campaign.name}-training")) == 6
-    found = sorted(records(campaign).values(), key=lambda each: each["started"])
+    found = sorted(records(campaign).values(), key=lambda record: record["started"])
     assert all(one["ended"] <= two["started"] + 1 for one, two in itertools.pairwise(found))
     assert "ran with --seed 2 --sleep 0.5" in output(records(campaign)["training:seed=2,sleep=0.5"])
 

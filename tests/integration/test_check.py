@@ -22,7 +22,7 @@ def checked(project, *arguments, code=0):
     assert done.returncode == code, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["exit_code"] == code
-    return {each["about"]: each for each in found["findings"]}
+    return {finding["about"]: finding for finding in found["findings"]}
 
 
 def missing(findings):

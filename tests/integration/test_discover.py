@@ -26,12 +26,12 @@ def test_what_is_written_validates_and_plans(project, scheduler, blueprint):
     assert "written: site.yaml" in said
     found = yaml.safe_load((project.path / "site.yaml").read_text())
     names = project.testbed.ssh("sinfo --noheader --format=%R").split()
-    assert [each["name"] for each in found["partitions"]] == names
+    assert [partition["name"] for partition in found["partitions"]] == names
     size = project.testbed.state
-    for each in found["partitions"]:
-        assert each["nodes"] == len(size["nodes"])
-        assert each["cores"] == size["cores"]
-        assert each["memory"] == f"{size['memory_mb']} MiB"
+    for partition in found["partitions"]:
+        assert partition["nodes"] == len(size["nodes"])
+        assert partition["cores"] == size["cores"]
+        assert partition["memory"] == f"{size['memory_mb']} MiB"
     assert found["frontend"] == "testbed"
     assert found["scratch"] == "/scratch"
     assert found["processor"]

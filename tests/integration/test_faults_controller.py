@@ -95,7 +95,7 @@ def test_a_campaign_is_killed_while_its_results_are_fetched(project, line):
     started = Started(project)
     deployments = project.path / ".modak" / "deployments"
     fetched = deployments / ".results.part"
-    wait_for(lambda: any(each.stat().st_size > SIZE // 3 for each in fetched.rglob("big")), 180, every=0.1)
+    wait_for(lambda: any(path.stat().st_size > SIZE // 3 for path in fetched.rglob("big")), 180, every=0.1)
     assert started.end(KILL) == -KILL
     line.speed, line.passed = None, 0
     nothing_runs_here(project)
@@ -107,7 +107,7 @@ def test_a_campaign_is_killed_while_its_results_are_fetched(project, line):
     assert again.returncode == 0, again.stderr
     assert line.passed < 2 * SIZE * 0.9
     whole = (SIZE >> 20) << 20
-    assert [each.stat().st_size for each in deployments.glob("*/results/code/out/big")] == [whole, whole]
+    assert [path.stat().st_size for path in deployments.glob("*/results/code/out/big")] == [whole, whole]
     assert left_here(project) == []
     trainings = json.loads(again.stdout)["trainings"]
-    assert {each["deployment"]: each["job_id"] for each in trainings} == before
+    assert {training["deployment"]: training["job_id"] for training in trainings} == before

@@ -118,11 +118,11 @@ def test_blueprints(folder, tmp_path_factory):
         outcomes[field][0] += 1
         plan = planned.plan.model_dump(mode="json")
         assert planned.folder.parent == planned.state / "deployments"
-        for path in (plan["image"]["path"], *(each["path"] for each in plan["image"]["layers"])):
+        for path in (plan["image"]["path"], *(layer["path"] for layer in plan["image"]["layers"])):
             assert re.fullmatch(r"images/[0-9a-f]{64}\.(sif|venv)", path)
         assert "/" not in plan["dataset"]["path"].removeprefix("datasets/")
         with tarfile.open(fileobj=io.BytesIO(code_archive(plan, folder.path))) as archive:
-            assert all(re.fullmatch(r"(code|runtime)/[\w./-]+", each.name) for each in archive.getmembers())
+            assert all(re.fullmatch(r"(code|runtime)/[\w./-]+", getmember.name) for getmember in archive.getmembers())
         _run_script(recorded, plan)
 
     run()
@@ -175,10 +175,12 @@ def test_requests(tmp_path_factory):
         try:
             plan = made.plan.model_dump(mode="json")
         except InvalidBlueprint as error:
-            assert all(each.location.path and each.message for each in error.mistakes)
+            assert all(mistake.location.path and mistake.message for mistake in error.mistakes)
             return
         directives = [line for line in plan["job"]["script"].split("\n") if line.lstrip().startswith("#SBATCH")]
-        assert all(re.fullmatch(r"#SBATCH --[a-z-]+(=[\w.:=,+@/%&|-]*)?", each, re.ASCII) for each in directives)
+        assert all(
+            re.fullmatch(r"#SBATCH --[a-z-]+(=[\w.:=,+@/%&|-]*)?", directive, re.ASCII) for directive in directives
+        )
         _run_script(recorded, plan)
 
     run()
@@ -244,7 +246,7 @@ def on_testbed(testbed, scripts, command):
     )
     *answers, rest = said.split(_END)
     assert "canary" not in rest
-    return [re.sub(r"/tmp/tmp\.\w+/\d+/", "", each) for each in answers]
+    return [re.sub(r"/tmp/tmp\.\w+/\d+/", "", answer) for answer in answers]
 
 
 def options_of(said):

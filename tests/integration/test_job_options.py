@@ -113,7 +113,7 @@ def test_sbatch_takes_it(testbed, place, name):
         assert said.endswith("code 0")
 
 
-@pytest.mark.parametrize("name", [each for each in OPTIONS if each != "singleton"])
+@pytest.mark.parametrize("name", [option for option in OPTIONS if option != "singleton"])
 def test_qsub_takes_it(testbed, place, name):
     said = ask(testbed, place, "torque", name)
     expected = NOT_HERE.get(("torque", name))

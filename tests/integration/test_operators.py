@@ -11,7 +11,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.recipes.libraries import FOLDER, PYTHON, library_commands
 
 pytestmark = pytest.mark.testbed
-ENTRY = next(each for each in load_catalogue().entries if each.name == "pytorch-2.13-cpu-ops")
+ENTRY = next(entry for entry in load_catalogue().entries if entry.name == "pytorch-2.13-cpu-ops")
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_two_ranks_on_two_nodes(request_folder, testbed):
     }  # fmt: skip
     done = request_folder.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
-    launcher = next(each["value"] for each in request_folder.plan()["choices"] if each["name"] == "launcher")
+    launcher = next(choice["value"] for choice in request_folder.plan()["choices"] if choice["name"] == "launcher")
     assert launcher.startswith("srun --mpi=pmix ")
     lines = request_folder.output().splitlines()
     assert lines[0] == "before on node01"
@@ -194,7 +194,7 @@ def test_a_sites_rules(request_folder, testbed):
     request_folder.target = {"name": "box"}
     request_folder.application["mpi_ranks"] = 2
     request_folder.options["job_dependency"] = "singleton"
-    choice = next(each for each in request_folder.plan()["choices"] if each["name"] == "site_rules")
+    choice = next(choice for choice in request_folder.plan()["choices"] if choice["name"] == "site_rules")
     assert choice["value"] == "greet, brief"
     done = request_folder.deploy()
     assert done.returncode == 0, done.stdout + done.stderr

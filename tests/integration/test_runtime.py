@@ -162,8 +162,8 @@ def test_what_reassociates_agrees_in_the_first_steps(pytorch_python: str, folder
     ours = train(pytorch_python, folder, with_line(PLAIN), "--epochs", "1", "--dropout", "0", MODAK_CHOICES=choices)
     assert (ours.applied("memory_format"), ours.applied("input")) == ("channels_last", "memory")
     assert ours.applied("matmul") == "onednn" or "it computes in bf16" in ours.reason("matmul")
-    assert [float(each) for each in ours.losses[:3]] == pytest.approx(
-        [float(each) for each in plain.losses[:3]], rel=1e-4
+    assert [float(loss) for loss in ours.losses[:3]] == pytest.approx(
+        [float(loss) for loss in plain.losses[:3]], rel=1e-4
     )
 
 
@@ -174,8 +174,8 @@ def test_a_smaller_number_format_is_another_result_of_the_same_kind(pytorch_pyth
     )
     assert ours.applied("precision") == "bf16"
     assert ours.losses != plain.losses
-    assert [float(each) for each in ours.losses[:3]] == pytest.approx(
-        [float(each) for each in plain.losses[:3]], rel=0.05
+    assert [float(loss) for loss in ours.losses[:3]] == pytest.approx(
+        [float(loss) for loss in plain.losses[:3]], rel=0.05
     )
 
 
@@ -186,8 +186,8 @@ def test_a_compiled_model(pytorch_python: str, folder: Path) -> None:
         pytorch_python, folder, with_line(PLAIN), "--epochs", "1", "--dropout", "0", MODAK_CHOICES="compiler=inductor"
     )
     assert ours.applied("compiler") == "inductor", ours.report
-    assert [float(each) for each in ours.losses[:3]] == pytest.approx(
-        [float(each) for each in plain.losses[:3]], rel=1e-4
+    assert [float(loss) for loss in ours.losses[:3]] == pytest.approx(
+        [float(loss) for loss in plain.losses[:3]], rel=1e-4
     )
 
 

@@ -111,7 +111,7 @@ def look_everywhere(project, secret, *texts):
     for text in texts:
         assert secret not in text
     private = [project.path, Path.home() / ".ansible", Path.home() / ".modak"]
-    private += [each for name in ("modak-*", "ansible*") for each in Path("/tmp").glob(name)]
+    private += [path for name in ("modak-*", "ansible*") for path in Path("/tmp").glob(name)]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     private += [Path(runtime)] if runtime else []
     for folder in private:

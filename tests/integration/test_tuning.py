@@ -38,7 +38,7 @@ def test_the_job_tunes_and_trains(mnist_project: Project) -> None:
     assert tuning["state"] == "finished"
     assert tuning["best"] in tuning["candidates"]
     assert tuning["spent"] <= 95  # a trial that does not end is given three seconds
-    measured = [each for each in tuning["trials"] if each.get("score")]
+    measured = [trial for trial in tuning["trials"] if trial.get("score")]
     assert {each["candidate"] for each in measured} >= {"c0", "c1"}
     output = (results / "output.log").read_text()
     assert output.count("tuning: trial ") == len(tuning["trials"])
@@ -48,12 +48,12 @@ def test_the_job_tunes_and_trains(mnist_project: Project) -> None:
     assert (metrics["finished"], len(metrics["epochs"])) == (True, 1)
     applied = json.loads((results / "applied.json").read_text())
     assert applied["steps"]["trial"] is False
-    winner = next(each for each in plan["tuning"]["candidates"] if each["name"] == tuning["best"])
+    winner = next(candidate for candidate in plan["tuning"]["candidates"] if candidate["name"] == tuning["best"])
     [record] = read_records(mnist_project.path / ".modak" / "records" / "jobs.jsonl")
     for name in ("allocator", "huge_pages", "memory_format"):
         assert record.settings.get(name) == winner["settings"].get(name)
     trials = read_records(mnist_project.path / ".modak" / "records" / "tuning.jsonl")
-    assert [each.position for each in trials] == [each["position"] for each in tuning["trials"]]
+    assert [trial.position for trial in trials] == [trial["position"] for trial in tuning["trials"]]
     assert mnist_project.testbed.ssh(f"ls -d {mnist_project.remote}/trial-* 2> /dev/null || true") == ""
     assert any(title == "tuning" for title, _ in mnist_project.record["tuning"])
 

@@ -248,7 +248,7 @@ def test_two_resumes_at_once_make_one_attempt(project):
         for _ in range(2)
     ]
     answers = [json.loads(each.communicate(timeout=180)[0]) for each in both]
-    assert {each["job"]["state"] for each in answers} == {"COMPLETED"}
+    assert {answer["job"]["state"] for answer in answers} == {"COMPLETED"}
     assert len(project.jobs()) == 2
 
 
@@ -257,7 +257,7 @@ def test_results_and_logs(project, tmp_path):
     assert project.deploy().returncode == 5
     listed = act(project, "results", "--to", str(tmp_path / "copy"))
     assert listed["state"] == "FAILED"
-    assert {"output.log", "code/checkpoint"} <= {each["path"] for each in listed["files"]}
+    assert {"output.log", "code/checkpoint"} <= {file["path"] for file in listed["files"]}
     assert (tmp_path / "copy" / "code" / "checkpoint").read_text() == "3"
 
     def logs(*arguments):
@@ -281,7 +281,7 @@ def test_undeployed_there_is_nothing_to_resume(project):
     assert project.deploy().returncode == 0
     assert project.undeploy().returncode == 0
     assert "was undeployed" in refused(project, "resume")
-    assert {each["path"] for each in act(project, "results")["files"]} >= {"output.log"}
+    assert {file["path"] for file in act(project, "results")["files"]} >= {"output.log"}
     assert isinstance(project, Project)
 
 

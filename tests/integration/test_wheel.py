@@ -63,11 +63,11 @@ def test_the_collection_runs_where_it_is_installed(tmp_path):
     )
     assert installed.returncode == 0, installed.stderr
     collection = tmp_path / ".ansible/collections/ansible_collections/modak/hpc"
-    assert {each.name for each in collection.iterdir()} == {
+    assert {path.name for path in collection.iterdir()} == {
         "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "modak_ansible", "playbooks", "plugins", "roles",
     }  # fmt: skip
     on_targets = {"errors.py", "schedulers", "target"}
-    assert {each.name for each in (collection / "modak_ansible").iterdir()} == on_targets
+    assert {path.name for path in (collection / "modak_ansible").iterdir()} == on_targets
     for name in on_targets:
         assert (collection / "plugins/module_utils" / name).samefile(collection / "modak_ansible" / name)
     assert not [path for path in collection.rglob("*") if path.is_symlink() and not path.exists()]

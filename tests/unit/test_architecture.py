@@ -26,7 +26,7 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            assert {each.name.split(".")[0] for each in node.names} <= sys.stdlib_module_names
+            assert {name.name.split(".")[0] for name in node.names} <= sys.stdlib_module_names
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             assert node.module.split(".")[0] in {*sys.stdlib_module_names, "ansible", "ansible_collections"}
             assert not node.module.startswith("ansible") or ".module_utils." in node.module
@@ -35,11 +35,11 @@ def test_what_runs_on_targets_is_python_3_8_and_its_standard_library(path):
 @pytest.mark.parametrize(
     ("path", "module", "name"),
     [
-        (path, node.module, each.name)
+        (path, node.module, name.name)
         for path in ON_TARGETS
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ansible_collections.modak.")
-        for each in node.names
+        for name in node.names
     ],
 )
 def test_what_ansibles_modules_import_is_there(path, module, name):
@@ -62,5 +62,5 @@ def test_the_page_names_places_that_there_are():
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
     places = {each for each in re.findall(r"`([\w./]+)`", page) if "/" in each}
     assert [
-        each for each in sorted(places) if not ((PACKAGE / each).exists() or (PACKAGE.parent / each).exists())
+        place for place in sorted(places) if not ((PACKAGE / place).exists() or (PACKAGE.parent / place).exists())
     ] == []

@@ -80,7 +80,10 @@ def test_what_the_catalogue_installs_is_pinned():
 
 def _closure(requirements: list[Requirement]) -> Iterator[str]:
     """The names of all that is installed for some requirements, by what the installed packages say of themselves."""
-    waiting, known = [(each, extra) for each in requirements for extra in (each.extras or {""})], set()
+    waiting, known = (
+        [(requirement, extra) for requirement in requirements for extra in (requirement.extras or {""})],
+        set(),
+    )
     while waiting:
         requirement, extra = waiting.pop()
         name = canonicalize_name(requirement.name)
@@ -92,5 +95,5 @@ def _closure(requirements: list[Requirement]) -> Iterator[str]:
         for text in metadata.requires(name) or ():
             below = Requirement(text)
             if below.marker is None or any(below.marker.evaluate({"extra": each}) for each in {extra, ""}):
-                waiting += [(below, each) for each in (below.extras or {""})]
+                waiting += [(below, extra) for extra in (below.extras or {""})]
     yield from sorted({name for name, _ in known})

@@ -194,6 +194,6 @@ def test_an_affinity_is_a_wish_for_binding():
     asked = request()
     application = asked.application.model_copy(update={"hpc": program})
     made = make_plan(asked.model_copy(update={"application": application}))
-    assert {each.name: each.value for each in made.choices}["binding"] == "cores"
+    assert {choice.name: choice.value for choice in made.choices}["binding"] == "cores"
     assert made.job.environment["OMP_PROC_BIND"] == "spread"
     assert made.job.environment["OMP_NUM_THREADS"] == "4"

@@ -50,10 +50,12 @@ def place(text):
 
 @pytest.mark.parametrize("implementation", FOUND)
 def test_an_operation_brings_what_its_playbook_needs(implementation):
-    brought = {place(each) for each in implementation["dependencies"]}
+    brought = {place(dependency) for dependency in implementation["dependencies"]}
     assert all(each.exists() for each in brought)
     # opera takes no link for a dependency, but follows those in it
-    assert not any((BLUEPRINT / each.removeprefix("../")).is_symlink() for each in implementation["dependencies"])
+    assert not any(
+        (BLUEPRINT / dependency.removeprefix("../")).is_symlink() for dependency in implementation["dependencies"]
+    )
     (collections,) = (each for each in brought if each.name == "collections")
     assert COLLECTION.is_relative_to(collections)
     for each in needed(place(implementation["primary"])):

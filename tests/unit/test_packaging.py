@@ -67,7 +67,7 @@ def test_types_that_lie_deeper_have_their_playbooks_beside_them(blueprint, tmp_p
     path = tmp_path / "mine.csar"
     path.write_bytes(package(blueprint.service, Inputs(), "modak")[0])
     folder = unpack(path).parent
-    assert {each.name for each in (folder / "lib").iterdir()} == {"types", "playbooks"}
+    assert {path.name for path in (folder / "lib").iterdir()} == {"types", "playbooks"}
     named = [(file, each) for file in (folder / "lib" / "types").iterdir() for each in operas_files(file)]
     assert len(named) > 10
     assert all((file.parent / each).exists() for file, each in named)

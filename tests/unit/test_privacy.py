@@ -31,7 +31,7 @@ def open_to_others(folder):
     found = []
     for path, folders, files in os.walk(folder):
         if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            found += [path, *(os.path.join(path, each) for each in files)]
+            found += [path, *(os.path.join(path, file) for file in files)]
         else:
             folders.clear()  # nobody else comes through
     return found

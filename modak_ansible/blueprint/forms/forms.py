@@ -119,13 +119,15 @@ def fields_of(form: type[BaseModel]) -> dict[str, Any]:
 
 def form_of(annotation: Any) -> type[Form] | None:
     """The form that a field holds, if it holds one."""
-    return next((each for each in plain_types(annotation) if isinstance(each, type) and issubclass(each, Form)), None)
+    return next(
+        (type_ for type_ in plain_types(annotation) if isinstance(type_, type) and issubclass(type_, Form)), None
+    )
 
 
 def choices_of(annotation: Any) -> tuple[str, ...]:
     """The words that a field may hold; none where it is free."""
-    literals = [each for each in plain_types(annotation) if get_origin(each) is Literal]
-    return tuple(word for each in literals for word in get_args(each) if isinstance(word, str))
+    literals = [type_ for type_ in plain_types(annotation) if get_origin(type_) is Literal]
+    return tuple(word for literal in literals for word in get_args(literal) if isinstance(word, str))
 
 
 def plain_types(annotation: Any) -> Iterator[Any]:
@@ -133,7 +135,7 @@ def plain_types(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         yield from plain_types(get_args(annotation)[0])
     elif origin in (Union, types.UnionType):
-        for each in get_args(annotation):
-            yield from plain_types(each)
+        for argument in get_args(annotation):
+            yield from plain_types(argument)
     else:
         yield annotation

@@ -132,7 +132,7 @@ class FormReader:
 
     def _scalar(self, item: Item, annotation: Any, path: Path) -> Item:
         if item.is_list:  # every list is one of texts
-            return Item(item.location, [_as_text(each) for each in item.elements])
+            return Item(item.location, [_as_text(element) for element in item.elements])
         if item.is_map:
             return item
         value: Any = self._older_value(item, path)
@@ -156,7 +156,7 @@ class FormReader:
     def _other_letters(self, value: str, item: Item, annotation: Any, path: Path) -> str:
         words = choices_of(annotation)
         if words and value not in words:
-            same = next((each for each in words if each.lower() == value.strip().lower()), None)
+            same = next((word for word in words if word.lower() == value.strip().lower()), None)
             if same is not None:
                 message = f"{self.shown(path)}: {value!r} is read as {same}"
                 self._warnings.add(item.location, "older-spelling", message, f"write {same}")
@@ -223,8 +223,8 @@ def _as_text(item: Item) -> Item:
 def _one_for_each_place(errors: Iterable[Any], form: type[Form]) -> Iterator[Any]:
     """The errors, of those that alternatives of one field give only the most telling one."""
     places: dict[Path, list[Any]] = {}
-    for each in errors:
-        places.setdefault(_field_path(each["loc"], form), []).append(each)
+    for error in errors:
+        places.setdefault(_field_path(error["loc"], form), []).append(error)
     for found in places.values():
         telling = [each for each in found if not _expected(each)]
         if telling or len(found) == 1:
@@ -315,7 +315,7 @@ def _form_at(form: type[Form], path: Path) -> type[Form] | None:
 
 
 def _kinds(annotation: Any) -> set[Any]:
-    return {each for each in plain_types(annotation) if each in (int, float, bool, str)}
+    return {type_ for type_ in plain_types(annotation) if type_ in (int, float, bool, str)}
 
 
 def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
@@ -331,7 +331,7 @@ def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
 
 
 def _same_path(pattern: str, path: Path) -> bool:
-    return pattern == "*" or tuple(each for each in pattern.split(".") if each) == path
+    return pattern == "*" or tuple(word for word in pattern.split(".") if word) == path
 
 
 def _number_or_truth(value: str, kinds: set[Any]) -> Any:

@@ -50,7 +50,7 @@ def text_problem(text: str) -> str:
         return "the address holds a login, and inputs and plans are stored"
     if "://" in text and _QUERY.search(text):
         return "the address holds a key or a token, and inputs and plans are stored"
-    for found in (each for pair in _PAIRS for each in pair.finditer(text)):
+    for found in (found for pair in _PAIRS for found in pair.finditer(text)):
         if _is_secret(found.group(1), found.group(2)):
             return named_problem(found.group(1), found.group(2))
     return ""

@@ -72,7 +72,7 @@ class Item:
         if self.is_map:
             return Item(location, {name: each.at(location) for name, each in self.entries.items()})
         if self.is_list:
-            return Item(location, [each.at(location) for each in self.elements])
+            return Item(location, [element.at(location) for element in self.elements])
         return Item(location, self.value, self.text)
 
     def walk(self) -> Iterator[Item]:

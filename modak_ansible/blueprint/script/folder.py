@@ -48,7 +48,7 @@ class ScriptFolders:
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
         """Whether one of the files imports the runtime, which it does to call prepare."""
-        return any(self._imports(folder / each.path) for each in code if each.path.endswith(".py"))
+        return any(self._imports(folder / source_file.path) for source_file in code if source_file.path.endswith(".py"))
 
     def _imports(self, path: Path) -> bool:
         if path not in self._prepares:
@@ -70,7 +70,7 @@ def imports_runtime(path: Path) -> bool:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {each.name.split(".")[0] for each in node.names}
+            names |= {name.name.split(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module.split(".")[0])
     return _RUNTIME in names

@@ -85,11 +85,11 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
         switches: options that its workload.yaml names, with _ for -; None where it has none.
     """
     found = _sources(script)
-    if not found or any(each.is_dynamic for each in found.values()):
+    if not found or any(script_source.is_dynamic for script_source in found.values()):
         return None
-    if any(not name or name not in found for each in found.values() for name in each.handed_to):
+    if any(not name or name not in found for script_source in found.values() for name in script_source.handed_to):
         return None
-    makes_names = any(each.makes_names for each in found.values())
+    makes_names = any(script_source.makes_names for script_source in found.values())
     if makes_names and switches is None:
         return None
     first, *others = found.values()
@@ -97,16 +97,16 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     if first.command is not None:
         certain = is_alone and not first.makes_parsers and not first.is_doubtful
         return Options((*first.command, Option(("--help",), False)), certain, abbreviates=False)
-    if not any(each.makes_parsers for each in found.values()):
+    if not any(script_source.makes_parsers for script_source in found.values()):
         return None
-    named = [Option((f"--{each.replace('_', '-')}",)) for each in (switches or ())] if makes_names else []
+    named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
     declared = (
-        *(option for each in found.values() for option in each.options),
+        *(option for script_source in found.values() for option in script_source.options),
         *named,
         Option(("-h", "--help"), False),
     )
     certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
-    return Options(declared, certain, abbreviates=all(each.abbreviates for each in found.values()))
+    return Options(declared, certain, abbreviates=all(script_source.abbreviates for script_source in found.values()))
 
 
 def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
@@ -144,7 +144,7 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
 def _switches(application: Application) -> set[str] | None:
     """The switches that workload.yaml names, where the script is one of its own."""
     scripts = application.workload.scripts if application.workload else ()
-    own = [each for each in scripts if each.script == application.script]
+    own = [script for script in scripts if script.script == application.script]
     return {name for each in own for name in each.switches} if own else None
 
 
@@ -175,7 +175,7 @@ def _parsed(path: Path, words: Iterable[bytes]) -> ast.Module | None:
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return None
         text = path.read_bytes()
-        if words and not any(each in text for each in words):
+        if words and not any(word in text for word in words):
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's own literals and escapes
@@ -202,6 +202,6 @@ def _value_problem(option: Option, written: str, value: str | bool) -> tuple[str
     except ValueError:
         return f"takes {words} for {written}, not {value}", ""
     if option.choices is not None and converted not in option.choices:
-        valid = [str(each) for each in option.choices]
+        valid = [str(choice) for choice in option.choices]
         return f"does not know {value} for {written}", f"valid: {', '.join(valid)}"
     return "", ""

@@ -73,7 +73,7 @@ class ScriptSource:
         self._nodes = list(ast.walk(tree))
         self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
         self._full: dict[str, str] = {}
-        self._functions = {each.name: each for each in self._nodes if isinstance(each, Function)}
+        self._functions = {node.name: node for node in self._nodes if isinstance(node, Function)}
         self._classes = {_PARSER}
         self._parsers: set[str] = set()
         self._read()
@@ -82,7 +82,7 @@ class ScriptSource:
         for node in self._nodes:
             self._import(node)
         for node in self._nodes:
-            if isinstance(node, ast.ClassDef) and any(self._name(each) == _PARSER for each in node.bases):
+            if isinstance(node, ast.ClassDef) and any(self._name(base) == _PARSER for base in node.bases):
                 self._classes.add(node.name)
                 self.is_doubtful = True
         for node in self._nodes:
@@ -127,7 +127,7 @@ class ScriptSource:
 
     def _made(self, call: ast.Call) -> None:
         self.makes_parsers += 1
-        given = {each.arg: each.value for each in call.keywords}
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
         if None in given or _READ_FROM_ELSEWHERE & set(given) or len(call.args) > 4:
             self.is_dynamic = True
         if "allow_abbrev" in given and _literal(given["allow_abbrev"]) is not True:
@@ -154,7 +154,7 @@ class ScriptSource:
         own = self._functions.get(function.id) if isinstance(function, ast.Name) else None
         makes = (each for each in ast.walk(own) if isinstance(each, ast.Call)) if own else ()
         returns = any(isinstance(each, ast.Return) and each.value for each in ast.walk(own)) if own else False
-        return returns and any(self._name(each.func) in self._classes for each in makes)
+        return returns and any(self._name(make.func) in self._classes for make in makes)
 
     def _is_plain_use(self, node: ast.AST) -> bool:
         """Whether a parser's class is called, derived from, or an annotation."""
@@ -190,12 +190,12 @@ class ScriptSource:
 
     def _calls_of_alias(self, parent: ast.AST | None) -> list[ast.Call] | None:
         """The calls of a variable that holds add_argument; None for whatever else becomes of it."""
-        if not (isinstance(parent, ast.Assign) and all(isinstance(each, ast.Name) for each in parent.targets)):
+        if not (isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)):
             return None
-        names = {each.id for each in parent.targets if isinstance(each, ast.Name)}
-        uses = [each for each in self._nodes if isinstance(each, ast.Name) and each.id in names]
-        calls = [self._parents.get(each) for each in uses if isinstance(each.ctx, ast.Load)]
-        found = [each for each in calls if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
+        names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
+        uses = [node for node in self._nodes if isinstance(node, ast.Name) and node.id in names]
+        calls = [self._parents.get(use) for use in uses if isinstance(use.ctx, ast.Load)]
+        found = [call for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
         return found if len(found) == len(calls) else None
 
     def _use(self, node: ast.Name) -> None:
@@ -216,16 +216,18 @@ class ScriptSource:
     def _commands(self) -> None:
         """Notes the options of the one command that the file has."""
         commands = [
-            each for each in self._functions.values() if any(self._decorates(one) for one in each.decorator_list)
+            function
+            for function in self._functions.values()
+            if any(self._decorates(one) for one in function.decorator_list)
         ]
-        run = [each for each in self._nodes if isinstance(each, ast.Call) and self._name(each.func) == "typer.run"]
+        run = [node for node in self._nodes if isinstance(node, ast.Call) and self._name(node.func) == "typer.run"]
         commands += [
             self._functions[argument.id]
             for each in run
             for argument in each.args
             if isinstance(argument, ast.Name) and argument.id in self._functions
         ]
-        is_other = any(self._name(_called(each)) in ("click.group", "click.Group") for each in self._nodes)
+        is_other = any(self._name(_called(node)) in ("click.group", "click.Group") for node in self._nodes)
         if len(commands) > 1 or is_other:
             self.is_dynamic = True
         elif commands:
@@ -253,12 +255,12 @@ class ScriptSource:
                 yield None
 
     def _click_option(self, words: tuple[Any, ...] | None, given: dict[str | None, ast.expr]) -> Option | None:
-        if not words or None in given or "cls" in given or not all(isinstance(each, str) for each in words):
+        if not words or None in given or "cls" in given or not all(isinstance(word, str) for word in words):
             return None
-        names = tuple(name.strip() for each in words if each.startswith("-") for name in each.split("/"))
+        names = tuple(name.strip() for word in words if word.startswith("-") for name in word.split("/"))
         if not names:
             return None
-        is_flag = len(names) > sum(each.startswith("-") for each in words) or _literal(given.get("is_flag")) is True
+        is_flag = len(names) > sum(word.startswith("-") for word in words) or _literal(given.get("is_flag")) is True
         may = {"nargs", "multiple", "flag_value", "prompt", "callback", "type"} & set(given)
         takes_value = False if is_flag or "count" in given else None if may - {"type"} else True
         kind = self._kind(given.get("type"))
@@ -273,7 +275,7 @@ class ScriptSource:
             given.vararg
             or given.kwarg
             or given.posonlyargs
-            or any({"cls", "context_settings", None} & set(each) for each in settings)
+            or any({"cls", "context_settings", None} & set(setting) for setting in settings)
         ):
             yield None
         defaults: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
@@ -294,7 +296,7 @@ class ScriptSource:
             yield None
             return
         own = tuple(
-            name for each in words if isinstance(each, str) and each.startswith("-") for name in each.split("/")
+            name for word in words if isinstance(word, str) and word.startswith("-") for name in word.split("/")
         )
         plain = f"--{argument.arg.replace('_', '-')}"
         kind = self._name(annotation) if annotation else ""
@@ -310,14 +312,14 @@ class ScriptSource:
 
 def _argument(call: ast.Call) -> Option | None:
     """What a call of add_argument declares; None where its names are made at run time."""
-    names = tuple(_literal(each) for each in call.args)
-    if not names or not all(isinstance(each, str) and each for each in names):
+    names = tuple(_literal(argument) for argument in call.args)
+    if not names or not all(isinstance(name, str) and name for name in names):
         return None
-    given = {each.arg: each.value for each in call.keywords}
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
     action = given.get("action")
     if None in given or (action is not None and not isinstance(_literal(action), str)):
         if isinstance(action, ast.Attribute | ast.Name) and _last(action) == "BooleanOptionalAction":
-            return Option((*names, *(f"--no-{each[2:]}" for each in names if each.startswith("--"))), False)
+            return Option((*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--"))), False)
         return Option(names)
     required = _literal(given.get("required")) is True
     if action is not None and _literal(action) in _ALONE:
@@ -338,8 +340,10 @@ def _given(node: ast.AST) -> tuple[tuple[Any, ...] | None, dict[str | None, ast.
     """The literal words that something is called with, and the rest by name; no words where one is not literal."""
     if not isinstance(node, ast.Call):
         return (), {}
-    words = None if any(isinstance(each, ast.Starred) for each in node.args) else tuple(map(_literal, node.args))
-    return words, {each.arg: each.value for each in node.keywords}
+    words = (
+        None if any(isinstance(argument, ast.Starred) for argument in node.args) else tuple(map(_literal, node.args))
+    )
+    return words, {keyword.arg: keyword.value for keyword in node.keywords}
 
 
 def _literal(node: ast.expr | None) -> Any:

@@ -60,8 +60,8 @@ class Evaluator:
             known = {key: each for key, each in resolved.items() if each is not None}
             return Item(item.location, known, keys=item.keys)
         if item.is_list:
-            values = [self.resolve(each, node, depth + 1) for each in item.elements]
-            return Item(item.location, [each for each in values if each is not None])
+            values = [self.resolve(element, node, depth + 1) for element in item.elements]
+            return Item(item.location, [value for value in values if value is not None])
         return item
 
     def _call(self, name: str, argument: Item, node: str | None, depth: int) -> Item | None:
@@ -77,7 +77,7 @@ class Evaluator:
         return None
 
     def _get_input(self, argument: Item, depth: int) -> Item | None:
-        path = [str(each.value) for each in argument.elements] if argument.is_list else [str(argument.value)]
+        path = [str(element.value) for element in argument.elements] if argument.is_list else [str(argument.value)]
         if not path or path[0] not in self.declared:
             wanted = path[0] if path else ""
             self.mistakes.add(
@@ -90,7 +90,7 @@ class Evaluator:
         return self.resolve(value, None, depth + 1) if value else None
 
     def _get_property(self, argument: Item, node: str | None, depth: int) -> Item | None:
-        parts = [str(each.value) for each in argument.elements]
+        parts = [str(element.value) for element in argument.elements]
         if len(parts) < 2:
             self.mistakes.add(argument.location, "function", "get_property takes a list: [ node, property ]")
             return None
@@ -113,10 +113,10 @@ class Evaluator:
         values = resolved.plain() if resolved else []
         try:
             if name == "concat":
-                text = "".join(_plain_text(each) for each in values)
+                text = "".join(_plain_text(value) for value in values)
             elif name == "join":
                 delimiter = values[1] if len(values) > 1 else ""
-                text = str(delimiter).join(_plain_text(each) for each in values[0])
+                text = str(delimiter).join(_plain_text(value) for value in values[0])
             else:
                 text = str(values[0]).split(str(values[1]))[int(values[2])]
         except (IndexError, TypeError, ValueError):

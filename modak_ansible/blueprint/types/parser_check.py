@@ -37,7 +37,7 @@ def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistak
         with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
             ToscaTemplate(str(path), parsed_params=inputs or None)
     except TOSCAException as error:
-        said = [str(each) for each in ExceptionCollector.getExceptions()] or [str(error)]
+        said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
         tree = _tree(path)
         for message in said:
             mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
@@ -92,7 +92,7 @@ def _each_file_once() -> Iterator[None]:
 
 def _create_graph(graph: Any) -> None:
     """As tosca-parser's own, which compares every node with every other: a thousand of them take it a second."""
-    nodes = {each.name: each for each in graph.nodetemplates}
+    nodes = {nodetemplate.name: nodetemplate for nodetemplate in graph.nodetemplates}
     for node in graph.nodetemplates:
         for relationship, other in (node.relationships or {}).items():
             if other.name in nodes:

@@ -64,7 +64,7 @@ class Topology:
 
     def derived_from(self, ancestor: str) -> list[Node]:
         """The nodes of a type or of one derived from it."""
-        return [each for each in self.nodes.values() if self.is_a(each, ancestor)]
+        return [node for node in self.nodes.values() if self.is_a(node, ancestor)]
 
     def is_a(self, node: Node, ancestor: str) -> bool:
         return self.definitions.is_derived("node_types", node.type, ancestor)
@@ -319,7 +319,7 @@ class _Reader:
                 self._check_attribute_reference(value.entries["get_attribute"])
 
     def _check_attribute_reference(self, argument: Item) -> None:
-        parts = [str(each.value) for each in argument.elements]
+        parts = [str(element.value) for element in argument.elements]
         if len(parts) < 2:
             self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
         elif parts[0] not in self._templates:

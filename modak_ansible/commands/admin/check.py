@@ -59,11 +59,11 @@ def command(
             findings = findings_of(aim, survey_target(aim, wanted))
     except TargetUnreachable as error:
         findings, code = [_unreachable(target, error)], TARGET_UNREACHABLE
-    if code == 0 and any(each.state == "missing" for each in findings):
+    if code == 0 and any(finding.state == "missing" for finding in findings):
         code = FAILED
     if as_json:
         found = {"target": aim.target.name, "address": aim.target.address, "exit_code": code}
-        typer.echo(json.dumps({**found, "findings": [each.as_json() for each in findings]}, indent=2))
+        typer.echo(json.dumps({**found, "findings": [finding.as_json() for finding in findings]}, indent=2))
     else:
         _print(aim.target.address, findings, code)
     if code:
@@ -99,15 +99,15 @@ def _print(address: str, findings: list[Finding], code: int) -> None:
     from modak_ansible.errors import harmless
 
     console = Console(highlight=False)
-    width = max(len(each.about) for each in findings)
-    for each in findings:
-        line = Text(f"{each.state:<8} ", style=_STYLES[each.state])
-        line.append(f"{each.about:<{width}}  ", style="bold not dim")
-        line.append(harmless(each.seen), style="default")
+    width = max(len(finding.about) for finding in findings)
+    for finding in findings:
+        line = Text(f"{finding.state:<8} ", style=_STYLES[finding.state])
+        line.append(f"{finding.about:<{width}}  ", style="bold not dim")
+        line.append(harmless(finding.seen), style="default")
         console.print(line, soft_wrap=True)
-        if each.todo:
-            console.print(Text(f"{'':<{width + 11}}{harmless(each.todo)}", style="italic"), soft_wrap=True)
-    absent = sum(each.state == "missing" for each in findings)
+        if finding.todo:
+            console.print(Text(f"{'':<{width + 11}}{harmless(finding.todo)}", style="italic"), soft_wrap=True)
+    absent = sum(finding.state == "missing" for finding in findings)
     if code == 0:
         verdict = "a deployment can work"
     elif absent and findings[0].about == "ssh" and len(findings) == 1:

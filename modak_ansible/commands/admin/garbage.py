@@ -110,8 +110,8 @@ class Collection:
 
     def as_json(self) -> dict[str, Any]:
         here = {"folder": str(self.state), "garbage": self.local, "removed": self.removed_here}
-        problems = [str(each) for each in self.problems]
-        return {"targets": [each.as_json() for each in self.targets], "here": here, "problems": problems}
+        problems = [str(problem) for problem in self.problems]
+        return {"targets": [target.as_json() for target in self.targets], "here": here, "problems": problems}
 
     def _run(self, target: KnownTarget, **variables: Any) -> None:
         try:
@@ -122,7 +122,7 @@ class Collection:
 
 def known_targets(state: Path) -> list[KnownTarget]:
     """The targets that a project has deployed to or built on, each with the newest plan that still can be read."""
-    files = [each.plan_file for each in reversed(known_deployments(state))]
+    files = [deployment.plan_file for deployment in reversed(known_deployments(state))]
     files += sorted((state / "builds").glob("*/plan.json"), key=lambda path: changed_at(path) or 0.0, reverse=True)
     found: dict[tuple[str, ...], KnownTarget] = {}
     for file in files:
@@ -136,13 +136,13 @@ def known_targets(state: Path) -> list[KnownTarget]:
 
 
 def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTarget]:
-    fitting = [each for each in known if name in (each.name, each.address)]
+    fitting = [known_target for known_target in known if name in (known_target.name, known_target.address)]
     if fitting:
         return fitting
     try:
         blueprint = find_blueprint(name)
     except UsageError as error:
-        names = [part for each in known for part in (each.name, each.address)]
+        names = [part for known_target in known for part in (known_target.name, known_target.address)]
         hint = nearest(name, names) or "give a target that this project deployed to, or a blueprint"
         raise UsageError(f"there is no target {name}", hint=hint) from error
     found = []
@@ -160,7 +160,11 @@ def _unused_here(state: Path, older_than: float, *, deployments: bool) -> list[d
     """What the project keeps and nobody needs: downloads that were sent on, and deployments that were undone."""
     found = [("download", path) for path in sorted((state / "downloads").glob("*")) if path.is_dir()]
     if deployments:
-        found += [("deployment", each.folder) for each in known_deployments(state) if each.record.get("undeployed")]
+        found += [
+            ("deployment", deployment.folder)
+            for deployment in known_deployments(state)
+            if deployment.record.get("undeployed")
+        ]
     described = [_described(kind, path) for kind, path in found]
     return [each for each in described if each["idle"] >= older_than]
 
@@ -182,6 +186,6 @@ def _described(kind: str, path: Path) -> dict[str, Any]:
         "kind": kind,
         "name": path.name,
         "path": str(path),
-        "size": sum(each.stat().st_size for each in files),
+        "size": sum(file.stat().st_size for file in files),
         "idle": round(max(0.0, time.time() - newest), 1),
     }

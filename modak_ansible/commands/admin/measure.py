@@ -73,11 +73,11 @@ def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
 def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     good, how = machines(records), "measured"
     if not good:  # what was measured beside others is a lower bound
-        disturbed = [each for each in records if each.outcome == "disturbed"]
+        disturbed = [record for record in records if record.outcome == "disturbed"]
         good = machines(each.model_copy(update={"outcome": "measured"}) for each in disturbed)
         how = "at least, for others kept the machine busy; measured"
     if not good:
-        reasons = "; ".join(dict.fromkeys(each.reason.splitlines()[0] for each in records if each.reason))
+        reasons = "; ".join(dict.fromkeys(record.reason.splitlines()[0] for record in records if record.reason))
         raise ModakError(f"nothing could be measured: {reasons or 'no job ran'}", hint=f"the records are in {path}")
     machine = good[0]
     source = f"{how} on {machine.name}, {path.name}"

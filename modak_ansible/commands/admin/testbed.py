@@ -160,7 +160,7 @@ def _show(as_json: bool) -> None:
     state = state_of(used)
     if state.get("name") == name_of(used):
         note(used)  # one that was started before notes were taken, or whose note is gone
-    others = [each for each in running() if each.resolve() != used.resolve()]
+    others = [path for path in running() if path.resolve() != used.resolve()]
     if as_json:
         facts = {"owner": str(owner_of(used)), **state} if state else {}
         known = {"others": [{"owner": str(owner_of(each)), **state_of(each)} for each in others]} if others else {}

@@ -78,7 +78,7 @@ def show(
         raise UsageError(f"the model has no part {part}", hint=nearest(part, valid))
     rows = switch_effects(known) if part == "switches" else coefficients(known, part)
     if as_json:
-        typer.echo(_json([{**asdict(each), "factor": each.factor.model_dump()} for each in rows]))
+        typer.echo(_json([{**asdict(row), "factor": row.factor.model_dump()} for row in rows]))
         return
     print_coefficients(rows, f"{known.stored.records} trainings: {part}")
 
@@ -114,8 +114,13 @@ def explain(
         return
     about = {name: getattr(found, name) for name in ("step", "ideal", "peak")}
     parts = [
-        {"part": each.part, "name": each.name, "factor": each.factor.model_dump(), "records": each.records}
-        for each in found.contributions
+        {
+            "part": contribution.part,
+            "name": contribution.name,
+            "factor": contribution.factor.model_dump(),
+            "records": contribution.records,
+        }
+        for contribution in found.contributions
     ]
     prediction = found.prediction.model_dump()
     typer.echo(_json({"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}))

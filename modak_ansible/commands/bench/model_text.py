@@ -37,12 +37,18 @@ def print_explanation(found: Any) -> None:
         console.print(
             f"a step: {found.step:.4g} s; at the peak of {found.peak:.4g} GFLOP/s it would take {found.ideal:.4g} s"
         )
-    for part in dict.fromkeys(each.part for each in found.contributions):
+    for part in dict.fromkeys(contribution.part for contribution in found.contributions):
         console.print(f"\n{_HEADS.get(part, part)}")
-        for each in found.contributions:
-            if each.part == part:
-                runs = "" if each.records is None else f", {each.records} runs" if each.records else ", no record"
-                console.print(f"  x {factor(each.factor):<28} {each.name}{runs}", markup=False)
+        for contribution in found.contributions:
+            if contribution.part == part:
+                runs = (
+                    ""
+                    if contribution.records is None
+                    else f", {contribution.records} runs"
+                    if contribution.records
+                    else ", no record"
+                )
+                console.print(f"  x {factor(contribution.factor):<28} {contribution.name}{runs}", markup=False)
     for doubt in prediction.doubts:
         console.print(f"doubt: {doubt}", markup=False)
 
@@ -66,7 +72,7 @@ def print_validation(found: Any, kinds: Iterable[str]) -> None:
         rows = [each for each in found.predicted if each.left_out == kind]
         if not rows:
             continue
-        unknown = sum(not each.known for each in rows)
+        unknown = sum(not row.known for row in rows)
         if error is None:
             console.print(f"{kind} left out: all {len(rows)} are said to be unknown")
             continue
@@ -93,11 +99,12 @@ def _print_regrets(console: Console, regrets: Any) -> None:
     titles = ("Table", "Numerics", "Left out", "Variants", "Taken", "Best", "Regret", "Over stock", "Noise")
     rows = [
         (
-            each.table, each.numerics, each.left_out or "none: in-sample", str(each.variants), each.taken, each.best,
-            f"{100 * each.regret:.1f} %", f"{100 * each.over_stock:+.1f} %",
-            "" if each.noise is None else f"{100 * each.noise:.1f} %",
+            regret.table, regret.numerics, regret.left_out or "none: in-sample",
+            str(regret.variants), regret.taken, regret.best,
+            f"{100 * regret.regret:.1f} %", f"{100 * regret.over_stock:+.1f} %",
+            "" if regret.noise is None else f"{100 * regret.noise:.1f} %",
         )
-        for each in regrets
+        for regret in regrets
     ]  # fmt: skip
     if rows:
         console.print()

@@ -29,7 +29,7 @@ def command(
     if as_json:
         typer.echo(
             json.dumps(
-                {"page": str(output), "records": made.records, "figures": [str(each) for each in made.figures]},
+                {"page": str(output), "records": made.records, "figures": [str(figure) for figure in made.figures]},
                 indent=2,
             )
         )

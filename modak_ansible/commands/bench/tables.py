@@ -57,10 +57,18 @@ def _ratio(line: Line) -> tuple[str, str, str]:
 
 def _quantities(table: Table, console: Console) -> None:
     rows = []
-    for each in table.quantities:
-        spread = f"{_number(each.values.least)} to {_number(each.values.most)}"
+    for quantity in table.quantities:
+        spread = f"{_number(quantity.values.least)} to {_number(quantity.values.most)}"
         rows.append(
-            (each.variant, each.name, _number(each.values.median), each.unit, spread, str(each.values.n), each.about)
+            (
+                quantity.variant,
+                quantity.name,
+                _number(quantity.values.median),
+                quantity.unit,
+                spread,
+                str(quantity.values.n),
+                quantity.about,
+            )
         )
     print_table(("variant", "quantity", "median", "unit", "least to most", "samples", "of"), rows, console=console)
 

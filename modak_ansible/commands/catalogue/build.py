@@ -155,17 +155,17 @@ def print_summary(console: Console, results: Sequence[Result]) -> None:
     if not results:
         return
     console.print()
-    width = max(len(each.entry) for each in results)
-    for each in results:
-        line = Text(f"  {each.entry:<{width}}  ")
-        line.append(f"{each.outcome:<9}", style=_STYLES[each.outcome])
-        line.append(f"  {format_size(each.size) if each.size else '':>8}  {format_seconds(each.seconds):>8}")
-        reason = each.reason.replace("\n", " ")
+    width = max(len(result.entry) for result in results)
+    for result in results:
+        line = Text(f"  {result.entry:<{width}}  ")
+        line.append(f"{result.outcome:<9}", style=_STYLES[result.outcome])
+        line.append(f"  {format_size(result.size) if result.size else '':>8}  {format_seconds(result.seconds):>8}")
+        reason = result.reason.replace("\n", " ")
         line.append(f"  {reason}" if reason else "")
         console.print(Text(line.plain.rstrip(), spans=line.spans), soft_wrap=True)
-    if any(each.outcome == "refused" for each in results):
+    if any(result.outcome == "refused" for result in results):
         console.print(
             "\nRefused: built, and its probe does not work on the target's processor. --again tries once more."
         )
-    if any(each.outcome == "not tried" for each in results):
+    if any(result.outcome == "not tried" for result in results):
         console.print("\nA build that had begun on the target goes on there; the same command joins it.")

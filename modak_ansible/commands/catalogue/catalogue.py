@@ -121,7 +121,7 @@ def build(
     finally:
         print_summary(console, builder.results)
         if as_json:
-            typer.echo(json.dumps([each.as_json() for each in builder.results], indent=2))
+            typer.echo(json.dumps([result.as_json() for result in builder.results], indent=2))
     good = ("built", "there", *(["refused"] if allow_refused else []))
-    if any(each.outcome not in good for each in builder.results):
+    if any(result.outcome not in good for result in builder.results):
         raise typer.Exit(FAILED)

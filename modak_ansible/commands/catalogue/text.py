@@ -79,9 +79,9 @@ def _told(state: Path) -> dict[str, str]:
         if stage.get("state") == "done" and "image" in plan:
             told[plan["image"]["entry"]] = f"built on {plan['target']['name']}"
     entries = {entry.name: entry for entry in load_catalogue().entries}
-    for each in known_refusals(state):
-        if each.entry in entries and entries[each.entry].digest == each.entry_digest:
-            told[each.entry] = f"refused on {each.processor} ({each.address})"
+    for refusal in known_refusals(state):
+        if refusal.entry in entries and entries[refusal.entry].digest == refusal.entry_digest:
+            told[refusal.entry] = f"refused on {refusal.processor} ({refusal.address})"
     return told
 
 
@@ -107,7 +107,7 @@ def text_of(entry: Entry) -> str:
         ("licence", entry.licence),
         ("base", f"{base.name}, Python {base.python}" if base else entry.source),
         ("remark", base.remark.strip() if base else ""),
-        ("processors", " or ".join(entry.architectures) + "".join(f", with {each}" for each in entry.features)),
+        ("processors", " or ".join(entry.architectures) + "".join(f", with {feature}" for feature in entry.features)),
         ("accelerator", entry.accelerator or ""),
         ("compilers", ", ".join(entry.compilers)),
         ("packages", ", ".join(entry.packages)),

@@ -118,7 +118,7 @@ def _deploy(
     if len(found) > 1:
         from modak_ansible.commands.deploy.campaign import deploy_all
 
-        ending.deployments += [(each.plan, each.folder) for each in found]
+        ending.deployments += [(planned.plan, planned.folder) for planned in found]
         undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
         deploy_all(found, again, wait=not detach, as_json=as_json, deadline=deadline, undeploys=undeploys)
         return

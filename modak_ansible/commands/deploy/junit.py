@@ -22,7 +22,7 @@ def junit_xml(deployments: list[tuple[Plan, dict[str, Any]]], error: BaseExcepti
         seconds: how long the whole command took.
     """
     suites = [_suite(plan, record, error) for plan, record in deployments]
-    if error is not None and not any(_count(each, "failure") + _count(each, "error") for each in suites):
+    if error is not None and not any(_count(suite, "failure") + _count(suite, "error") for suite in suites):
         suites.append(_unfinished(error))
     root = Xml.Element("testsuites", name="modak deploy", time=f"{seconds:.1f}")
     for suite in suites:

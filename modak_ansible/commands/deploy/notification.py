@@ -93,7 +93,7 @@ def facts_of(
     }
     facts |= dict.fromkeys(("MODAK_TRAINING", "MODAK_TARGET", "MODAK_JOB_ID", "MODAK_RESULTS"), "")
     if deployments:
-        plan, record = max(deployments, key=lambda each: _state(each[1]) not in ("", "COMPLETED"))
+        plan, record = max(deployments, key=lambda deployment: _state(deployment[1]) not in ("", "COMPLETED"))
         # an error before the job leaves the state of an earlier one in the record
         is_told_by_job = error is None or getattr(error, "exit_code", 0) in (JOB_FAILED, TIME_OVER)
         if _state(record) and is_told_by_job:

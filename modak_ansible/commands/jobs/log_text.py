@@ -59,8 +59,8 @@ def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[s
     from modak_ansible.store.stage_log import read_stage_log
 
     def written() -> list[str]:
-        entries = [each for each in read_stage_log(folder) if each.time >= (since.moment or 0)]
-        return [line for each in entries for line in _entry_lines(each)]
+        entries = [entry for entry in read_stage_log(folder) if entry.time >= (since.moment or 0)]
+        return [line for entry in entries for line in _entry_lines(entry)]
 
     if not follow:
         return _last(written(), since)

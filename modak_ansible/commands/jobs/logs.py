@@ -98,11 +98,11 @@ def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Pa
     from modak_ansible.deployment.status import Entry, most_telling, rows_of
     from modak_ansible.deployment.status_query import ask_targets
 
-    entries = [Entry(each) for each in found]
+    entries = [Entry(deployment_store) for deployment_store in found]
     ask_targets(entries)
     rows = rows_of(entries)
     name = most_telling(rows, is_followed=follow)["deployment"]
     for line in lines_of(rows):
         typer.echo(line, err=True)
     typer.echo(f"the log of {name} (of another: modak logs {deployment} --training NAME)", err=True)
-    return next(each.folder for each in found if each.folder.name == name)
+    return next(deployment_store.folder for deployment_store in found if deployment_store.folder.name == name)

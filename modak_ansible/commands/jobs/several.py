@@ -29,7 +29,7 @@ class _Answers:
         self._display.finished(action, result)
         if action == "modak_job":
             self.messages.append(str(result.get("msg", "")))
-            self.jobs.update({each["deployment"]: each for each in json.loads(result.get("jobs", "[]"))})
+            self.jobs.update({load["deployment"]: load for load in json.loads(result.get("jobs", "[]"))})
 
 
 def act_on_all(found: list[DeploymentStore], state: str, *, as_json: bool) -> None:
@@ -41,7 +41,11 @@ def act_on_all(found: list[DeploymentStore], state: str, *, as_json: bool) -> No
     from rich.console import Console
 
     _, answers = _run("act", found, as_json=as_json, job_state=state)
-    jobs = [answers.jobs[each.folder.name] for each in found if each.folder.name in answers.jobs]
+    jobs = [
+        answers.jobs[deployment_store.folder.name]
+        for deployment_store in found
+        if deployment_store.folder.name in answers.jobs
+    ]
     if as_json:
         rows = [
             {
@@ -68,10 +72,10 @@ def undeploy_all(found: list[DeploymentStore], *, remove_images: bool, leave_job
 
     _, answers = _run("undeploy", found, as_json=as_json, job_remove_images=remove_images, job_leave=leave_job)
     rows = []
-    for each in found:
-        record = each.record_now()
-        changed = record.get("undeployed") != each.record.get("undeployed")
-        names = {"training": each.plan["training"], "deployment": each.folder.name}
+    for deployment_store in found:
+        record = deployment_store.record_now()
+        changed = record.get("undeployed") != deployment_store.record.get("undeployed")
+        names = {"training": deployment_store.plan["training"], "deployment": deployment_store.folder.name}
         rows.append({**names, "changed": changed, "message": "; ".join(answers.messages)})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -95,7 +99,7 @@ def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json:
     from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.errors import ModakError
 
-    there = [each for each in found if not each.record.get("undeployed")]
+    there = [deployment_store for deployment_store in found if not deployment_store.record.get("undeployed")]
     if not there:
         raise ModakError(f"all trainings of {named} were undeployed", hint="modak deploy makes them anew")
     console = Console(stderr=as_json, highlight=False)

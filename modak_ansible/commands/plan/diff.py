@@ -57,9 +57,9 @@ def _deployed(planned: Any) -> Any:
     from modak_ansible.store.deployments import deployments_of
 
     standing = [
-        each
-        for each in deployments_of(planned.blueprint)
-        if each.plan.get("training") == planned.plan.training and not each.record.get("undeployed")
+        deployment
+        for deployment in deployments_of(planned.blueprint)
+        if deployment.plan.get("training") == planned.plan.training and not deployment.record.get("undeployed")
     ]
     same = [each for each in standing if each.plan["digest"] == planned.plan.digest]
     found = same or standing

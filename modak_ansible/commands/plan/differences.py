@@ -29,8 +29,9 @@ def differences(before: Plan, after: Plan) -> dict[str, Any]:
 
 def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The differences for people."""
-    for each in found.get("choices", ()):
-        yield f"  {each['name'].replace('_', ' ')}: {each['before'] or 'not there'} -> {each['after'] or 'not there'}"
+    for choice in found.get("choices", ()):
+        before, after = (choice[which] or "not there" for which in ("before", "after"))
+        yield f"  {choice['name'].replace('_', ' ')}: {before} -> {after}"
     for name in ("image", "data"):
         if name in found:
             yield f"  {name}: {found[name]['before'] or 'none'} -> {found[name]['after'] or 'none'}"
@@ -51,7 +52,9 @@ def _pair(before: str, after: str) -> dict[str, str]:
 
 
 def _choices(before: Plan, after: Plan) -> list[dict[str, str]]:
-    old, new = ({each["name"]: str(each["value"]) for each in plan.get("choices", ())} for plan in (before, after))
+    old, new = (
+        {choice["name"]: str(choice["value"]) for choice in plan.get("choices", ())} for plan in (before, after)
+    )
     names = list(dict.fromkeys((*new, *old)))
     return [
         {"name": name, **_pair(old.get(name, ""), new.get(name, ""))}
@@ -72,7 +75,7 @@ def _data(plan: Plan) -> str:
 
 def _files(before: Plan, after: Plan) -> dict[str, list[str]]:
     old, new = (
-        {each["path"]: each["sha256"] for each in plan.get("application", {}).get("files", ())}
+        {file["path"]: file["sha256"] for file in plan.get("application", {}).get("files", ())}
         for plan in (before, after)
     )
     found = {

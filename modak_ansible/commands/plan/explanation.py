@@ -19,12 +19,12 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
         model: what the performance model rests on.
     """
     lines = ["", "Where the numbers come from", *_wrapped(model, width, 2)]
-    lines += _candidates([each for each in plan.candidates if each.prediction], width)
-    told = [each for each in plan.choices if each.rejected or each.value != each.stock]
+    lines += _candidates([candidate for candidate in plan.candidates if candidate.prediction], width)
+    told = [choice for choice in plan.choices if choice.rejected or choice.value != choice.stock]
     lines += ["", "Every option (modak_ansible/optimisations has a page on each)"]
     for choice in told:
         lines += _choice(choice, width)
-    rest = [f"{each.name.replace('_', ' ')} {each.value}" for each in plan.choices if each not in told]
+    rest = [f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in told]
     if rest:
         lines += _wrapped(f"as they come, with no other option here: {', '.join(rest)}", width, 2)
     lines += ["", "Brought to the target, in this order", *_brought(plan)]
@@ -52,13 +52,13 @@ def plan_texts(plan: Plan) -> str:
 
 def _candidates(candidates: Sequence[Candidate], width: int) -> list[str]:
     """What is predicted of each candidate, in a line or two, and before them the doubts that all share."""
-    doubts = [each.prediction.doubts for each in candidates if each.prediction]
-    if not any(each.prediction and each.prediction.known for each in candidates):
+    doubts = [candidate.prediction.doubts for candidate in candidates if candidate.prediction]
+    if not any(candidate.prediction and candidate.prediction.known for candidate in candidates):
         return []  # the table has said why
-    shared = [each for each in doubts[0] if all(each in others for others in doubts)]
+    shared = [doubt for doubt in doubts[0] if all(doubt in others for others in doubts)]
     lines = [""]
-    for each in candidates:
-        lines += _wrapped(_candidate(each, shared), width, 2)
+    for candidate in candidates:
+        lines += _wrapped(_candidate(candidate, shared), width, 2)
     if shared:
         of_all = " of all of them" if len(candidates) > 1 else ""
         lines += ["", f"  doubtful{of_all}:", *(line for each in shared for line in _wrapped(f"- {each}", width, 4))]
@@ -70,7 +70,7 @@ def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
     assert found is not None  # noqa: S101 - the others are left out
     note = "chosen" if candidate.chosen else candidate.note
     text = f"{candidate.entry}, {settings_of(candidate)}{f' ({note})' if note and note != 'stock' else ''}: "
-    own = [each for each in found.doubts if each not in shared]
+    own = [doubt for doubt in found.doubts if doubt not in shared]
     if found.known:
         parts = ", ".join(f"{name.replace('_', ' ')} {clock(each.middle)}" for name, each in found.parts.items())
         text += f"{clock(found.seconds.middle)} ({clocks(found.seconds)}), {counted(found.records, 'record')}"
@@ -90,12 +90,12 @@ def _choice(choice: Choice, width: int) -> Iterator[str]:
     name = choice.name.replace("_", " ")
     text = f"{name} {choice.value}{stock}: {choice.reason}{speed}; {NUMERICS[choice.numerics]}{place}{evidence}"
     yield from _wrapped(text, width, 2)
-    for reason, values in by_reason(each for each in choice.rejected if not each.speed).items():
+    for reason, values in by_reason(rejected for rejected in choice.rejected if not rejected.speed).items():
         yield from _wrapped(f"not {', '.join(values)}: {reason}", width, 6)
-    for each in choice.rejected:
-        if each.speed:
-            measured = f"{factor(each.speed)}, {counted(each.records, 'record')}"
-            yield from _wrapped(f"not {each.value}, {measured}: {each.reason}", width, 6)
+    for rejected in choice.rejected:
+        if rejected.speed:
+            measured = f"{factor(rejected.speed)}, {counted(rejected.records, 'record')}"
+            yield from _wrapped(f"not {rejected.value}, {measured}: {rejected.reason}", width, 6)
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:

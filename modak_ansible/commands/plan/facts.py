@@ -37,7 +37,7 @@ def target_of(plan: Plan) -> str:
 
 def predicted(plan: Plan) -> str:
     """How long the run takes and how sure that is, against stock; or what is not known of it."""
-    chosen = next((each for each in plan.candidates if each.chosen), None)
+    chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
     found = chosen.prediction if chosen else None
     if found is None or not found.known:
         return f"not known: {'; '.join(found.doubts) if found and found.doubts else 'nothing like it was measured'}"
@@ -46,12 +46,14 @@ def predicted(plan: Plan) -> str:
     text = f"{what}{format_seconds(found.seconds.middle)} ({clocks(found.seconds)})"
     if found.core_hours is not None:
         text += f", {found.core_hours:.2g} core-hours"
-    effects = [each for each in found.doubts if each.startswith("without the effect of ")]
-    text += "".join(f", {each}" for each in effects)
-    stock = next((each for each in plan.candidates if each.note == "stock" and each.prediction), None)
+    effects = [doubt for doubt in found.doubts if doubt.startswith("without the effect of ")]
+    text += "".join(f", {effect}" for effect in effects)
+    stock = next(
+        (candidate for candidate in plan.candidates if candidate.note == "stock" and candidate.prediction), None
+    )
     if stock is not None and stock.prediction is not None and stock.prediction.known:
         text += f"; stock {format_seconds(stock.prediction.seconds.middle)}"
-    return text + "".join(f"; {each}" for each in found.doubts if each.endswith(STRANGER))
+    return text + "".join(f"; {doubt}" for doubt in found.doubts if doubt.endswith(STRANGER))
 
 
 def clock(seconds: float) -> str:

@@ -28,7 +28,7 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is there, and no folder", hint="give another folder")
     if folder.is_dir() and any(folder.iterdir()):
-        if {each.name: _read(each) for each in folder.iterdir()} == texts:
+        if {path.name: _read(path) for path in folder.iterdir()} == texts:
             return paths
         raise UsageError(f"{folder} holds other files, which are left alone", hint="give a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def write_output(plan: Plan, folder: Path) -> list[Path]:
 def output_files(plan: Plan) -> dict[str, str]:
     """The texts by their files' names: job.sh, plan.json, and one definition a layer of the image, from the base up."""
     endings = {"venv": "sh"}
-    layers = [each for each in plan.image.layers if each.definition]
+    layers = [layer for layer in plan.image.layers if layer.definition]
     names = [
         f"{number}-{_plain(layer.name)}.{endings.get(layer.kind, 'def')}"
         for number, layer in enumerate(layers, start=1)

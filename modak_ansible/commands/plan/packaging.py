@@ -47,7 +47,7 @@ def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str],
     if is_request(path):
         hint = "send the file itself, with what stands beside it"
         raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
-    plans = [each.plan for each in plan_trainings(path, inputs)]
+    plans = [training.plan for training in plan_trainings(path, inputs)]
     folder = path.parent.absolute()
     files = {name: _file(folder, name) for name in _names(path, plans)}
     _check_secrets(files)
@@ -66,12 +66,12 @@ def _names(path: Path, plans: list[Plan]) -> set[str]:
     found = {name for name in _referenced(folder, path.name, set()) if name != path.name}
     for plan in plans:
         code = plan.application.folder
-        found |= {_join(code, each.path) for each in plan.application.files}
+        found |= {_join(code, file.path) for file in plan.application.files}
         if (folder / code / WORKLOAD_FILE).is_file():
             found.add(_join(code, WORKLOAD_FILE))
         for source in plan.dataset.sources if plan.dataset else ():
             if source.kind == "folder" and _is_below(source.location):
-                found |= {_join(source.location, each.name) for each in source.files}
+                found |= {_join(source.location, file.name) for file in source.files}
     if (folder / "README.md").is_file():
         found.add("README.md")
     return found
@@ -149,9 +149,9 @@ def _is_below(location: str) -> bool:
 def _left_behind(plans: list[Plan]) -> list[str]:
     """What a plan needs of this machine, and an archive does not carry."""
     sources = [source for plan in plans for source in (plan.dataset.sources if plan.dataset else ())]
-    folders = {each.location for each in sources if each.kind == "folder" and not _is_below(each.location)}
+    folders = {source.location for source in sources if source.kind == "folder" and not _is_below(source.location)}
     keys = {plan.target.identity_file for plan in plans if plan.target.identity_file}
-    return [f"the data in {each}" for each in sorted(folders)] + [f"the key {each}" for each in sorted(keys)]
+    return [f"the data in {folder}" for folder in sorted(folders)] + [f"the key {key}" for key in sorted(keys)]
 
 
 # --- what must not travel

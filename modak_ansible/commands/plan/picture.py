@@ -40,7 +40,7 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     Raises:
         ModakError: nothing was predicted of the plan's run, or nothing measured of its parts.
     """
-    chosen = next((each for each in plan.candidates if each.chosen and each.prediction), None)
+    chosen = next((candidate for candidate in plan.candidates if candidate.chosen and candidate.prediction), None)
     if chosen is None or chosen.prediction is None:
         raise ModakError("nothing was predicted of this plan", hint="modak model show tells what is known")
     measured = _measured(record)
@@ -57,7 +57,7 @@ def _told(predicted: Interval) -> str:
 
 def _record(plan: Plan, state: Path) -> Record:
     path = state / RECORDS
-    found = [each for each in read_records(path) if each.plan == plan.digest] if path.exists() else []
+    found = [record for record in read_records(path) if record.plan == plan.digest] if path.exists() else []
     ended = [each for each in found if each.outcome in ("measured", "disturbed")]
     if not ended:
         raise ModakError(
@@ -71,7 +71,7 @@ def _measured(record: Record) -> dict[str, float]:
     result, steps = record.training, record.steps
     found: dict[str, float | None] = {}
     if result is not None:
-        training = sum(each.seconds for each in result.epochs)
+        training = sum(epoch.seconds for epoch in result.epochs)
         found = {"start": result.seconds.to_first_step, "training": training, "whole": result.seconds.total}
     elif steps is not None:
         first, to_first = steps.first_seconds, steps.to_first_step_seconds

@@ -66,16 +66,16 @@ def command(
     found = plan_trainings(path, given_inputs(inputs, value, target, strict=strict), training)
     found = those_named(path, found, training)
     # the plan itself has the wishes that it does not keep
-    warnings = [each for each in found[0].warnings if each.rule != NOT_KEPT]
+    warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]
     if len(found) > 1 and as_json and not (explain or texts or output or plot):
         show_warnings(warnings)
-        typer.echo(json.dumps([each.plan.model_dump(mode="json") for each in found], indent=2))
+        typer.echo(json.dumps([planned.plan.model_dump(mode="json") for planned in found], indent=2))
         return
     if len(found) > 1 and not (as_json or explain or texts or output or plot):
         from modak_ansible.commands.plan.table import trainings_table
 
         show_warnings(warnings)
-        typer.echo(trainings_table([each.plan for each in found], _width()))
+        typer.echo(trainings_table([planned.plan for planned in found], _width()))
         return
     planned = the_one(path, found, training)
     plan = planned.plan

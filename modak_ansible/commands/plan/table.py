@@ -43,7 +43,7 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)
-    lines += _taken([each for each in plan.choices if is_taken(each)], width)
+    lines += _taken([choice for choice in plan.choices if is_taken(choice)], width)
     lines += _not_taken(plan.choices, width) if with_rest else []
     return "\n".join(lines)
 
@@ -54,7 +54,7 @@ def trainings_table(plans: list[Plan], width: int) -> str:
     lines = [f"{plans[0].name}: {counted(len(plans), 'training')}", ""]
     lines.append(f"  {'training':<{name}}  {'time':>8}  {'interval':<18}  {'core-h':>6}  what differs from stock")
     for plan in plans:
-        chosen = next((each for each in plan.candidates if each.chosen), None)
+        chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
         start = f"  {plan.training:<{name}}  {_times(chosen)}  "
         text = f"{chosen.entry}, {settings_of(chosen)}" if chosen else "nothing was weighed"
         text += f"; after {', '.join(each.training for each in plan.after)}" if plan.after else ""
@@ -69,9 +69,9 @@ def trainings_table(plans: list[Plan], width: int) -> str:
 
 def _together(plans: list[Plan]) -> str:
     """What all trainings take together, as far as it is known."""
-    chosen = [each for plan in plans for each in plan.candidates if each.chosen and each.prediction]
+    chosen = [candidate for plan in plans for candidate in plan.candidates if candidate.chosen and candidate.prediction]
     hours = [each.prediction.core_hours for each in chosen if each.prediction and each.prediction.known]
-    known = [each for each in hours if each is not None]
+    known = [hour for hour in hours if hour is not None]
     if not known:
         return "how long they take is not known of any"
     some = "" if len(known) == len(plans) else f", as far as they are known: of {len(known)} of {len(plans)}"
@@ -113,7 +113,7 @@ def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
 
 
 def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
-    told = [each for each in candidates if each.prediction is not None]
+    told = [candidate for candidate in candidates if candidate.prediction is not None]
     if not any(each.prediction and each.prediction.known for each in told):
         return []  # a table of times without a time
     chosen = next((each for each in told if each.chosen), told[0])
@@ -177,9 +177,9 @@ def _shared(choices: Iterable[Choice]) -> dict[str, list[str]]:
     """Options of several kinds, by the reason that keeps all of them out."""
     found: dict[str, dict[str, list[str]]] = {}
     for choice in choices:
-        for each in choice.rejected if not _is_told(choice) and choice.name != "image" else ():
-            if not each.speed and not (is_taken(choice) and each.value == choice.stock):
-                found.setdefault(each.reason, {}).setdefault(choice.name, []).append(each.value)
+        for rejected in choice.rejected if not _is_told(choice) and choice.name != "image" else ():
+            if not rejected.speed and not (is_taken(choice) and rejected.value == choice.stock):
+                found.setdefault(rejected.reason, {}).setdefault(choice.name, []).append(rejected.value)
     return {
         reason: [f"{name.replace('_', ' ')} {' or '.join(values)}" for name, values in kinds.items()]
         for reason, kinds in found.items()
@@ -189,19 +189,19 @@ def _shared(choices: Iterable[Choice]) -> dict[str, list[str]]:
 
 def _is_told(choice: Choice) -> bool:
     """Whether what was taken says it all, since nothing is known of the speed of the others."""
-    return is_taken(choice) and not any(each.speed for each in choice.rejected)
+    return is_taken(choice) and not any(rejected.speed for rejected in choice.rejected)
 
 
 def _promise(choice: Choice) -> float:
     """The largest factor that something not taken was predicted to have; builds come last."""
     if choice.name == "image":
         return -1.0
-    return max((each.speed.middle for each in choice.rejected if each.speed), default=0.0)
+    return max((rejected.speed.middle for rejected in choice.rejected if rejected.speed), default=0.0)
 
 
 def _grouped(choice: Choice, shared: Container[str]) -> str:
     """The alternatives, those with a predicted speed each by itself, the others by their reasons."""
-    rejected = [each for each in choice.rejected if not (is_taken(choice) and each.value == choice.stock)]
+    rejected = [rejected for rejected in choice.rejected if not (is_taken(choice) and rejected.value == choice.stock)]
     measured = [f"{each.value} {_speed(each)}: {each.reason}" for each in rejected if each.speed]
     others = by_reason(each for each in rejected if not each.speed and each.reason not in shared)
     texts = [*measured, *(f"{', '.join(values)}: {reason}" for reason, values in others.items())]

@@ -87,9 +87,9 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
     steps = ", ".join(str(tuning.steps * tuning.reduction**rung) for rung in range(tuning.rungs))
     typer.echo(f"{plan.name}: {plan.training} on {plan.target.name}, in {plan.image.entry}")
     typer.echo(f"{len(tuning.candidates)} candidates, {steps} steps in turn, in at most {tuning.budget} s\n")
-    for each in tuning.candidates:
-        note = "" if each.may_win else " (only compared with)"
-        typer.echo(f"  {each.name:<4} {each.numerics:<14} {each.title}{note}")
+    for candidate in tuning.candidates:
+        note = "" if candidate.may_win else " (only compared with)"
+        typer.echo(f"  {candidate.name:<4} {candidate.numerics:<14} {candidate.title}{note}")
 
 
 def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:

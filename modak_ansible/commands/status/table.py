@@ -26,17 +26,17 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
     """
     cells = [_cells(row) for row in rows]
     if len({row.get("target", "") for row in rows}) <= 1:  # one that is always the same says nothing
-        for each in cells:
-            each[1] = ""
+        for cell in cells:
+            cell[1] = ""
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     if width is not None and _total(widths) > width:
-        for each, name in zip(cells, shortened([each[0] for each in cells]), strict=True):
+        for each, name in zip(cells, shortened([cell[0] for cell in cells]), strict=True):
             each[0] = name
-        widths[0] = max(cell_len(each[0]) for each in cells)
+        widths[0] = max(cell_len(cell[0]) for cell in cells)
         widths[-1] = min(widths[-1], max(_MESSAGE, width - _total(widths[:-1]) - len(_GAP)))
         widths[0] = max(_NAME, widths[0] - max(0, _total(widths) - width))
     widths = [max(size, len(title)) if size else 0 for size, title in zip(widths, _TITLES, strict=True)]
-    lines = [_line(list(_TITLES), widths), *(_line(each, widths) for each in cells)]
+    lines = [_line(list(_TITLES), widths), *(_line(cell, widths) for cell in cells)]
     return lines if width is None else [_cut(line, width) for line in lines]
 
 

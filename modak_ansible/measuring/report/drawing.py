@@ -125,13 +125,13 @@ def _seeds(seeds: Seeds) -> Figure:
         for means, style, what in ((curve.training_loss, "--", "training"), (curve.test_loss, "-", "test")):
             epochs = range(1, len(means) + 1)
             losses.plot(
-                epochs, [each.value for each in means], style, color=colour, marker=mark, markersize=4,
+                epochs, [mean.value for mean in means], style, color=colour, marker=mark, markersize=4,
                 label=f"{_text(curve.label)}, {what}",
             )  # fmt: skip
-            low, high = [each.low for each in means], [each.high for each in means]
+            low, high = [mean.low for mean in means], [mean.high for mean in means]
             losses.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
         numbers = [place + 0.12 * index for place in range(len(curve.accuracies))]
-        accuracies.plot(numbers, [100 * each for each in curve.accuracies.values()], mark, color=colour)
+        accuracies.plot(numbers, [100 * accuracy for accuracy in curve.accuracies.values()], mark, color=colour)
     losses.set(xlabel="epoch", ylabel="loss, mean over seeds; bands: 95 %", yscale="log")
     first = seeds.curves[0].accuracies
     accuracies.set_xticks(range(len(first)), [str(each) for each in first])

@@ -26,7 +26,7 @@ class Judged:
 
     @property
     def decided(self) -> bool:
-        return any(each.word != "cannot be said" for each in self.verdicts)
+        return any(verdict.word != "cannot be said" for verdict in self.verdicts)
 
 
 def judged(found: Sequence[Comparison]) -> list[Judged]:
@@ -56,11 +56,11 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tuple[str, str]]:
     """A few findings, each with its verdict, those that were decided first; then numerics and the largest gain."""
-    measured = [each for each in every if any(verdict.ratio for verdict in each.verdicts)]
+    measured = [judged for judged in every if any(verdict.ratio for verdict in judged.verdicts)]
     said = [_sentence(each) for each in sorted(measured, key=_rank)[:_MOST]]
     also = " ".join([*agreement(found), *_fastest(found)])
     said += [("", also)] if also else []
-    missing = [each.finding.title for each in every if each not in measured]
+    missing = [judged.finding.title for judged in every if judged not in measured]
     if missing and said:
         said.append(("cannot be said", f"Nothing can be said here of what was not measured: {'; '.join(missing)}."))
     return said
@@ -84,7 +84,7 @@ def _sentence(each: Judged) -> tuple[str, str]:
 
 def _together(several: Sequence[Verdict]) -> Word:
     """Of several verdicts: what all say; one that does not hold goes before those that say nothing."""
-    words: set[Word] = {each.word for each in several}
+    words: set[Word] = {verdict.word for verdict in several}
     if words == {"holds"}:
         return "holds"
     return "does not hold" if "does not hold" in words else "cannot be said"
@@ -93,9 +93,9 @@ def _together(several: Sequence[Verdict]) -> Word:
 def _ran(finding: Finding, several: Sequence[Verdict]) -> str:
     did = "loaded at" if finding.quantity == "import" else "ran at"
     return "; ".join(
-        f"{each.other.label} {did} {ratio_text(each.ratio)} times the speed of {each.baseline.label}"
-        + (f" ({each.reason})" if each.reason else "")
-        for each in several
+        f"{verdict.other.label} {did} {ratio_text(verdict.ratio)} times the speed of {verdict.baseline.label}"
+        + (f" ({verdict.reason})" if verdict.reason else "")
+        for verdict in several
     )
 
 
@@ -118,7 +118,7 @@ def _fastest(found: Sequence[Comparison]) -> list[str]:
                 gains.append((ratio.low, variant.label, ratio, comparison, baseline))
     if not gains:
         return []
-    _, label, ratio, comparison, baseline = max(gains, key=lambda each: each[0])
+    _, label, ratio, comparison, baseline = max(gains, key=lambda gain: gain[0])
     held = baseline.label if baseline else ""
     return [
         f"The largest gain over the first variant of its group, in {comparison.group} ({comparison.workload}): "

@@ -64,8 +64,8 @@ def measures(runs: Iterable[Run]) -> list[Sample]:
 def measure_charts(samples: Iterable[Sample]) -> list[Chart]:
     """One chart for each measure and unit; those known by name first."""
     found: dict[tuple[str, str], list[Sample]] = {}
-    for each in samples:
-        found.setdefault((each.measure.name, each.measure.unit), []).append(each)
+    for sample in samples:
+        found.setdefault((sample.measure.name, sample.measure.unit), []).append(sample)
     known = list(TITLES)
     order = sorted(found, key=lambda key: (known.index(key[0]) if key[0] in known else len(known), key))
     return [_chart(name, unit, found[name, unit]) for name, unit in order]
@@ -96,14 +96,14 @@ def _chart(name: str, unit: str, samples: list[Sample]) -> Chart:
 
 def _readable(unit: str, samples: list[Sample]) -> tuple[str, float]:
     """Short times in milliseconds or microseconds, and what to multiply them by."""
-    largest = max(value for each in samples for value in each.measure.samples)
+    largest = max(value for sample in samples for value in sample.measure.samples)
     if unit != "s" or largest >= 1:
         return unit, 1.0
     return ("ms", 1e3) if largest >= 1e-3 else ("µs", 1e6)
 
 
 def _bar(label: str, members: list[Sample], factor: float) -> Bar:
-    found = summary(factor * value for each in members for value in each.measure.samples)
+    found = summary(factor * value for member in members for value in member.measure.samples)
     several = found.n > 1
     return Bar(label, found.median, found.least if several else None, found.most if several else None, found.n)
 
@@ -134,12 +134,12 @@ def _facts(sample: Sample) -> dict[str, str]:
 
 def _labels(samples: list[Sample]) -> list[str]:
     """What tells the samples of one measure apart, and nothing that they have in common."""
-    facts = [_facts(each) for each in samples]
-    names = list(dict.fromkeys(name for each in facts for name in each))
-    telling = [name for name in names if len({each.get(name, "") for each in facts}) > 1]
+    facts = [_facts(sample) for sample in samples]
+    names = list(dict.fromkeys(name for fact in facts for name in fact))
+    telling = [name for name in names if len({fact.get(name, "") for fact in facts}) > 1]
     return [
-        ", ".join(_fact(name, each[name]) for name in telling if each.get(name)) or samples[0].record.entry
-        for each in facts
+        ", ".join(_fact(name, fact[name]) for name in telling if fact.get(name)) or samples[0].record.entry
+        for fact in facts
     ]
 
 
@@ -151,15 +151,15 @@ def _fact(name: str, value: str) -> str:
 
 
 def _caption(samples: list[Sample]) -> str:
-    facts = [_facts(each) for each in samples]
+    facts = [_facts(sample) for sample in samples]
     shared = {
         name: value
         for name, value in facts[0].items()
         if value
         and name not in {"target", "processor", "accelerator"}
-        and all(each.get(name) == value for each in facts)
+        and all(fact.get(name) == value for fact in facts)
     }
-    machines = dict.fromkeys(each.record.target.processor for each in samples)
+    machines = dict.fromkeys(sample.record.target.processor for sample in samples)
     return f"{', '.join(machines)}. " + ", ".join(_fact(name, value) for name, value in shared.items())
 
 

@@ -35,7 +35,7 @@ def make_report(files: Sequence[Path], page: Path, figures: Path | None = None) 
     """
     runs = read_runs(files)
     parts = sections(runs, comparisons(runs), work_of_workloads(), titles_of_groups())
-    drawn = {each.name: drawing(each) for part in parts for each in part.figures}
+    drawn = {figure.name: drawing(figure) for part in parts for figure in part.figures}
     text = render(runs, parts, drawn)
     written: list[Path] = []
     try:
@@ -64,7 +64,7 @@ def read_runs(files: Sequence[Path]) -> list[Run]:
         ModakError: a line of a file is no record; with the line.
     """
     runs = []
-    for path in {each.resolve(): each for each in files}.values():
+    for path in {file.resolve(): file for file in files}.values():
         if not path.is_file():
             raise UsageError(f"there is no file of records {path}", hint="modak bench run writes them")
         runs += [Run(record, str(path)) for record in read_records(path)]

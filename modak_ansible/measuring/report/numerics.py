@@ -136,14 +136,14 @@ def _difference(reference: list[TrainingResult], trainings: list[TrainingResult]
 
 
 def _gradient(trainings: list[TrainingResult]) -> str:
-    errors = [each.gradient_error for each in trainings if each.gradient_error is not None]
+    errors = [training.gradient_error for training in trainings if training.gradient_error is not None]
     return f"{max(errors):.1e}" if errors else "not given"
 
 
 def _accuracy(trainings: list[TrainingResult]) -> str:
-    values = [each.epochs[-1].test_accuracy for each in trainings if each.epochs]
+    values = [training.epochs[-1].test_accuracy for training in trainings if training.epochs]
     if not values:
         return "not measured"
-    found = summary(100 * each for each in values)
+    found = summary(100 * value for value in values)
     ends = f"{number(found.least)} to {number(found.most)}, " if found.n > 1 else ""
     return f"{number(found.median)} % ({ends}n = {found.n})"

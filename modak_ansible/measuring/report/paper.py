@@ -102,4 +102,4 @@ def read_paper(path: Path) -> Paper:
 
 def figure_of(group: str) -> str:
     """The key of the figure that a suite's group measures again, as ``compilers-1.14`` does ``compilers``; or none."""
-    return next((each for each in paper().figures if group == each or group.startswith(f"{each}-")), "")
+    return next((figure for figure in paper().figures if group == figure or group.startswith(f"{figure}-")), "")

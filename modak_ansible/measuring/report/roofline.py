@@ -107,20 +107,20 @@ def precision_of(variant: Variant) -> str:
 def of_machine(samples: Iterable[Sample], processor: str, accelerator: str) -> list[Sample]:
     """What was measured of one machine's accelerator, or of its processor where it has none."""
     return [
-        each
-        for each in samples
-        if (each.record.target.processor, each.record.target.accelerator) == (processor, accelerator)
-        and (each.measure.about.get("device", "cpu") == "cpu") == (not accelerator)
+        sample
+        for sample in samples
+        if (sample.record.target.processor, sample.record.target.accelerator) == (processor, accelerator)
+        and (sample.measure.about.get("device", "cpu") == "cpu") == (not accelerator)
     ]
 
 
 def best(samples: Iterable[Sample], names: tuple[str, ...], precision: str) -> dict[str, float]:
     """The largest median of each measure, of those in one precision; what says no precision counts for all."""
     found: dict[str, float] = {}
-    for each in samples:
-        if each.measure.name in names and each.measure.about.get("precision", precision) == precision:
-            value = summary(each.measure.samples).median
-            found[each.measure.name] = max(value, found.get(each.measure.name, 0.0))
+    for sample in samples:
+        if sample.measure.name in names and sample.measure.about.get("precision", precision) == precision:
+            value = summary(sample.measure.samples).median
+            found[sample.measure.name] = max(value, found.get(sample.measure.name, 0.0))
     return found
 
 
@@ -157,18 +157,18 @@ def _points(found: list[Comparison], workload: str, gflop_per_image: float) -> l
         if comparison.workload != workload:
             continue
         singles = [each for each in comparison.measured if precision_of(each) == "fp32"]
-        for each in singles:
-            rates[each] = summary(each.by_block(speed).values()).median
-            held_against[each] = singles[0]
+        for single in singles:
+            rates[single] = summary(single.by_block(speed).values()).median
+            held_against[single] = singles[0]
     if not rates:
         return []
     slowest, fastest = (end(rates, key=lambda each: rates[each]) for end in (min, max))
     # two groups may have one variant: what the fastest is held against is its own group's
     ends = {each.label: each for each in (slowest, held_against[fastest], fastest)}
     return [
-        (f"{workload}: {each.label}", flop_per_byte, rates[each] * gflop_per_image)
-        for each in ends.values()
-        if (flop_per_byte := _flop_per_byte(each, workload, gflop_per_image))
+        (f"{workload}: {end.label}", flop_per_byte, rates[end] * gflop_per_image)
+        for end in ends.values()
+        if (flop_per_byte := _flop_per_byte(end, workload, gflop_per_image))
     ]
 
 

@@ -72,7 +72,7 @@ class Variant:
     def tick(self) -> float | None:
         """Seconds of a known clock that steps of its runs waited for, the longest; None: for none."""
         ticks = (run.record.quantised_s for run in self.runs if run.training)
-        return max((each for each in ticks if each), default=None)
+        return max((tick for tick in ticks if tick), default=None)
 
     def by_block(self, quantity: Quantity) -> dict[Block, float]:
         """A quantity of its trainings by round; of two runs in one round the later one stands."""
@@ -98,12 +98,12 @@ class Comparison:
 
     @property
     def measured(self) -> list[Variant]:
-        return [each for each in self.variants if each.by_block(speed)]
+        return [variant for variant in self.variants if variant.by_block(speed)]
 
     @property
     def is_timed(self) -> bool:
         """Whether its speeds are of interest: runs without dropout are there for their numbers."""
-        trainings = [training for each in self.variants for training in each.trainings]
+        trainings = [training for variant in self.variants for training in variant.trainings]
         return not trainings or any(training.dropout for training in trainings)
 
     @property
@@ -141,7 +141,7 @@ def imports_per_second(training: TrainingResult) -> float | None:
 def comparisons(runs: Iterable[Run]) -> list[Comparison]:
     """The trainings by suite, group, workload and machine, in the order in which they ran first."""
     groups: dict[tuple[str, ...], list[Run]] = {}
-    for run in sorted(runs, key=lambda each: each.record.date):
+    for run in sorted(runs, key=lambda run: run.record.date):
         record = run.record
         if record.training or not record.measures:
             groups.setdefault((record.suite, record.group, record.workload, record.target.name), []).append(run)
@@ -172,10 +172,10 @@ def _machine(run: Run) -> tuple[str, str]:
 def _variants(runs: list[Run]) -> tuple[Variant, ...]:
     """The order of the first round is the suite's own; later rounds are reversed."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], list[Run]] = {}
-    for run in sorted(runs, key=lambda each: (each.record.round, each.record.position)):
+    for run in sorted(runs, key=lambda run: (run.record.round, run.record.position)):
         key = (run.record.entry, tuple(sorted(run.record.settings.items())))
         found.setdefault(key, []).append(run)
     return tuple(
-        Variant(entry, settings, tuple(sorted(members, key=lambda each: (each.record.date, each.record.attempt))))
+        Variant(entry, settings, tuple(sorted(members, key=lambda member: (member.record.date, member.record.attempt))))
         for (entry, settings), members in found.items()
     )

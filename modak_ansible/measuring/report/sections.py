@@ -58,7 +58,7 @@ def sections(
     titles = titles or {}
     samples = measures(runs)
     named = {name for names in (PEAKS, STORAGE, NETWORK, STARTS) for name in names}
-    timed = [each for each in found if each.is_timed and not each.is_native]
+    timed = [comparison for comparison in found if comparison.is_timed and not comparison.is_native]
     resnet = [each for each in timed if each.workload == "resnet50"]
     others = [each for each in timed if not figure_of(each.group) and each not in resnet]
     parts = [
@@ -87,7 +87,9 @@ def sections(
         Section("storage", "Storage classes", "", _measured(samples, STORAGE), missing=TODAY_SUITE),
         Section("network", "Network between nodes", "", _measured(samples, NETWORK), missing=TODAY_SUITE),
         _peaks(timed, work, samples),
-        Section("more", "Other measures", "", _measured([each for each in samples if each.measure.name not in named])),
+        Section(
+            "more", "Other measures", "", _measured([sample for sample in samples if sample.measure.name not in named])
+        ),
         Section(
             "numerics",
             "Same numerics",
@@ -113,23 +115,25 @@ def _named_apart(parts: Iterable[Section]) -> Iterator[Section]:
     taken: set[str] = set()
     for part in parts:
         figures = []
-        for each in part.figures:
-            names = chain([each.name], (f"{each.name}-{number}" for number in count(2)))
-            figures.append(replace(each, name=next(name for name in names if name not in taken)))
+        for figure in part.figures:
+            names = chain([figure.name], (f"{figure.name}-{number}" for number in count(2)))
+            figures.append(replace(figure, name=next(name for name in names if name not in taken)))
             taken.add(figures[-1].name)
         yield replace(part, figures=tuple(figures))
 
 
 def _figure(group: str, timed: Sequence[Comparison], titles: Titles) -> Section:
     figure = paper().figures[group]
-    members = [each for each in timed if figure_of(each.group) == group and each.workload != "resnet50"]
+    members = [
+        comparison for comparison in timed if figure_of(comparison.group) == group and comparison.workload != "resnet50"
+    ]
     return Section(
         group, figure.title, figure.lead, _speed_charts(members, titles, with_paper=True), missing=PAPER_SUITE
     )
 
 
 def _speed_charts(members: Iterable[Comparison], titles: Titles, with_paper: bool) -> tuple[Chart, ...]:
-    return tuple(speed_chart(each, _title(each, titles), with_paper) for each in members if each.measured)
+    return tuple(speed_chart(member, _title(member, titles), with_paper) for member in members if member.measured)
 
 
 def _title(comparison: Comparison, titles: Titles) -> str:
@@ -140,7 +144,7 @@ def _title(comparison: Comparison, titles: Titles) -> str:
 def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
     """Steady speed, import and time to the first step, of groups that have both."""
     made = []
-    for comparison in (each.native_pairs for each in found if each.is_timed):
+    for comparison in (comparison.native_pairs for comparison in found if comparison.is_timed):
         if comparison.variants:
             made += [
                 speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
@@ -185,15 +189,15 @@ def _first_step(training: TrainingResult) -> float | None:
 
 
 def _measured(samples: Iterable[Sample], names: tuple[str, ...] = ()) -> tuple[Chart, ...]:
-    return tuple(measure_charts(each for each in samples if not names or each.measure.name in names))
+    return tuple(measure_charts(sample for sample in samples if not names or sample.measure.name in names))
 
 
 def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequence[Sample]) -> Section:
     """Peaks, what was made of them, and a roofline for each machine that has both."""
     made: list[Chart] = list(_measured(samples, PEAKS))
     roofs = []
-    for machine in dict.fromkeys((each.processor, each.accelerator) for each in found):
-        here = [each for each in found if (each.processor, each.accelerator) == machine]
+    for machine in dict.fromkeys((comparison.processor, comparison.accelerator) for comparison in found):
+        here = [comparison for comparison in found if (comparison.processor, comparison.accelerator) == machine]
         theirs = of_machine(samples, *machine)
         worked = [each for each in here if each.workload in work and each.measured]
         for workload in dict.fromkeys(each.workload for each in worked):

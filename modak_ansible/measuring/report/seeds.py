@@ -48,14 +48,16 @@ class Seeds:
         """Final accuracies, and by how much they differ from the first variant's, seed by seed."""
         first = self.curves[0]
         rows = []
-        for each in self.curves:
+        for curve in self.curves:
             pairs = [
-                each.accuracies[seed] - first.accuracies[seed] for seed in each.accuracies if seed in first.accuracies
+                curve.accuracies[seed] - first.accuracies[seed] for seed in curve.accuracies if seed in first.accuracies
             ]
-            apart = "" if each is first else _text(mean(pairs), signed=True)
-            last = mean(each.accuracies.values())
-            losses = f"{each.test_loss[-1].value:.4f} ({each.test_loss[-1].low:.4f} to {each.test_loss[-1].high:.4f})"
-            rows.append((each.label, f"{len(each.accuracies)}", losses, f"{_text(last)} %", apart))
+            apart = "" if curve is first else _text(mean(pairs), signed=True)
+            last = mean(curve.accuracies.values())
+            losses = (
+                f"{curve.test_loss[-1].value:.4f} ({curve.test_loss[-1].low:.4f} to {curve.test_loss[-1].high:.4f})"
+            )
+            rows.append((curve.label, f"{len(curve.accuracies)}", losses, f"{_text(last)} %", apart))
         columns = (
             "Variant",
             "Seeds",
@@ -69,7 +71,7 @@ class Seeds:
 def seeds(runs: Iterable[Run]) -> list[Seeds]:
     """Whole trainings of which several seeds are on record; how busy the machine was has no part in what they learn."""
     found: dict[tuple[str, ...], dict[str, dict[int, TrainingResult]]] = {}
-    for run in sorted(runs, key=lambda each: (each.record.date, each.record.position)):
+    for run in sorted(runs, key=lambda run: (run.record.date, run.record.position)):
         record, training = run.record, run.record.training
         if training is not None and training.epochs and record.outcome in ("measured", "disturbed"):
             key = (record.suite, record.workload, record.target.processor, training.dataset, *_alike(training))

@@ -59,12 +59,16 @@ def how_much(comparison: Comparison) -> str:
     trainings = [training for variant in comparison.variants for training in variant.trainings]
     if not trainings:
         return ""
-    images, epochs = {each.training_images for each in trainings}, {len(each.epochs) for each in trainings}
+    images, epochs = (
+        {training.training_images for training in trainings},
+        {len(training.epochs) for training in trainings},
+    )
     full = paper().trainings.get(comparison.workload)
     full_images, full_epochs = (full.images, full.epochs) if full else (None, None)
     ran = (
-        f"{_span(epochs)} epochs of {_span(images)} images, batch {_span({each.batch_size for each in trainings})}, "
-        f"data {', '.join(sorted({each.dataset for each in trainings}))}"
+        f"{_span(epochs)} epochs of {_span(images)} images, "
+        f"batch {_span({training.batch_size for training in trainings})}, "
+        f"data {', '.join(sorted({training.dataset for training in trainings}))}"
     )
     if full_images and images == {full_images} and epochs == {full_epochs}:
         return f"Run in full: {ran}. The first epoch is kept apart."
@@ -114,9 +118,9 @@ def _held(comparison: Comparison, with_paper: bool) -> dict[Variant, Held]:
     found: dict[Variant, Held] = {}
     for finding in paper().findings if with_paper else ():
         if finding.source.startswith(known.source if known else "Fig."):
-            for each in verdicts(finding, [comparison]):
-                if each.ratio:
-                    found.setdefault(each.other, Held(each.baseline, finding.ratio, each.today))
+            for verdict in verdicts(finding, [comparison]):
+                if verdict.ratio:
+                    found.setdefault(verdict.other, Held(verdict.baseline, finding.ratio, verdict.today))
     first = comparison.measured[0]
     return {each: found.get(each, Held(first)) for each in comparison.measured}
 

@@ -55,13 +55,13 @@ def judge(ratio: Ratio | None, claim: Claim) -> tuple[Word, str]:
 def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
     """One for each pair of builds and machine, those of the paper's software first."""
     every = [
-        each
+        verdict
         for comparison in found
         if comparison.is_timed
         and finding.workload in {"", comparison.workload}
         and finding.accelerated in {None, bool(comparison.accelerator)}
         for pair in finding.pairs
-        for each in _in_comparison(finding, pair, comparison)
+        for verdict in _in_comparison(finding, pair, comparison)
     ]
     chosen: dict[tuple[str, ...], Verdict] = {}
     for each in every:
@@ -74,7 +74,7 @@ def verdicts(finding: Finding, found: Iterable[Comparison]) -> list[Verdict]:
 
 def longest_tick(*variants: Variant) -> float | None:
     """Seconds of a known clock that steps of some variants waited for; None: for none."""
-    return max((each.tick for each in variants if each.tick), default=None)
+    return max((variant.tick for variant in variants if variant.tick), default=None)
 
 
 def waits(tick: float) -> str:
@@ -106,7 +106,7 @@ def _in_comparison(finding: Finding, pair: Pair, comparison: Comparison) -> Iter
 
 
 def _matching(build: Build, variants: Sequence[Variant]) -> list[Variant]:
-    return [each for each in variants if _is_of(each, build)]
+    return [variant for variant in variants if _is_of(variant, build)]
 
 
 def _is_of(variant: Variant, build: Build) -> bool:

@@ -55,7 +55,7 @@ def find_suite(text: str) -> Path:
     folder = workloads_folder() / "suites"
     if "/" not in text and (folder / f"{text}.yaml").is_file():
         return folder / f"{text}.yaml"
-    hint = nearest(path.stem, [each.stem for each in folder.glob("*.yaml")])
+    hint = nearest(path.stem, [path.stem for path in folder.glob("*.yaml")])
     raise UsageError(f"there is no suite {text}", hint=hint or "give a suite's file, or the name of one that ships")
 
 
@@ -89,7 +89,7 @@ class _Reader:
         fields = Fields(root, "the suite", _SUITE, self._mistakes)
         targets = self._targets(fields) or DEFAULT_TARGETS
         names: dict[str, Item] = {}
-        groups = [self._group(each, targets, names) for each in fields.elements("groups", required=True)]
+        groups = [self._group(element, targets, names) for element in fields.elements("groups", required=True)]
         values: dict[str, Any] = {
             "name": fields.text("name", required=True, rule=rules.name_problem),
             "title": fields.text("title", required=True),
@@ -102,7 +102,7 @@ class _Reader:
         if self._mistakes:
             return None
         digest = hashlib.sha256(self._path.read_bytes()).hexdigest()
-        return Suite(**values, groups=tuple(each for each in groups if each), digest=digest)
+        return Suite(**values, groups=tuple(group for group in groups if group), digest=digest)
 
     def _targets(self, fields: Fields) -> dict[str, str]:
         found = {}
@@ -151,7 +151,7 @@ class _Reader:
         self._once(names, name, item.get("name"), "the group")
         workload = self._workload(fields)
         seen: dict[str, Item] = {}
-        matrix = [self._matrix(each, workload, seen) for each in fields.elements("matrix", required=True)]
+        matrix = [self._matrix(element, workload, seen) for element in fields.elements("matrix", required=True)]
         nodes = fields.count("nodes", 1)
         if workload and nodes < workload.nodes:
             message = f"{workload.name} needs {workload.nodes} nodes"
@@ -190,7 +190,9 @@ class _Reader:
 
     def _matrix(self, item: Item, workload: Workload | None, seen: dict[str, Item]) -> Matrix | None:
         fields = Fields(item, "a matrix", ("entries", "settings"), self._mistakes)
-        entries = [(each, fields.scalar(each, "an entry")) for each in fields.elements("entries", required=True)]
+        entries = [
+            (element, fields.scalar(element, "an entry")) for element in fields.elements("entries", required=True)
+        ]
         given = fields.elements("settings")
         sets = given or [Item(item.location, {})]
         settings = [(each, self._switches(each, fields)) for each in sets]
@@ -217,9 +219,9 @@ class _Reader:
         self, place: Item, name: str, set_place: Item, settings: Mapping[str, str], workload: Workload | None
     ) -> None:
         """Whether an entry can do the work with a set of switches."""
-        entry = next((each for each in self._known.catalogue.entries if each.name == name), None)
+        entry = next((entry for entry in self._known.catalogue.entries if entry.name == name), None)
         if entry is None:
-            known = [each.name for each in self._known.catalogue.entries]
+            known = [entry.name for entry in self._known.catalogue.entries]
             self._mistakes.add(
                 place.location, "unknown-entry", f"the catalogue has no entry {name}", nearest(name, known)
             )

@@ -42,7 +42,7 @@ def quantised_s(record: Record) -> float | None:
     if any(settings.get(name, stock) != stock for name, stock in _TUNED.items()):
         return None
     ticks = [_tick(seconds) for seconds in _step_seconds(record)]
-    return max((each for each in ticks if each), default=None)
+    return max((tick for tick in ticks if tick), default=None)
 
 
 def _tick(seconds: float) -> float | None:
@@ -99,7 +99,7 @@ def load(metrics: dict[str, Any]) -> Load:
     if metrics.get("schema") == MEASURES:
         return Load(foreign_cores=metrics.get("foreign_cores"), load_average=metrics.get("load_average"))
     epochs = metrics.get("epochs") or []
-    known = [each for each in epochs[1:] or epochs if each.get("foreign_cores") is not None]
+    known = [epoch for epoch in epochs[1:] or epochs if epoch.get("foreign_cores") is not None]
     seconds = sum(each["seconds"] for each in known)
     mean = sum(each["foreign_cores"] * each["seconds"] for each in known) / seconds if seconds else None
     return Load(foreign_cores=mean, load_average=metrics.get("load_average"))
@@ -112,7 +112,7 @@ def measured(metrics: dict[str, Any]) -> dict[str, Any]:
         ValidationError, KeyError, TypeError: it is not what it must be.
     """
     if metrics.get("schema") == MEASURES:
-        return {"measures": tuple(Measure(**each) for each in metrics["measures"])}
+        return {"measures": tuple(Measure(**measure) for measure in metrics["measures"])}
     fields = {name: metrics[name] for name in TrainingResult.model_fields if name in metrics}
     return {"training": TrainingResult(**{**fields, "dataset": _dataset(metrics["dataset"])})}
 

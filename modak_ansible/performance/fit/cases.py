@@ -52,8 +52,8 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
         works: what a workload computes, by its name.
         machines: with their peaks.
     """
-    known = {each.name: each for each in machines}
-    found = (_case(each, works, known) for each in records if each.outcome == "measured")
+    known = {machine.name: machine for machine in machines}
+    found = (_case(record, works, known) for record in records if record.outcome == "measured")
     return [each for each in found if each is not None]
 
 

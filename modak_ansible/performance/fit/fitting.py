@@ -79,7 +79,7 @@ def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
         ModakError: there is no training among them that can be used.
     """
     every = list(records)
-    known = tuple(each for each in machines(every) if each.peaks)  # of others no training can be compared
+    known = tuple(machine for machine in machines(every) if machine.peaks)  # of others no training can be compared
     stored = fit_cases(cases(every, works, known), known, works)
     return stored.model_copy(update={"scaling": series(every)})
 
@@ -116,15 +116,15 @@ def fit_cases(
     parts = {}
     with threadpool_limits(1):  # threads would only wait for each other, and sum in another order
         for name in names:
-            members = [each for each in found if name in each.answers]
+            members = [case for case in found if name in case.answers]
             if len(members) >= _LEAST_RUNS:
                 parts[name] = fit_part(name, members, rounds=rounds, spreads=(spreads or {}).get(name))
     return Stored(
         records=len(found),
-        records_digest=digest(each.record for each in found),
+        records_digest=digest(case.record for case in found),
         workloads=_workloads(found, works),
         machines=known,
-        together=together(each.facts for each in found),
+        together=together(case.facts for case in found),
         parts=parts,
     )
 
@@ -138,7 +138,7 @@ def spreads_of(stored: Stored) -> dict[str, Spreads]:
 
 def digest(records: Iterable[Record]) -> str:
     """SHA-256 that names a set of records, in whatever order and files."""
-    lines = sorted(each.model_dump_json(by_alias=True, exclude_defaults=True) for each in records)
+    lines = sorted(record.model_dump_json(by_alias=True, exclude_defaults=True) for record in records)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -147,14 +147,14 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     import numpy as np  # noqa: PLC0415 - planning never fits
     from sklearn.linear_model import Ridge  # noqa: PLC0415
 
-    features = [features_of(name, each) for each in members]
-    blocks = [each.block for each in members] if rounds else []
+    features = [features_of(name, member) for member in members]
+    blocks = [member.block for member in members] if rounds else []
     design = _Design(features, blocks)
-    answers = np.array([each.answers[name] for each in members])
-    frameworks = [each.facts.framework for each in members]
+    answers = np.array([member.answers[name] for member in members])
+    frameworks = [member.facts.framework for member in members]
     chosen = spreads or most_probable(design, answers, frameworks)
     scale = np.array([chosen.groups.get(group, USUAL[usual_group(group)]) for group in design.groups])
-    noise = np.array([chosen.noise.get(each, USUAL["noise"]) for each in frameworks])
+    noise = np.array([chosen.noise.get(framework, USUAL["noise"]) for framework in frameworks])
     scaled = design.matrix * scale
     ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(scaled, answers, noise**-2)
     precision = np.eye(len(scale)) + (scaled.T / noise**2) @ scaled
@@ -205,12 +205,12 @@ def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> S
     import numpy as np  # noqa: PLC0415
     from scipy.optimize import minimize  # noqa: PLC0415
 
-    groups = [each for each in sorted(set(design.groups)) if each not in _FIXED]
+    groups = [group for group in sorted(set(design.groups)) if group not in _FIXED]
     runners = sorted(set(frameworks))
-    kernels = [_kernel(design, each) for each in groups]
-    kernels += [np.diag([float(each == runner) for each in frameworks]) for runner in runners]
+    kernels = [_kernel(design, group) for group in groups]
+    kernels += [np.diag([float(framework == runner) for framework in frameworks]) for runner in runners]
     fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
-    usual = np.log([*(USUAL[usual_group(each)] for each in groups), *(USUAL["noise"] for _ in runners)])
+    usual = np.log([*(USUAL[usual_group(group)] for group in groups), *(USUAL["noise"] for _ in runners)])
 
     def loss(logarithms: Any) -> tuple[float, Any]:
         variances = np.exp(2 * logarithms)
@@ -243,7 +243,7 @@ def _usual() -> dict[str, float]:
 
 def _workloads(found: Iterable[Case], works: Mapping[str, Work]) -> dict[str, Work]:
     """What each workload of the records computes, as its newest record had it; the size of the run is the run's own."""
-    known = {each.work.workload: work_of(each.record, works) for each in found}
+    known = {case.work.workload: work_of(case.record, works) for case in found}
     return {name: work.model_copy(update={"samples": None, "epochs": None}) for name, work in sorted(known.items())}
 
 

@@ -26,9 +26,9 @@ def machine_name(record: Record) -> str:
 def machines(records: Iterable[Record]) -> tuple[Machine, ...]:
     """Every machine that something was measured on, by name."""
     found: dict[str, list[Record]] = {}
-    for each in records:
-        if each.outcome == "measured":
-            found.setdefault(machine_name(each), []).append(each)
+    for record in records:
+        if record.outcome == "measured":
+            found.setdefault(machine_name(record), []).append(record)
     return tuple(_machine(name, members) for name, members in sorted(found.items()))
 
 
@@ -51,7 +51,7 @@ def balance_of(machine: Machine, threads: int) -> float | None:
 def _for_threads(values: dict[int, float], threads: int) -> float | None:
     if not values:
         return None
-    nearest = min(values, key=lambda each: (abs(each - threads), each))
+    nearest = min(values, key=lambda value: (abs(value - threads), value))
     return values[nearest] * threads / nearest
 
 

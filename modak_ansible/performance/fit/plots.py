@@ -40,10 +40,10 @@ def write_plots(found: Validation, folder: Path) -> list[Path]:
 
 def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Path]:
     axes = _plane(f"Predicted against measured, {kind} left out", 6.0)
-    for number, workload in enumerate(dict.fromkeys(each.workload for each in rows)):
-        members = [each for each in rows if each.workload == workload]
+    for number, workload in enumerate(dict.fromkeys(row.workload for row in rows)):
+        members = [row for row in rows if row.workload == workload]
         for known in (True, False):
-            some = [each for each in members if each.known == known]
+            some = [member for member in members if member.known == known]
             if not some:
                 continue
             below = [each.predicted - each.low for each in some]
@@ -59,7 +59,7 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
                 linewidth=0.8,
                 label=workload + ("" if known else ", said to be unknown"),
             )
-    values = [each.measured for each in rows]
+    values = [row.measured for row in rows]
     ends = [min(values) / 1.5, max(values) * 1.5]
     axes.plot(ends, ends, color=_SOFT, linewidth=1)
     axes.set(xscale="log", yscale="log", xlabel="measured seconds of a step", ylabel="predicted, with 90 % interval")
@@ -71,10 +71,10 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
 
 def _regrets(rows: Sequence[Regret], folder: Path) -> list[Path]:
     """A line for each table: a bar for the choice without its workload, a dot for the one with all records."""
-    tables = list(dict.fromkeys((each.table, each.numerics) for each in rows))
+    tables = list(dict.fromkeys((row.table, row.numerics) for row in rows))
     axes = _plane("Regret: time of the model's choice over that of the best, less 1", 1.5 + 0.17 * len(tables))
     for left_out, label in ((True, "its workload left out of the fit"), (False, "in-sample, with all records")):
-        some = [each for each in rows if bool(each.left_out) is left_out]
+        some = [row for row in rows if bool(row.left_out) is left_out]
         places = [tables.index((each.table, each.numerics)) for each in some]
         values = [100 * each.regret for each in some]
         colours = [_WORSE if each.over_stock > (each.noise or 0.0) else _BAR for each in some]

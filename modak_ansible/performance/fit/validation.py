@@ -116,11 +116,11 @@ class Validation:
 
     def regret(self, left_out: str) -> Regrets | None:
         """Of the tables whose workload was left out (``workload``), or that were in the fit (empty); None for none."""
-        tables = [each for each in self.regrets if each.left_out == left_out]
+        tables = [regret for regret in self.regrets if regret.left_out == left_out]
         if not tables:
             return None
-        values = [each.regret for each in tables]
-        over, slower = sum(each > _NOTICED for each in values), sum(each.over_stock > 0 for each in tables)
+        values = [table.regret for table in tables]
+        over, slower = sum(value > _NOTICED for value in values), sum(table.over_stock > 0 for table in tables)
         return Regrets(len(values), median(values), fmean(values), max(values), over, slower)
 
     def coverage(self, left_out: str) -> float | None:
@@ -146,11 +146,15 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
     make = _Maker(found, works, whole)
     say("configurations are left out, one after the other")
     predicted = list(make.left_out("configurations", _configuration, spreads))
-    without = [each.error for each in make.left_out("configurations", _configuration, None, rounds=False) if each.known]
+    without = [
+        predicted.error
+        for predicted in make.left_out("configurations", _configuration, None, rounds=False)
+        if predicted.known
+    ]
     models: dict[str, PerformanceModel] = {}
     skipped = []
     for kind, key in (("workloads", _workload), ("machines", _machine)):
-        if len({key(each) for each in found}) < 2:
+        if len({key(case) for case in found}) < 2:
             skipped.append(f"no {kind} can be left out: the records have one alone")
             continue
         say(f"{kind} are left out, one after the other")
@@ -215,7 +219,7 @@ def _predicted(kind: str, members: Sequence[Case], model: PerformanceModel) -> P
         workload=first.facts.workload,
         label=label_of(first),
         runs=len(members),
-        measured=median(each.step_seconds for each in members),
+        measured=median(member.step_seconds for member in members),
         predicted=step,
         low=step / factor,
         high=step * factor,
@@ -272,23 +276,23 @@ def _machine(case: Case) -> str:
 def _tables(found: Sequence[Case]) -> list[list[Case]]:
     """The groups of suites, each on one machine and of one workload, with enough variants to choose among."""
     tables: dict[Hashable, list[Case]] = {}
-    for each in found:
-        target, suite, group, _ = each.block
-        tables.setdefault((target, suite, group, each.facts.workload), []).append(each)
+    for case in found:
+        target, suite, group, _ = case.block
+        tables.setdefault((target, suite, group, case.facts.workload), []).append(case)
     return [members for members in tables.values() if len(_by_label(members)) >= _LEAST_TABLE]
 
 
 def _by_label(members: Iterable[Case]) -> dict[str, list[Case]]:
     """The runs by configuration, stock first: without a switch, and of the entry that the table begins with."""
     found: dict[str, list[Case]] = {}
-    for each in sorted(members, key=lambda each: len(label_of(each).split())):
-        found.setdefault(label_of(each), []).append(each)
+    for member in sorted(members, key=lambda member: len(label_of(member).split())):
+        found.setdefault(label_of(member), []).append(member)
     return found
 
 
 def _regret(table: Sequence[Case], numerics: str, left_out: str, model: PerformanceModel) -> Regret | None:
-    members = [each for each in table if numerics == CLASSES[1] or "precision" not in each.facts.switches]
-    has_precision = len(members) < len(table) or any("precision" in each.facts.switches for each in table)
+    members = [case for case in table if numerics == CLASSES[1] or "precision" not in case.facts.switches]
+    has_precision = len(members) < len(table) or any("precision" in case.facts.switches for case in table)
     variants = _by_label(members)
     if len(variants) < _LEAST_TABLE or (numerics == CLASSES[1] and not has_precision):
         return None
@@ -300,7 +304,7 @@ def _regret(table: Sequence[Case], numerics: str, left_out: str, model: Performa
         if gain.is_faster() and gain.ratio.middle > ratio:
             taken, ratio = label, gain.ratio.middle
     times, noise = _times(variants)
-    best = min(times, key=lambda each: times[each])
+    best = min(times, key=lambda time_: times[time_])
     record = table[0].record
     return Regret(
         table=f"{record.suite} {record.group} ({table[0].facts.workload})",
@@ -322,10 +326,10 @@ def _times(variants: Mapping[str, Sequence[Case]]) -> tuple[dict[str, float], fl
     base = {each.block: log(each.step_seconds) for each in stock}
     times, deviations = {}, []
     for label, members in variants.items():
-        ratios = [log(each.step_seconds) - base[each.block] for each in members if each.block in base]
+        ratios = [log(member.step_seconds) - base[member.block] for member in members if member.block in base]
         if not ratios:  # never in one round with stock
-            ratios = [log(median(each.step_seconds for each in members)) - median(base.values())]
+            ratios = [log(median(member.step_seconds for member in members)) - median(base.values())]
         times[label] = exp(fmean(ratios))
         if len(ratios) > 1 and members is not stock:
             deviations.append(stdev(ratios))
-    return times, sqrt(fmean(each**2 for each in deviations)) if deviations else None
+    return times, sqrt(fmean(deviation**2 for deviation in deviations)) if deviations else None

@@ -36,7 +36,7 @@ def commands(architecture: str) -> list[str]:
         "git submodule update --init --recursive",
         f"cmake -S . -B build {options}",
         f"cmake --build build --target {_PROGRAMS}",
-        f"cp {' '.join(f'build/bin/{each}' for each in _PROGRAMS.split())} /opt/modak/bin/",
+        f"cp {' '.join(f'build/bin/{word}' for word in _PROGRAMS.split())} /opt/modak/bin/",
         f"cp LICENSE {COPYRIGHT}/glow",
         "cd /",
         f"rm -rf {SOURCES} /var/lib/apt/lists/*",

@@ -36,7 +36,7 @@ def commands(architecture: str) -> list[str]:
 def _kernels(architecture: str) -> str:
     """Which of OpenBLAS's hand-written kernels a processor gets."""
     known = processor(architecture)
-    family = {known.name, *(each.name for each in known.ancestors)}
+    family = {known.name, *(ancestor.name for ancestor in known.ancestors)}
     if "avx512f" in known:
         return "SKYLAKEX"
     if "zen" in family:

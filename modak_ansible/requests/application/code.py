@@ -85,7 +85,11 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     own = {file.name, TARGETS_FILE}
     script = PurePosixPath(program.script)
     below = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
-    kept = tuple(each for each in travelling if below or not (each.path in own or _is_output(folder, each)))
+    kept = tuple(
+        source_file
+        for source_file in travelling
+        if below or not (source_file.path in own or _is_output(folder, source_file))
+    )
     folders = ScriptFolders()
     here = folder / below
     return Code(
@@ -115,8 +119,8 @@ def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> P
 
     program = program_of(runs.executable or "", arguments, is_file, builds=builds)
     if program.on_target:
-        scripts = [each.relative_to(folder).as_posix() for each in sorted(folder.glob("*/*.py"))[:200]]
-        scripts += [each.name for each in folder.glob("*") if each.is_file()]
+        scripts = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("*/*.py"))[:200]]
+        scripts += [path.name for path in folder.glob("*") if path.is_file()]
         near = close_to(program.on_target, scripts)
         if near:
             reason = f"there is no {rules.shown(program.on_target)} below the request's folder"

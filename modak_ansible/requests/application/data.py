@@ -58,7 +58,7 @@ def training_data(form: DataForm, folder: Path) -> Data:
         hint = "it must hold files such as train-images-idx3-ubyte.gz, or be an absolute path that the target has"
         raise FieldProblem("dataset", f"the folder {form.location} holds no IDX files", hint)
     source = DataSource(kind="folder", label=f"{name} from {form.location}", location=form.location, files=tuple(found))
-    samples = files.samples_in(path, [each.name for each in found])
+    samples = files.samples_in(path, [data_file.name for data_file in found])
     return Data(Dataset(name=name, sources=(source,), samples=samples))
 
 

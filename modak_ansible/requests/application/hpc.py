@@ -62,7 +62,7 @@ def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, no
     named = job.optimisation.app_name if job.optimisation else None
     path = (*OPTIMISATION, "app_name") if named else (*HPC, "parallelisation-mpi", "library")
     entries = catalogue.of_framework(MPI)
-    provided = [catalogue.bases[each.base].provides for each in entries if each.base in catalogue.bases]
+    provided = [catalogue.bases[entry.base].provides for entry in entries if entry.base in catalogue.bases]
     known = {name: version for each in provided for name, version in each.items()}
     there = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
     hint = "container_runtime: an image that has it, or none to take what is installed on the nodes"

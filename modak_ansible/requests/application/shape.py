@@ -97,7 +97,7 @@ def _places(options: JobOptions, ranks: int | None, node_cores: int | None, warn
         return nodes, _quotient(count, nodes, path, "node_count")
     if count and not nodes and not places:
         least = ceil(count / node_cores) if node_cores else 1
-        nodes = next(each for each in range(least, count + 1) if count % each == 0) if least <= count else count
+        nodes = next(number for number in range(least, count + 1) if count % number == 0) if least <= count else count
         return nodes, count // nodes
     return nodes or 1, places or 1
 

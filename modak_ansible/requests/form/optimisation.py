@@ -26,9 +26,9 @@ _OWN_TUNER = "leave the section out: enable_autotuning: true tunes with MODAK's 
 def lines(given: Any) -> Any:
     """Shell lines: a list of them, or one text, of which a backslash at the end of a line joins it to the next."""
     texts = given if isinstance(given, list | tuple) else [given]
-    if not all(isinstance(each, str) for each in texts):
+    if not all(isinstance(text, str) for text in texts):
         return given
-    found = [line.rstrip() for each in texts for line in each.replace("\\\n", " ").splitlines()]
+    found = [line.rstrip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
     for line in found:
         problem = rules.line_problem(line)
         if problem:

@@ -14,8 +14,8 @@ _METRICS = "modak.metrics/1"
 
 def planned_in_code(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """The plan's choices that act in the script's own code, and differ from stock."""
-    choices = [each for each in plan["choices"] if each.get("reaches") == "code"]
-    return [each for each in choices if each["value"] != each.get("stock")]
+    choices = [choice for choice in plan["choices"] if choice.get("reaches") == "code"]
+    return [choice for choice in choices if choice["value"] != choice.get("stock")]
 
 
 def report_of(folder: Path) -> dict[str, Any] | None:
@@ -81,7 +81,11 @@ def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str
 
 def summary_pairs(outcomes: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """What became of the choices, as pairs of a title and a text; nothing where none acts in the code."""
-    done = [f"{each['name']} {each['applied']} ({each['how']})" for each in outcomes if each["applied"] is not None]
+    done = [
+        f"{outcome['name']} {outcome['applied']} ({outcome['how']})"
+        for outcome in outcomes
+        if outcome["applied"] is not None
+    ]
     pairs = [("applied", ", ".join(done))] if done else []
     pairs += [("not applied", text) for text in warnings_of(outcomes)]
     return pairs
@@ -90,8 +94,8 @@ def summary_pairs(outcomes: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def warnings_of(outcomes: list[dict[str, Any]]) -> list[str]:
     """A line for each choice that did not act, or of which nobody knows whether it did."""
     lines = []
-    for each in outcomes:
-        if each["applied"] is None:
-            words = "planned but not applied" if each["known"] else "planned, and not known whether it was applied"
-            lines.append(f"{words}: {each['name']} {each['planned']}: {each['reason']}")
+    for outcome in outcomes:
+        if outcome["applied"] is None:
+            words = "planned but not applied" if outcome["known"] else "planned, and not known whether it was applied"
+            lines.append(f"{words}: {outcome['name']} {outcome['planned']}: {outcome['reason']}")
     return lines

@@ -52,7 +52,7 @@ def run_campaign(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
     while wait and campaign.is_going_on():
         campaign.watch()
         campaign.go_on()
-    not_run = [each.training for each in campaign.members if each.known.explanation.startswith(NOT_RUN)]
+    not_run = [member.training for member in campaign.members if member.known.explanation.startswith(NOT_RUN)]
     return Outcome(campaign.submitted > 0, campaign.summary(), {"not_run": not_run})
 
 
@@ -139,23 +139,23 @@ class _Campaign:
 
     def look(self, *, alone: bool = False) -> None:
         """Asks the target for all deployments, and for those before them unless they are looked at alone."""
-        wanted = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in self.members]
+        wanted = [{"deployment": member.name, "digest": member.stage.plan["digest"]} for member in self.members]
         wanted += [{"deployment": name, "digest": ""} for name in self.members.outside]
         answer = self._call("look", deployments=wanted)
         self._folder = answer["folder"]
         self.members.note({name: MemberState(**each) for name, each in answer["known"].items()})
-        for each in self.members:
-            if each.known.state != "NONE":
-                self._record(each)
-        for each in [] if alone else self.members.to_submit():
-            for name, training in each.after.items():
+        for member in self.members:
+            if member.known.state != "NONE":
+                self._record(member)
+        for member in [] if alone else self.members.to_submit():
+            for name, training in member.after.items():
                 if name in self.members.outside and self.members.known(name).state == "NONE":
                     hint = f"deploy {training} before, or leave out --training"
-                    raise ModakError(f"{each.training} comes after {training}, which was not deployed", hint=hint)
+                    raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
     def is_going_on(self) -> bool:
         """Whether something runs, or will."""
-        if any(each.known.is_living for each in self.members) or self._next():
+        if any(member.known.is_living for member in self.members) or self._next():
             return True
         waits = bool(self.members.to_submit())
         return waits and any(self.members.known(name).is_living for name in self.members.outside)
@@ -170,7 +170,7 @@ class _Campaign:
         self._skip(self.members.to_skip())
         wanted = [] if time.monotonic() < self._try_at else self._next()
         if wanted:
-            self._stage([each for each in self.members.to_submit() if not each.known.staged])
+            self._stage([member for member in self.members.to_submit() if not member.known.staged])
             for part in _parts(wanted):
                 if not self._submit(part, len(wanted)):
                     break
@@ -200,8 +200,8 @@ class _Campaign:
             files = _packed(members, Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
         self._call("stage", folder=folder)
-        for each in members:
-            each.known.staged = True
+        for member in members:
+            member.known.staged = True
         self._first.say(f"{_jobs(len(members))} staged")
 
     def _submit(self, members: list[Member], count: int) -> bool:
@@ -212,17 +212,17 @@ class _Campaign:
         }  # whose array keeps their number by itself
         wanted = [
             {
-                "deployment": each.name,
-                "job_name": deployment_arguments(each.stage.plan)["job_name"],
-                "after": self._waiting(each.after),
-                "behind": self._waiting([*each.behind, *tasks.get(each.node, [])]),
-                "again": self.members.is_void(each),
-                "node": each.node,
-                "array": _array_name(each.stage.plan, each.node),
-                "parallel": each.parallel,
-                "barrier": living.get(each.node, []),
+                "deployment": member.name,
+                "job_name": deployment_arguments(member.stage.plan)["job_name"],
+                "after": self._waiting(member.after),
+                "behind": self._waiting([*member.behind, *tasks.get(member.node, [])]),
+                "again": self.members.is_void(member),
+                "node": member.node,
+                "array": _array_name(member.stage.plan, member.node),
+                "parallel": member.parallel,
+                "barrier": living.get(member.node, []),
             }
-            for each in members
+            for member in members
         ]
         answer = self._call("submit", deployments=wanted)
         for name, job in answer["jobs"].items():
@@ -250,7 +250,7 @@ class _Campaign:
         """
         is_full = has_no_room(refused["message"])
         training = self.members[refused["deployment"]].training
-        living = any(each.known.is_living for each in self.members)
+        living = any(member.known.is_living for member in self.members)
         if not is_full or not (self._wait or living):
             error = ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
             error.exit_code = refused["exit_code"]
@@ -269,7 +269,7 @@ class _Campaign:
     def watch(self) -> None:
         """Waits for news, and notes it."""
         self._say_counts()
-        names = [*(each.name for each in self.members), *self.members.outside]
+        names = [*(member.name for member in self.members), *self.members.outside]
         seen = {name: self.members.known(name).state for name in names if self.members.known(name).is_living}
         said = {name: self.members.known(name).explanation for name in seen}
         answer = self._call("watch", states=seen, said=said, seconds=LOOK_SECONDS)
@@ -299,7 +299,7 @@ class _Campaign:
             member.known.situation = record.note_job(member.known.situation, undeployed=None)
 
     def _keep_results(self) -> None:
-        over = [each for each in self.members if each.is_over and each.known.job_id]
+        over = [member for member in self.members if member.is_over and member.known.job_id]
         new = [each for each in over if each.name not in self._kept]
         ended = [each for each in new if not each.known.explanation.startswith(NOT_RUN)]
         if ended:
@@ -314,7 +314,7 @@ class _Campaign:
 
     def summary(self) -> str:
         """How many trainings are in each state."""
-        return _counts(Counter(each.known.state for each in self.members))
+        return _counts(Counter(member.known.state for member in self.members))
 
 
 def _parts(members: list[Member]) -> Iterator[list[Member]]:
@@ -339,14 +339,14 @@ def _packed(members: list[Member], folder: Path) -> list[Path]:
     """The plans in one file, and an archive for each different set of the user's files."""
     archives: dict[str, Path] = {}
     plans = []
-    for each in members:
-        plan = each.stage.plan
+    for member in members:
+        plan = member.stage.plan
         application = plan["application"]
         key = digest_of([application["folder"], application["files"], plan.get("runtime", [])])
         if key not in archives:
             archives[key] = folder / f"{key[:16]}.tar.gz"
-            archives[key].write_bytes(code_archive(plan, each.stage.blueprint_folder))
-        plans.append({"deployment": each.name, "archive": archives[key].name, "plan": plan})
+            archives[key].write_bytes(code_archive(plan, member.stage.blueprint_folder))
+        plans.append({"deployment": member.name, "archive": archives[key].name, "plan": plan})
     packed = folder / PLANS
     packed.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6))
     return [packed, *archives.values()]
@@ -364,7 +364,7 @@ def remove_all(stages: Sequence[Stage], *, remove_images: bool = False, leave: b
         ModakError: a job cannot be ended, and is not to be left alone.
     """
     campaign = _Campaign(stages)
-    names = [{"deployment": each.name, "digest": each.stage.plan["digest"]} for each in campaign.members]
+    names = [{"deployment": member.name, "digest": member.stage.plan["digest"]} for member in campaign.members]
     if stages[0].check:
         known = campaign._call("look", deployments=names)["known"].values()
         there = sum(bool(each["staged"]) for each in known)

@@ -220,7 +220,7 @@ def cancel_job(stage: Stage, *, remove_images: bool = False, leave: bool = False
 
 def images_of(plan: dict[str, Any]) -> list[str]:
     """The paths of the images that were made for a plan."""
-    return [each["path"] for each in plan["image"]["layers"] if each["kind"] != "file"]
+    return [layer["path"] for layer in plan["image"]["layers"] if layer["kind"] != "file"]
 
 
 def images_gone(names: list[str]) -> list[str]:

@@ -94,7 +94,7 @@ class Members:
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
-        self._all = {each.name: each for each in _ordered([Member(stage) for stage in stages])}
+        self._all = {member.name: member for member in _ordered([Member(stage) for stage in stages])}
         self._outside: dict[str, MemberState] = {}
         _put_behind(self._all.values())
 
@@ -160,7 +160,9 @@ class Members:
 
     def ready(self) -> list[Member]:
         """Of those to submit as many as may run now, where no scheduler keeps the order."""
-        free = [each for each in self.to_submit() if all(self.known(name).state == "COMPLETED" for name in each.after)]
+        free = [
+            member for member in self.to_submit() if all(self.known(name).state == "COMPLETED" for name in member.after)
+        ]
         running, ready = self.count(*LIVING), list[Member]()
         for each in free:
             if running + len(ready) < (each.parallel or 1):
@@ -201,7 +203,7 @@ class Members:
 
 def _ordered(members: list[Member]) -> list[Member]:
     """Each behind those that it comes after, else as they are; the planner lets none come after itself."""
-    named = {each.name: each for each in members}
+    named = {member.name: member for member in members}
     done: dict[str, Member] = {}
     waiting = list(reversed(members))
     while waiting:
@@ -217,8 +219,8 @@ def _ordered(members: list[Member]) -> list[Member]:
 def _put_behind(members: Iterable[Member]) -> None:
     """Has each point of a sweep with a limit wait for the end of the one so many before it."""
     points: dict[str, list[Member]] = {}
-    for each in members:
-        before = points.setdefault(each.node, [])
-        if each.parallel and len(before) >= each.parallel:
-            each.behind = (before[-each.parallel].name,)
-        before.append(each)
+    for member in members:
+        before = points.setdefault(member.node, [])
+        if member.parallel and len(before) >= member.parallel:
+            member.behind = (before[-member.parallel].name,)
+        before.append(member)

@@ -157,13 +157,15 @@ def _settings(
     plan: Plan, outcomes: list[dict[str, Any]], reported: dict[str, Any], switches: dict[str, str] | None
 ) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
-    chosen = next((each.settings for each in plan.candidates if each.chosen), {})
-    in_code = {each.name for each in plan.choices if each.reaches == "code"} | {each["name"] for each in outcomes}
+    chosen = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
+    in_code = {choice.name for choice in plan.choices if choice.reaches == "code"} | {
+        outcome["name"] for outcome in outcomes
+    }
     settings = {name: value for name, value in chosen.items() if name not in in_code}
     settings |= {
         name: str(_mapping(each)["applied"]) for name, each in reported.items() if _mapping(each).get("applied")
     }
-    settings |= {each["name"]: each["applied"] for each in outcomes if each["applied"] is not None}
+    settings |= {outcome["name"]: outcome["applied"] for outcome in outcomes if outcome["applied"] is not None}
     return dict(sorted({**settings, **(switches or {})}.items()))
 
 
@@ -174,7 +176,7 @@ def _identity(
     metrics: dict[str, Any] | None,
     report: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    entry = next((each for each in load_catalogue().entries if each.name == plan.image.entry), None)
+    entry = next((entry for entry in load_catalogue().entries if entry.name == plan.image.entry), None)
     began = datetime.fromtimestamp(job["started"], UTC) if job.get("started") else datetime.now(UTC)
     said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
     is_entry = entry is not None and (not said or is_release(entry, said))

@@ -29,7 +29,7 @@ def record_trials(stage: Stage) -> int:
         records = trial_records(stage.plan, job, report)
     except ValidationError:  # a plan of another version, or steps that are none
         return 0
-    return sum(add_record(stage.folder, each) for each in records)
+    return sum(add_record(stage.folder, record) for record in records)
 
 
 def trial_records(plan: dict[str, Any], job: dict[str, Any], report: TuningReport) -> list[Record]:
@@ -43,8 +43,8 @@ def trial_records(plan: dict[str, Any], job: dict[str, Any], report: TuningRepor
     Raises:
         ValidationError: the plan or what a trial reported is not of our form.
     """
-    candidates = {each["name"]: each for each in plan["tuning"]["candidates"]}
-    known = [each for each in report.trials if each.candidate in candidates]
+    candidates = {candidate["name"]: candidate for candidate in plan["tuning"]["candidates"]}
+    known = [trial for trial in report.trials if trial.candidate in candidates]
     return [_record(plan, candidates[each.candidate], job, report, each) for each in known]
 
 

@@ -80,7 +80,7 @@ def act_on_jobs(stages: Sequence[Stage], state: str) -> Outcome:
     if stages[0].check:
         return Outcome(False, f"would {DEEDS[state]} {len(stages)} jobs, as far as their states permit it")
     answer = _call(stages, DEEDS[state], [{"deployment": name} for name in named])
-    rows = [_noted(named[each["deployment"]], each) for each in json.loads(answer["jobs"])]
+    rows = [_noted(named[load["deployment"]], load) for load in json.loads(answer["jobs"])]
     problems = [row for row in rows if row["problem"]]
     if len(problems) == len(rows) or any(row["permitted"] for row in problems):
         _raise(problems, len(rows))
@@ -109,7 +109,7 @@ def _noted(stage: Stage, job: dict[str, Any]) -> dict[str, Any]:
 
 def _raise(problems: list[dict[str, Any]], count: int) -> None:
     lines = [f"{len(problems)} of {count} jobs are not as they were to be:"]
-    lines += [f"  {each['training']}: {each['problem']}" for each in problems[:_SHOWN]]
+    lines += [f"  {problem['training']}: {problem['problem']}" for problem in problems[:_SHOWN]]
     lines += [f"  and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     raise ModakError("\n".join(lines), hint=problems[0]["hint"])
 

@@ -19,7 +19,9 @@ def full_environment() -> dict[str, str]:
     """This process's environment with the system's folders at the end of PATH: debootstrap lives in /usr/sbin."""
     environment = dict(os.environ)
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
-    environment["PATH"] = os.pathsep.join([*folders, *(each for each in SYSTEM_PATHS if each not in folders)])
+    environment["PATH"] = os.pathsep.join(
+        [*folders, *(system_path for system_path in SYSTEM_PATHS if system_path not in folders)]
+    )
     return environment
 
 

@@ -83,7 +83,7 @@ class DatasetStore:
         """
         self._workspace.create()
         self.partial.mkdir(mode=0o700, exist_ok=True)
-        have = sum(each.stat().st_size for each in self.partial.iterdir() if each.is_file())
+        have = sum(path.stat().st_size for path in self.partial.iterdir() if path.is_file())
         self._workspace.require_space(max(0, (size or 0) - have), f"the dataset {self._dataset['name']}")
         return self.partial
 

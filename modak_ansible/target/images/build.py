@@ -54,7 +54,9 @@ def conflict_error(lines: List[str]) -> Optional[ModakError]:
         return None
     reasons = itertools.takewhile(_REASON.match, (line.strip() for line in lines[starts[-1] + 1 :] if line.strip()))
     # pip names every release of a package that it has tried
-    said = list({each if "requested" in each else each.split()[0]: each for each in reversed(list(reasons))}.values())
+    said = list(
+        {reason if "requested" in reason else reason.split()[0]: reason for reason in reversed(list(reasons))}.values()
+    )
     said = [each.replace("The user requested (constraint)", "the build allows") for each in reversed(said)]
     said = [each.replace("The user requested", "asked for is") for each in said]
     kept = [each[len("the build allows ") :] for each in said if each.startswith("the build allows ")]

@@ -34,7 +34,7 @@ def login_environment(layer: Mapping[str, Any], secrets: Mapping[str, Any]) -> d
         secrets: ``logins``, each with ``registry``, ``username`` and ``password``.
     """
     registry = registry_of_layer(layer)
-    login = next((each for each in secrets.get("logins") or () if registry and each["registry"] == registry), None)
+    login = next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
     if login is None:
         return {}
     values = {"DOCKER_USERNAME": login["username"], "DOCKER_PASSWORD": login["password"]}

@@ -66,7 +66,7 @@ def require_keyring(mirror: str) -> None:
     Raises:
         ModakError: there are no keys, and anybody on the way could have written the packages.
     """
-    if mirror.startswith("https:") or any(Path(each).is_file() for each in _KEYRINGS):
+    if mirror.startswith("https:") or any(Path(keyring).is_file() for keyring in _KEYRINGS):
         return
     raise ModakError(
         f"the target cannot check the signatures of Debian's packages: {_KEYRINGS[0]} is not there",

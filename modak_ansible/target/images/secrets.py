@@ -38,7 +38,7 @@ def _secrets_in(address: str) -> list[str]:
         parts = urlsplit(address)
     except ValueError:
         return [address]
-    values = [each.partition("=")[2] for each in parts.query.split("&")]
+    values = [word.partition("=")[2] for word in parts.query.split("&")]
     user = parts.username or ""
     return [parts.password or user, *(each for each in (user, *values) if len(each) >= _LONG)]
 

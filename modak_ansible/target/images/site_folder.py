@@ -23,7 +23,7 @@ def write_site_folder(site: Site, folder: Path) -> list[str]:
     for name, value in site.pip.items():
         if name != "cert":
             variable = "PIP_" + name.upper().replace("-", "_")
-            lines.append(_export(variable, " ".join(mounts.inside(each, name) for each in value.split())))
+            lines.append(_export(variable, " ".join(mounts.inside(word, name) for word in value.split())))
     lines += [_export(name, value) for name, value in site.proxies.items()]
     lines.append("export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore")
     if site.bundle:

@@ -72,13 +72,13 @@ class Arrays:
             for each in sorted(members, key=lambda member: member.path.name):  # all take them in the same order
                 locks.enter_context(each.lock)
             intents = Intents(self._scheduler, TimedRun())
-            known = {each.path.name: each.submitted(intents) for each in members}
-            new = [each for each in members if not known[each.path.name]]
+            known = {member.path.name: member.submitted(intents) for member in members}
+            new = [member for member in members if not known[member.path.name]]
             if new:
                 for each in new:
                     each.note_waits(waited)
                 known.update(self._submit(new, name, script, parallel, waits))
-            return {each.path.name: (known[each.path.name], each in new) for each in members}
+            return {member.path.name: (known[member.path.name], member in new) for member in members}
 
     def _submit(
         self, members: Sequence[Member], name: str, script: str, parallel: int | None, waits: Waits
@@ -91,8 +91,8 @@ class Arrays:
         try:
             ids = self._scheduler.submit_array(run, _SCRIPT, name, len(members), parallel, waits)
         except (SubmissionRefused, SchedulerSilent) as error:
-            for each in members:
-                each.withdraw()
+            for member in members:
+                member.withdraw()
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, SchedulerSilent):
                 raise unreached(self._scheduler, error) from error
@@ -116,6 +116,6 @@ class Arrays:
 def remove_arrays(deployments: Path) -> None:
     """Removes the folders of arrays none of whose points is there any more."""
     for folder in deployments.glob(f"{_ARRAY}*"):
-        links = [each for each in folder.iterdir() if each.is_symlink()]
-        if links and not any(each.exists() for each in links):  # one without is being made
+        links = [path for path in folder.iterdir() if path.is_symlink()]
+        if links and not any(link.exists() for link in links):  # one without is being made
             shutil.rmtree(folder, ignore_errors=True)

@@ -78,8 +78,8 @@ class Campaign:
     def situations(self, names: Iterable[str]) -> dict[str, Situation]:
         """How the jobs of deployments are; one that noted its success needs no word of the scheduler's."""
         members = {name: self._member(name) for name in names}
-        jobs = [each.known_job() for each in members.values() if each.finished() != 0]
-        ask = self._ask([each for each in jobs if each])
+        jobs = [member.known_job() for member in members.values() if member.finished() != 0]
+        ask = self._ask([job for job in jobs if job])
         return {name: member.situation(ask) for name, member in members.items()}
 
     def _ask(self, job_ids: list[str]) -> Callable[[str], JobRecord | None]:
@@ -113,17 +113,17 @@ class Campaign:
             plans = json.loads(gzip.decompress((folder / PLANS).read_bytes()).decode())
             archives: dict[str, bytes] = {}
             used: set[str] = set()
-            for each in plans:
-                name = each["archive"]
+            for plan in plans:
+                name = plan["archive"]
                 if name not in archives:
                     archives[name] = (folder / name).read_bytes()
-                self._member(each["deployment"]).stage(each["plan"], archives[name])
-                used.update(paths_of(each["plan"]))
+                self._member(plan["deployment"]).stage(plan["plan"], archives[name])
+                used.update(paths_of(plan["plan"]))
             Uses(self._workspace).mark(used)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             self._remove_forgotten()
-        return [each["deployment"] for each in plans]
+        return [plan["deployment"] for plan in plans]
 
     def _remove_forgotten(self) -> None:
         """What a controller sent that was killed before it was taken up."""
@@ -225,7 +225,7 @@ class Campaign:
         deadline = time.monotonic() + GRACE + 1
         while True:
             situations = self.situations(names)
-            ending = any(each.state == JobState.ENDING for each in situations.values())
+            ending = any(situation.state == JobState.ENDING for situation in situations.values())
             if not ending or time.monotonic() > deadline:
                 return situations
             time.sleep(0.5)
@@ -329,7 +329,7 @@ class Campaign:
         Raises:
             ModakError: the scheduler does not answer.
         """
-        ids = {each: job_id for each in members if (job_id := each.begin_to_cancel())}
+        ids = {member: job_id for member in members if (job_id := member.begin_to_cancel())}
         try:
             if ids:
                 self._scheduler.cancel(TimedRun(), *ids.values())

@@ -160,7 +160,7 @@ def outgrew_memory(folder: Path) -> bool:
 def last_sign(folder: Path) -> float | None:
     """When a job last wrote something, by the clock that dates its files; None where it has written nothing."""
     times = [changed_at(folder / name) for name in (*LOGS, PROGRESS, "metrics.json")]
-    return max((each for each in times if each is not None), default=None)
+    return max((time_ for time_ in times if time_ is not None), default=None)
 
 
 def _job_id(value: object) -> str:

@@ -48,8 +48,8 @@ class _Word:
     def __init__(self, scheduler: str, workspace: Workspace, deployments: Sequence[Deployment]) -> None:
         self._silence: SchedulerSilent | None = None
         self._records: dict[str, JobRecord] = {}
-        open_ones = [each for each in deployments if read_text(each.path / STATE / "finished") != "0"]
-        known = {_known_job(each) for each in open_ones} - {""}
+        open_ones = [deployment for deployment in deployments if read_text(deployment.path / STATE / "finished") != "0"]
+        known = {_known_job(open_one) for open_one in open_ones} - {""}
         try:
             folder = workspace.path if workspace.path.is_dir() else None
             self._records = SCHEDULERS[scheduler].statuses(TimedRun(folder), sorted(known))

@@ -45,7 +45,7 @@ def _is_text(name: str) -> bool:
 def _results(deployment: Path, outputs: list[str]) -> list[Path]:
     found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
     found += [path for path in sorted((deployment / ATTEMPTS).rglob("*")) if path.is_file()]
-    found += [path for relative, path in _written(deployment) if any(_fits(relative, each) for each in outputs)]
+    found += [path for relative, path in _written(deployment) if any(_fits(relative, output) for output in outputs)]
     return found
 
 

@@ -118,7 +118,7 @@ def job_script(scheduler: str, folder: Path, options: Dict[str, Any]) -> str:
         "out": shlex.quote(str(folder / "answer.txt")),
         "marker": shlex.quote(str(folder / "job.sh")),
         "paths": ":".join(SYSTEM_PATHS),
-        "modules": "\n".join(f"module load {shlex.quote(each)}" for each in options["modules"]),
+        "modules": "\n".join(f"module load {shlex.quote(module)}" for module in options["modules"]),
         "places": " ".join(f"'{each}'" for each in [*_PLACES, *filter(_FOLDER.fullmatch, options["folders"])]),
         "ended": _ENDED,
     }

@@ -104,7 +104,7 @@ def read_quotas(text: str) -> List[Dict[str, Any]]:
     # lfs gives a long place a line of its own
     for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()
-        numbers = [each.rstrip("*") for each in fields[1:]]
+        numbers = [field.rstrip("*") for field in fields[1:]]
         if len(numbers) < 7 or not all(re.fullmatch(r"\d{1,18}", numbers[at], re.ASCII) for at in (0, 1, 2, 4, 5, 6)):
             continue
         used, soft, hard, files, soft_files, hard_files = (int(numbers[at]) for at in (0, 1, 2, 4, 5, 6))

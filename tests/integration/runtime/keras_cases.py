@@ -23,7 +23,7 @@ OWN = keras.Model.compile, keras.Model.fit, keras.Model.make_train_function
 
 def trained(choices, data=None, compiled=None, layers=None, **fit):
     """The losses of a small training under some choices, the report, and its clock."""
-    report = Report("", dict(each.split("=") for each in choices.split()))
+    report = Report("", dict(word.split("=") for word in choices.split()))
     report.framework("keras", keras.__version__, 1.0)
     steps = Steps(report)
     keras.Model.compile, keras.Model.fit, keras.Model.make_train_function = OWN

@@ -47,7 +47,7 @@ class Images(Dataset):
 
 def prepared(choices, *objects):
     """The objects, and the report of what was done to them."""
-    planned = dict(each.split("=") for each in choices.split())
+    planned = dict(word.split("=") for word in choices.split())
     report = Report("", planned)
     report.prepared = True
     given = pytorch.prepare(torch, report, objects)

@@ -23,7 +23,7 @@ def with_rules(blueprint, *rules):
 
 
 def choice(made):
-    return next((each for each in made.choices if each.name == "site_rules"), None)
+    return next((choice for choice in made.choices if choice.name == "site_rules"), None)
 
 
 def test_without_rules_nothing_is_said(blueprint):
@@ -42,7 +42,7 @@ def test_a_plan_lists_every_rule_with_its_reason(blueprint):
     told = choice(made)
     assert told.value == "torch, all"
     assert told.reason == "torch: framework is pytorch, nodes is 1; all: it is for every job"
-    assert {each.value: each.reason for each in told.rejected} == {
+    assert {rejected.value: rejected.reason for rejected in told.rejected} == {
         "none": "they are the site's, and not left to choice",
         "wide": "nodes is 1, not >1",
         "gpus": "accelerator is none, not nvidia or amd",

@@ -21,7 +21,7 @@ FOR_PYTHON_2 = sorted(path.name for path in FOLDER.glob("*.py") if path.name not
 def switches_of(script: str) -> dict[str, tuple[str, ...]]:
     """What a script assigns to SWITCHES; its framework need not be here."""
     for node in ast.parse((FOLDER / script).read_text()).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["SWITCHES"]:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["SWITCHES"]:
             return ast.literal_eval(node.value)
     raise AssertionError(f"{script} has no SWITCHES")
 
@@ -119,7 +119,7 @@ def test_the_papers_images_can_read_it(name: str) -> None:
         if isinstance(node, ast.Assign):
             assert not any(isinstance(each, ast.Starred) for target in node.targets for each in ast.walk(target))
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            assert not any(isinstance(each, ast.Starred) for each in node.elts)
+            assert not any(isinstance(elt, ast.Starred) for elt in node.elts)
     futures = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     assert [[alias.name for alias in n.names] for n in futures] == [["absolute_import", "division", "print_function"]]
 

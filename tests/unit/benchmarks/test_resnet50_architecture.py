@@ -15,19 +15,19 @@ def weights() -> dict[str, np.ndarray]:
 def test_parameters_are_torchvisions(weights: dict[str, np.ndarray]) -> None:
     assert architecture.parameters() == 25_557_032
     assert architecture.parameters(10) == 25_557_032 - 990 * 2049
-    shapes = [each.shape for each in weights.values()]
-    norms = 2 * sum(each.outputs for each in architecture.convolutions())
+    shapes = [weight.shape for weight in weights.values()]
+    norms = 2 * sum(convolution.outputs for convolution in architecture.convolutions())
     assert sum(int(np.prod(shape)) for shape in shapes) + norms == architecture.parameters(10)
 
 
 def test_layers() -> None:
     convolutions = architecture.convolutions()
-    assert len(convolutions) == len({each.name for each in convolutions}) == 53
-    assert sum(each.kernel == 3 for each in convolutions) == 16
-    assert [each.name for each in convolutions if each.stride == 2 and each.kernel == 3] == [
-        f"stage{stage}_block1_middle" for stage in (2, 3, 4)
-    ]
-    assert sum(each.name.endswith("shortcut") for each in convolutions) == 4
+    assert len(convolutions) == len({convolution.name for convolution in convolutions}) == 53
+    assert sum(convolution.kernel == 3 for convolution in convolutions) == 16
+    assert [
+        convolution.name for convolution in convolutions if convolution.stride == 2 and convolution.kernel == 3
+    ] == [f"stage{stage}_block1_middle" for stage in (2, 3, 4)]
+    assert sum(convolution.name.endswith("shortcut") for convolution in convolutions) == 4
 
 
 def test_operations_by_hand() -> None:
@@ -49,12 +49,12 @@ def test_gflop_of_a_step() -> None:
 
 
 def test_first_weights(weights: dict[str, np.ndarray]) -> None:
-    assert list(weights) == [*(each.name for each in architecture.convolutions()), "dense", "dense_bias"]
-    for each in architecture.convolutions():
-        kernel = weights[each.name]
-        assert kernel.shape == (each.kernel, each.kernel, each.inputs, each.outputs)
+    assert list(weights) == [*(convolution.name for convolution in architecture.convolutions()), "dense", "dense_bias"]
+    for convolution in architecture.convolutions():
+        kernel = weights[convolution.name]
+        assert kernel.shape == (convolution.kernel, convolution.kernel, convolution.inputs, convolution.outputs)
         assert kernel.dtype == np.float32
-        assert kernel.std() == pytest.approx((2 / (each.outputs * each.kernel**2)) ** 0.5, rel=0.05)
+        assert kernel.std() == pytest.approx((2 / (convolution.outputs * convolution.kernel**2)) ** 0.5, rel=0.05)
         assert abs(kernel.mean()) < 0.05 * kernel.std()
     assert 0.99 * 2048**-0.5 < weights["dense"].max() <= np.float32(2048**-0.5)
 

@@ -36,7 +36,7 @@ def ends(function, *words: str) -> int:
     return raised.value.code
 
 
-@pytest.mark.parametrize("script", sorted({each.script for each in WORKLOAD.scripts}))
+@pytest.mark.parametrize("script", sorted({script.script for script in WORKLOAD.scripts}))
 def test_switches_of_the_scripts(script: str) -> None:
     tree = ast.parse((FOLDER / script).read_text())
     [value] = [

@@ -69,6 +69,6 @@ def test_suites_name_networks_that_there_are(name):
     for group in read_suite(find_suite(name)).groups:
         if group.workload == "standard":
             assert f"{group.arguments['model']}-{group.arguments['size']}" in networks.NETWORKS
-            formats = {each.get("memory_format") for matrix in group.matrix for each in matrix.settings}
+            formats = {setting.get("memory_format") for matrix in group.matrix for setting in matrix.settings}
             images = len(networks.NETWORKS[f"{group.arguments['model']}-{group.arguments['size']}"].shape) == 3
             assert images or formats == {None}

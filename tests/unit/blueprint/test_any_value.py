@@ -52,8 +52,8 @@ def fields():
                 yield from below(definitions.members("data_types", inner, "properties"), here)
 
     def words(schema):
-        given = [each.get("valid_values") for each in (schema.get("constraints") or schema).elements]
-        return tuple(str(each.value) for every in given if every for each in every.elements)
+        given = [element.get("valid_values") for element in (schema.get("constraints") or schema).elements]
+        return tuple(str(element.value) for every in given if every for element in every.elements)
 
     found = []
     for node, kind in NODES.items():
@@ -117,7 +117,7 @@ def test_an_unknown_word_has_its_place_and_the_known_ones(folder, path, words, l
     text = written(path, ["wibble"] if listed else "wibble")
     line = next(number for number, each in enumerate(text.splitlines(), 1) if "wibble" in each)
     _, mistakes = check(folder, text)
-    (mistake,) = [each for each in mistakes if each.rule == "not-allowed-value"]
+    (mistake,) = [mistake for mistake in mistakes if mistake.rule == "not-allowed-value"]
     assert (mistake.location.path, mistake.location.line) == (str(folder.service), line)
     assert all(word in mistake.hint for word in words)
 
@@ -127,4 +127,4 @@ def test_an_unknown_word_has_its_place_and_the_known_ones(folder, path, words, l
 def test_any_value_in_any_field(folder, field, value):
     plans, mistakes = check(folder, written(field[0], [value] if field[2] else value))
     assert plans or mistakes
-    assert all(each.location.path and each.message for each in mistakes)
+    assert all(mistake.location.path and mistake.message for mistake in mistakes)

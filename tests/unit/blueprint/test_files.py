@@ -27,7 +27,7 @@ def project(tmp_path):
 
 def travelling(project, *patterns):
     found = code_files(project / "src", list(patterns) or None, top=project, is_blueprint=False)
-    return [each.path for each in found]
+    return [source_file.path for source_file in found]
 
 
 def link(project, name, to):

@@ -26,7 +26,7 @@ def add(blueprint, name, *after, more="", key="after"):
 def mistakes_of(blueprint):
     mistakes = Mistakes()
     check_blueprint(blueprint.service, Inputs(), mistakes)
-    return [(each.rule, each.message) for each in mistakes]
+    return [(mistake.rule, mistake.message) for mistake in mistakes]
 
 
 def trainings(found):
@@ -39,8 +39,8 @@ def test_each_comes_behind_those_that_it_comes_after(blueprint):
     assert trainings(found) == ["clean", "training", "fit", "evaluate"] or trainings(found) == [
         "training", "clean", "fit", "evaluate"
     ]  # fmt: skip
-    fit = next(each.plan for each in found if each.plan.training == "fit")
-    names = {each.plan.training: each.plan.deployment for each in found}
+    fit = next(planned.plan for planned in found if planned.plan.training == "fit")
+    names = {planned.plan.training: planned.plan.deployment for planned in found}
     assert {each.training: each.deployments for each in fit.after} == {
         "training": (names["training"],), "clean": (names["clean"],)
     }  # fmt: skip
@@ -70,7 +70,7 @@ def test_the_script_finds_where_the_others_ran(blueprint):
     blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n        sweep: { epochs: [ 1, 2 ] }\n")
     more = ', arguments: { weights: "{after:training}/x y" }'
     found = plan_all(add(blueprint, "eval-all", "training", more=more).service, Inputs())
-    script, (first, second) = found[-1].plan.job.script, [each.plan.deployment for each in found[:2]]
+    script, (first, second) = found[-1].plan.job.script, [planned.plan.deployment for planned in found[:2]]
     folders = f'"$workspace/deployments/{first}/code":"$workspace/deployments/{second}/code"'
     assert f"\nexport MODAK_AFTER_TRAINING={folders}\n" in script
     assert '\n    MODAK_AFTER_TRAINING="$MODAK_AFTER_TRAINING"\n' in script

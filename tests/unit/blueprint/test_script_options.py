@@ -292,5 +292,5 @@ def test_a_request_is_judged_too(tmp_path):
     folder.set("application/arguments", "--epochs 3 --dta {dataset}")
     mistakes = Mistakes()
     check_blueprint(folder.file, Inputs(), mistakes)
-    [found] = [str(each) for each in mistakes]
+    [found] = [str(mistake) for mistake in mistakes]
     assert "argument: train.py has no option --dta (did you mean data?)" in found

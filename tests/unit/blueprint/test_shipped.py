@@ -20,12 +20,12 @@ def test_blueprint(root, name):
     folder = root / "tosca" / "blueprints" / name
     mistakes = Mistakes()
     assert len(check_blueprint(folder / "service.yaml", Inputs(), mistakes)) == 1
-    assert [str(each) for each in mistakes] == []
+    assert [str(mistake) for mistake in mistakes] == []
     assert (folder / "README.md").read_text().strip()
 
 
 def test_all_blueprints_are_tested(root):
-    assert {each.parent.name for each in (root / "tosca" / "blueprints").glob("*/service.yaml")} == set(BLUEPRINTS)
+    assert {path.parent.name for path in (root / "tosca" / "blueprints").glob("*/service.yaml")} == set(BLUEPRINTS)
 
 
 @pytest.mark.parametrize("name", BLUEPRINTS)

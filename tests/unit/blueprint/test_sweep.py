@@ -23,27 +23,27 @@ def swept(blueprint, text, arguments=ARGUMENTS):
 def mistakes_of(blueprint):
     mistakes = Mistakes()
     check_blueprint(blueprint.service, Inputs(), mistakes)
-    return [(each.location.line, each.location.column, each.message, each.hint) for each in mistakes]
+    return [(mistake.location.line, mistake.location.column, mistake.message, mistake.hint) for mistake in mistakes]
 
 
 def test_a_grid_is_a_training_for_every_point(blueprint):
     found = plan_all(swept(blueprint, "{ epochs: [ 1, 2 ], batch-size: [ 32, 64 ] }").service, Inputs())
-    assert [each.plan.training for each in found] == [
+    assert [planned.plan.training for planned in found] == [
         "training:epochs=1,batch-size=32", "training:epochs=1,batch-size=64",
         "training:epochs=2,batch-size=32", "training:epochs=2,batch-size=64",
     ]  # fmt: skip
     assert found[1].plan.application.arguments == (("epochs", "1"), ("batch-size", "64"))
     assert "--epochs 1\n    --batch-size 64\n" in found[1].plan.job.script
     assert (found[3].plan.application.work.epochs, found[3].plan.application.work.batch_size) == (2, 64)
-    assert len({each.plan.deployment for each in found}) == 4
-    assert {each.node for each in found} == {"training"}
+    assert len({planned.plan.deployment for planned in found}) == 4
+    assert {planned.node for planned in found} == {"training"}
 
 
 def test_a_point_stays_the_same_when_others_come(blueprint):
     few = plan_all(swept(blueprint, "{ epochs: [ 1, 2 ] }").service, Inputs())
     more = plan_all(blueprint.replace("[ 1, 2 ]", "[ 0, 2, 1 ]").service, Inputs())
-    digests = {each.plan.training: each.plan.digest for each in more}
-    assert [digests[each.plan.training] for each in few] == [each.plan.digest for each in few]
+    digests = {planned.plan.training: planned.plan.digest for planned in more}
+    assert [digests[planned.plan.training] for planned in few] == [planned.plan.digest for planned in few]
 
 
 def test_one_point_is_planned_by_its_name(blueprint):
@@ -55,8 +55,8 @@ def test_one_point_is_planned_by_its_name(blueprint):
 def test_a_limit_changes_no_plan(blueprint):
     free = plan_all(swept(blueprint, "{ epochs: [ 1, 2 ] }").service, Inputs())
     limited = plan_all(blueprint.replace("        sweep:", "        parallel: 1\n        sweep:").service, Inputs())
-    assert [each.plan for each in free] == [each.plan for each in limited]
-    assert [each.parallel for each in limited] == [1, 1]
+    assert [planned.plan for planned in free] == [planned.plan for planned in limited]
+    assert [planned.parallel for planned in limited] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_every_combination_is_there_once_and_has_a_name_of_its_own(found):
         for name, values in found
     )
     points = list(points_of(axes))
-    assert len(points) == math.prod(len(each.values) for each in axes)
+    assert len(points) == math.prod(len(axis.values) for axis in axes)
     names = [point_name("train", point) for point in points]
     assert len(set(names)) == len(names)
     assert all(name.startswith("train:") and " " not in name and name.isprintable() for name in names)
-    usual = (*((each.name, "usual") for each in axes), ("other", "1"))
+    usual = (*((axis.name, "usual") for axis in axes), ("other", "1"))
     for point in points:
         assert dict(with_point(usual, point)) == {**point, "other": "1"}

@@ -54,7 +54,7 @@ def site(tmp_path):
 def read(path, inputs):
     mistakes = Mistakes()
     blueprint = read_blueprint(path, inputs, mistakes)
-    return blueprint, [str(each) for each in mistakes]
+    return blueprint, [str(mistake) for mistake in mistakes]
 
 
 def facts(target):
@@ -71,7 +71,7 @@ FACTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [each.name for each in sorted(SHIPPED.iterdir())])
+@pytest.mark.parametrize("name", [path.name for path in sorted(SHIPPED.iterdir())])
 def test_every_shipped_blueprint_takes_it(site, name):
     blueprint, mistakes = read(SHIPPED / name / "service.yaml", Inputs(site))
     assert mistakes == []
@@ -79,7 +79,7 @@ def test_every_shipped_blueprint_takes_it(site, name):
     assert facts(target) == FACTS
 
 
-@pytest.mark.parametrize("name", [each.name for each in sorted(SHIPPED.iterdir())])
+@pytest.mark.parametrize("name", [path.name for path in sorted(SHIPPED.iterdir())])
 def test_a_word_that_says_more_than_the_input_of_its_name_describes_the_target(site, name):
     """As modak discover writes of a plain host; the shipped blueprints' input has the processor's model alone."""
     processor = "processor: { architecture: zen4, model: AMD EPYC 9654, cores: 192 }"
@@ -148,7 +148,7 @@ def test_a_mistake_is_told_with_its_place_in_the_target_file(blueprint, tmp_path
     path = tmp_path / "site.yaml"
     path.write_text(text)
     _, mistakes = read(blueprint.service, Inputs(path))
-    assert any(f"{path}{place}" in each and words in each for each in mistakes), mistakes
+    assert any(f"{path}{place}" in mistake and words in mistake for mistake in mistakes), mistakes
 
 
 def test_nothing_of_another_machine_is_left_over(blueprint, tmp_path):

@@ -20,7 +20,7 @@ def check(blueprint, **inputs):
     mistakes = Mistakes()
     given_inputs = Inputs(None, tuple((name, str(value)) for name, value in inputs.items()))
     check_blueprint(blueprint.service, given_inputs, mistakes)
-    return [str(each).replace(f"{blueprint.service}", "service.yaml") for each in mistakes]
+    return [str(mistake).replace(f"{blueprint.service}", "service.yaml") for mistake in mistakes]
 
 
 def test_the_example_is_right(blueprint):
@@ -205,7 +205,7 @@ def test_a_machine_without_partitions_is_told_where_accelerators_are_described(b
     blueprint.replace("cores_per_process: 4", "accelerators: 1").replace("modak.nodes.Slurm", "modak.nodes.Host")
     blueprint.replace("numerics: same", "entry: pytorch-2.13-cuda")
     text = blueprint.service.read_text()
-    lines = [each for each in text.splitlines() if not each.strip().startswith(("- { name", "partitions:"))]
+    lines = [line for line in text.splitlines() if not line.strip().startswith(("- { name", "partitions:"))]
     blueprint.service.write_text("\n".join(lines) + "\n")
     [found] = check(blueprint)
     assert "cluster describes none" in found
@@ -226,7 +226,7 @@ def test_inputs_are_checked_where_they_are_given(blueprint, tmp_path):
     inputs.write_text("epoch: 3\nepochs: many\n")
     mistakes = Mistakes()
     check_blueprint(blueprint.service, Inputs(inputs), mistakes)
-    found = [str(each) for each in mistakes]
+    found = [str(mistake) for mistake in mistakes]
     assert any(line.startswith(f"{inputs}:1:1: unknown-input: the blueprint has no input epoch") for line in found)
     assert any(line.startswith(f"{inputs}:2:9: wrong-type: epochs must be a whole number") for line in found)
     assert "--input epochs: wrong-type" in check(blueprint, epochs="many")[0]
@@ -288,7 +288,7 @@ def test_any_text_anywhere_is_taken_or_refused_with_a_place(blueprint, text, key
     blueprint.service.write_text("\n".join(lines) + "\n")
     mistakes = Mistakes()
     check_blueprint(blueprint.service, Inputs(), mistakes)
-    assert all(each.location.path and each.rule for each in mistakes)
+    assert all(mistake.location.path and mistake.rule for mistake in mistakes)
 
 
 def test_functions_of_functions_cannot_explode(blueprint):

@@ -9,7 +9,7 @@ from modak_ansible.blueprint.forms.yaml_tree import parse_yaml, read_yaml
 
 def parse(text):
     mistakes = Mistakes()
-    return parse_yaml(text, "a.yaml", mistakes), [str(each) for each in mistakes]
+    return parse_yaml(text, "a.yaml", mistakes), [str(mistake) for mistake in mistakes]
 
 
 def test_values_and_keys_know_their_places():
@@ -66,7 +66,7 @@ def test_a_tab_that_breaks_nothing_is_not_blamed():
 def test_any_text_is_read_or_has_a_mistake_with_its_place(text):
     tree, mistakes = parse(text)
     assert (tree is None) <= bool(mistakes)
-    if any("tabs" in each for each in mistakes):
+    if any("tabs" in mistake for mistake in mistakes):
         (mistake,) = mistakes
         line, column = map(int, mistake.split(":")[1:3])
         assert text.split("\n")[line - 1][column - 1] == "\t"
@@ -85,7 +85,7 @@ def test_unreadable_files(tmp_path):
     assert read_yaml(tmp_path / "none.yaml", mistakes) is None
     (tmp_path / "latin.yaml").write_bytes(b"a: \xff\n")
     assert read_yaml(tmp_path / "latin.yaml", mistakes) is None
-    assert ["No such file" in str(each) or "not UTF-8" in str(each) for each in mistakes] == [True, True]
+    assert ["No such file" in str(mistake) or "not UTF-8" in str(mistake) for mistake in mistakes] == [True, True]
 
 
 values = st.recursive(

@@ -24,8 +24,8 @@ TENSORFLOW, JAX = ENTRIES["tensorflow-2.21-cpu"], ENTRIES["keras-3.15-jax-cpu"]
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 def test_constraints_are_what_pip_reads(entry):
-    for each in constraints_of(entry):
-        assert len(Requirement(each).specifier) == 1
+    for constraint in constraints_of(entry):
+        assert len(Requirement(constraint).specifier) == 1
     for code in tries_of(entry).values():
         ast.parse(code)
 

@@ -53,7 +53,7 @@ def test_a_probe_is_python_that_both_languages_read(entry):
 def test_requirements_begin_with_pins(entry):
     """Only what a framework drags along may be a range: the last releases that an old Python reads."""
     assert "==" in entry.requirements[0]
-    assert CATALOGUE.bases[entry.base].python == "2.7" or all("==" in each for each in entry.requirements)
+    assert CATALOGUE.bases[entry.base].python == "2.7" or all("==" in requirement for requirement in entry.requirements)
 
 
 def test_a_base_that_may_leave_the_mirrors_says_so():

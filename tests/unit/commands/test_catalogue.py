@@ -149,7 +149,7 @@ def build(blueprint, *names, again=False):
 
 
 def outcomes(results):
-    return [each.outcome for each in results]
+    return [result.outcome for result in results]
 
 
 def test_entries_are_built_one_after_another(state, blueprint, answers):
@@ -212,7 +212,7 @@ def test_a_script_for_one_framework_keeps_no_other_from_being_built(state, answe
     answers.update(dict.fromkeys(others, BUILT))
     builder = Builder(shipped, Inputs(), Console(file=io.StringIO()), again=False)
     builder.build(entries(*others))
-    assert [(each.outcome, each.reason) for each in builder.results] == [("built", "")] * 4
+    assert [(result.outcome, result.reason) for result in builder.results] == [("built", "")] * 4
 
 
 def test_what_a_target_cannot_have_is_told(state, blueprint, answers):
@@ -228,7 +228,7 @@ def test_exit_codes(state, blueprint, answers, options, code):
     done = call("build", *NAMES, "-b", blueprint.path, *options)
     assert done.exit_code == code
     if "--json" in options:
-        assert [each["outcome"] for each in json.loads(done.stdout)] == ["refused", "built"]
+        assert [load["outcome"] for load in json.loads(done.stdout)] == ["refused", "built"]
 
 
 def test_the_image_is_the_one_that_deployments_use(blueprint):

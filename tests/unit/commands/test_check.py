@@ -72,7 +72,7 @@ def test_as_json(target, capsys):
     code, shown = run(check.command, capsys, "login.example", as_json=True)
     found = json.loads(shown)
     assert (code, found["exit_code"], found["address"]) == (1, 1, "login.example")
-    (rsync,) = (each for each in found["findings"] if each["about"] == "rsync")
+    (rsync,) = (finding for finding in found["findings"] if finding["about"] == "rsync")
     assert set(rsync) == {"about", "state", "seen", "todo"}
     assert rsync["state"] == "missing"
 
@@ -118,7 +118,9 @@ def test_discover_shows_what_it_would_write(target, capsys):
     assert code == 0
     found = yaml.safe_load(shown)
     assert (found["frontend"], found["username"]) == ("login.example", "alice")
-    assert [each["name"] for each in found["partitions"]] == [each.name for each in CLUSTER.partitions]
+    assert [partition["name"] for partition in found["partitions"]] == [
+        partition.name for partition in CLUSTER.partitions
+    ]
 
 
 def test_discover_writes(target, capsys, tmp_path):

@@ -49,7 +49,7 @@ def test_nothing_fits(project):
 
 def test_entries_are_those_of_the_catalogue():
     assert "pytorch-2.13-cpu" in entries("pytorch-2.13")
-    assert all(each.startswith("jax") for each in entries("jax"))
+    assert all(entry.startswith("jax") for entry in entries("jax"))
 
 
 @pytest.mark.component
@@ -76,5 +76,5 @@ def test_as_bash_asks(project, words, offered):
 
 
 def test_a_folder_that_may_not_be_entered_hides_no_other(closed_folder):
-    beside = [each for each in blueprints(f"{closed_folder.parent}/") if "closed" in each]
+    beside = [blueprint for blueprint in blueprints(f"{closed_folder.parent}/") if "closed" in blueprint]
     assert beside == [f"{closed_folder}/"]

@@ -47,7 +47,7 @@ def test_a_beginning_that_fits_two(deployed):
 
 
 def test_all_of_a_blueprint(deployed, blueprint):
-    assert {each.folder for each in find_deployments(str(blueprint.path))} == set(deployed)
+    assert {deployment.folder for deployment in find_deployments(str(blueprint.path))} == set(deployed)
 
 
 def test_a_blueprint_that_was_not_deployed_is_no_beginning_of_a_name(deployed, blueprint):
@@ -125,7 +125,7 @@ def test_of_a_sweep_the_newest_of_each_point(blueprint, monkeypatch):
     monkeypatch.chdir(blueprint.path)
     sweep = "        sweep: { epochs: [ 2, 10 ] }\n"
     blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n" + sweep)
-    first = [each.save() for each in plan_all(blueprint.service, Inputs())]
+    first = [planned.save() for planned in plan_all(blueprint.service, Inputs())]
     assert trainings(find_trainings(".")) == ["training:epochs=2", "training:epochs=10"]
     assert trainings(find_trainings(".", "training:epochs=10")) == ["training:epochs=10"]
     assert trainings(find_trainings(".", "training")) == ["training:epochs=2", "training:epochs=10"]
@@ -133,15 +133,15 @@ def test_of_a_sweep_the_newest_of_each_point(blueprint, monkeypatch):
     with pytest.raises(UsageError, match="has no deployment of a training trainin"):
         find_trainings(".", "trainin")
     blueprint.replace("epochs: [ 2, 10 ]", "epochs: [ 3, 10 ]")
-    for each in plan_all(blueprint.service, Inputs()):
-        each.save()
+    for planned in plan_all(blueprint.service, Inputs()):
+        planned.save()
     assert len(find_trainings(".")) == 3
     write_json(first[0] / "state.json", {"undeployed": 1.0})
     assert trainings(find_trainings(".")) == ["training:epochs=3", "training:epochs=10"]
     text = blueprint.service.read_text().replace("    training:", "    learning:")
     blueprint.service.write_text(text.replace("[ training,", "[ learning,").replace("[training,", "[learning,"))
-    for each in plan_all(blueprint.service, Inputs()):
-        each.save()
+    for planned in plan_all(blueprint.service, Inputs()):
+        planned.save()
     assert trainings(find_trainings(".")) == ["learning:epochs=3", "learning:epochs=10"]
 
 

@@ -36,7 +36,7 @@ def test_elsewhere_than_on_a_terminal_a_step_is_said_once():
 
 @pytest.mark.parametrize("lines", [["20 % transferred, 3.1MB/s", "40 % transferred, 2.9MB/s"], ["fetching a.gz, 3 of 9 MB", "fetching a.gz, 7 of 9 MB"]])  # fmt: skip
 def test_how_far_a_transfer_is_is_said_once(lines):
-    assert len(shown(*(("dataset", each) for each in lines)).splitlines()) == 1
+    assert len(shown(*(("dataset", line) for line in lines)).splitlines()) == 1
 
 
 def test_what_the_job_says_is_all_shown():
@@ -70,7 +70,7 @@ def test_words_are_not_broken_on_a_terminal(text, width):
     console = on_terminal(width)
     print_pairs(console, [("title", text)])
     lines = console.file.getvalue().splitlines()
-    assert "".join(lines).split() == ["title", *text.split()] or any(len(each) > width - 12 for each in text.split("]"))
+    assert "".join(lines).split() == ["title", *text.split()] or any(len(word) > width - 12 for word in text.split("]"))
     piped = Console(file=io.StringIO(), width=width)
     print_pairs(piped, [("title", text)])
     assert len(piped.file.getvalue().splitlines()) == 1

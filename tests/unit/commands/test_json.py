@@ -57,7 +57,7 @@ def commands(command=None, name=""):
     command = command or typer.main.get_command(main.application())
     inner = getattr(command, "commands", {})
     if name and (not inner or command.invoke_without_command):
-        yield name, {option for each in command.params for option in each.opts}
+        yield name, {option for param in command.params for option in param.opts}
     for word, each in inner.items():
         yield from commands(each, f"{name} {word}".strip())
 
@@ -93,7 +93,7 @@ def words(blueprint, monkeypatch):
 
 @pytest.mark.parametrize("name", sorted(LOOK))
 def test_what_is_printed_parses_and_is_nothing_else(words, monkeypatch, capsys, name):
-    arguments = [each.format(**words) for each in LOOK[name].split()]
+    arguments = [word.format(**words) for word in LOOK[name].split()]
     monkeypatch.setattr(sys, "argv", ["modak", *name.split(), *arguments, "--json"])
     with pytest.raises(SystemExit) as ended:
         main.run()

@@ -103,7 +103,7 @@ def campaign(blueprint, monkeypatch):
     (blueprint.path / ".modak").mkdir(exist_ok=True)
     monkeypatch.chdir(blueprint.path)
     blueprint.replace("          batch-size: 128\n", "          batch-size: 128\n        sweep: { epochs: [ 1, 2 ] }\n")
-    folders = [each.save() for each in plan_all(blueprint.service, Inputs())]
+    folders = [planned.save() for planned in plan_all(blueprint.service, Inputs())]
     for folder, state in zip(folders, ("COMPLETED", "FAILED"), strict=True):
         job = {"state": state, "job_id": "7", "explanation": "", "nodes": "n1"}
         write_json(folder / "state.json", {"job": job, "stage": "report"})

@@ -80,8 +80,8 @@ def test_a_question_is_explained(modak, tmp_path):
         assert words in shown.stdout
     told = json.loads(modak("model", "explain", "question.json", "--json").stdout)
     product = told["ideal"]
-    for each in told["contributions"]:
-        product *= each["factor"]["middle"] if each["part"] == "training" else 1.0
+    for contribution in told["contributions"]:
+        product *= contribution["factor"]["middle"] if contribution["part"] == "training" else 1.0
     assert product == pytest.approx(told["step"])
 
 

@@ -32,7 +32,7 @@ def made(blueprint):
         allocator_tcmalloc=1.3, precision_bf16=1.8, compiler_inductor=0.81, unknown=("huge_pages_transparent",)
     )
     catalogue = load_catalogue()
-    few = tuple(each for each in catalogue.entries if each.name in ENTRIES)
+    few = tuple(entry for entry in catalogue.entries if entry.name in ENTRIES)
     return make_plan(request, catalogue.model_copy(update={"entries": few}), model=model)
 
 
@@ -57,7 +57,7 @@ def test_the_whole_story(made):
     text = plan_story(made, 100, "a test's model, which knows what the test says")
     assert_golden("plans/story.txt", settled(text) + "\n")
     for choice in made.choices:
-        assert all(f"not {each.value}" in " ".join(text.split()) for each in choice.rejected)
+        assert all(f"not {rejected.value}" in " ".join(text.split()) for rejected in choice.rejected)
 
 
 def test_the_texts_hold_definitions_and_script(made):
@@ -106,8 +106,8 @@ def test_all_plans_of_a_sweep_are_one_list(blueprint, capsys, monkeypatch):
 def unknown(plan):
     """A plan of which no time is known, though the model has numbers."""
     found = [
-        each.model_copy(update={"prediction": each.prediction.model_copy(update={"known": False})})
-        for each in plan.candidates
+        candidate.model_copy(update={"prediction": candidate.prediction.model_copy(update={"known": False})})
+        for candidate in plan.candidates
     ]
     return plan.model_copy(update={"candidates": tuple(found)})
 
@@ -116,8 +116,8 @@ def test_a_time_that_is_not_known_is_no_number(made):
     plan = unknown(made)
     for text in (plan_table(plan, 80), plan_story(plan, 80, "a model")):
         assert "relied" not in text
-        for each in plan.candidates:
-            assert clock(each.prediction.seconds.middle) not in text
+        for candidate in plan.candidates:
+            assert clock(candidate.prediction.seconds.middle) not in text
     assert "candidates" not in plan_table(plan, 80)
 
 
@@ -125,7 +125,7 @@ def test_core_hours_of_all_are_those_that_are_known(made):
     text = trainings_table([unknown(made), unknown(made)], 80)
     assert "how long they take is not known of any; --training NAME" in text
     assert "core-hours" not in text
-    hours = next(each.prediction.core_hours for each in made.candidates if each.chosen)
+    hours = next(candidate.prediction.core_hours for candidate in made.candidates if candidate.chosen)
     assert f"{hours:.2g} core-hours are predicted, as far as they are known: of 1 of 2;" in trainings_table(
         [made, unknown(made)], 80
     )
@@ -140,11 +140,11 @@ def test_a_doubt_that_all_candidates_share_is_told_once(made):
     first, *others = made.candidates
     plan = made.model_copy(update={"candidates": (doubtful(first, "it is late"), *map(doubtful, others))})
     lines = plan_story(plan, 120, "a model").splitlines()
-    assert [each.count("the moon is full") for each in lines if "moon" in each] == [1]
-    [own] = [each for each in lines if "it is late" in each]
+    assert [line.count("the moon is full") for line in lines if "moon" in line] == [1]
+    [own] = [line for line in lines if "it is late" in line]
     assert first.entry in own or own.startswith("    ")
     rows = lines[lines.index("") :]
-    assert sum(each.startswith(f"  {first.entry}, ") for each in rows) == len(plan.candidates)
+    assert sum(row.startswith(f"  {first.entry}, ") for row in rows) == len(plan.candidates)
 
 
 def test_a_reason_that_options_of_several_kinds_share_is_told_once(made):
@@ -159,6 +159,6 @@ def test_a_reason_that_options_of_several_kinds_share_is_told_once(made):
 
 def test_files_of_a_script_are_one_line(made):
     text = plan_story(made, 120, "a model")
-    assert [each for each in text.splitlines() if each.startswith("  code ")] == [
+    assert [line for line in text.splitlines() if line.startswith("  code ")] == [
         "  code     train, 1 file -> modak/deployments/*/code"
     ]

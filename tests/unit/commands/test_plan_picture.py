@@ -42,7 +42,7 @@ def test_a_picture_is_drawn_of_the_newest_record(plan, tmp_path, name):
     path = tmp_path / RECORDS
     path.parent.mkdir()
     lines = [record(plan, steps=Steps(count=1, total_seconds=1.0)), record(plan), record(plan, plan="another")]
-    path.write_text("".join(each.model_dump_json(by_alias=True) + "\n" for each in lines))
+    path.write_text("".join(line.model_dump_json(by_alias=True) + "\n" for line in lines))
     shown = draw(plan, tmp_path, tmp_path / name)
     assert "whole: 97 s measured, 100 s (90 to 110) predicted" in shown
     assert (tmp_path / name).stat().st_size > 1000

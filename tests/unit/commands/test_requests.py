@@ -21,7 +21,7 @@ def training(tmp_path):
 
 
 def modak(*arguments):
-    return CliRunner().invoke(application(), [str(each) for each in arguments], catch_exceptions=True)
+    return CliRunner().invoke(application(), [str(argument) for argument in arguments], catch_exceptions=True)
 
 
 def test_a_valid_request(training):
@@ -35,8 +35,8 @@ def test_mistakes_and_warnings_in_json(training):
     done = modak("validate", training.file, "--json")
     assert done.exit_code == 3
     told = json.loads(done.stdout)
-    assert [each["rule"] for each in told["mistakes"]] == ["out-of-range"]
-    assert [each["rule"] for each in told["warnings"]] == ["older-spelling", "older-spelling"]
+    assert [mistake["rule"] for mistake in told["mistakes"]] == ["out-of-range"]
+    assert [warning["rule"] for warning in told["warnings"]] == ["older-spelling", "older-spelling"]
     assert told["mistakes"][0]["line"] > 1
     assert done.stderr.count("warning: ") == 2
 

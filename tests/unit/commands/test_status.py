@@ -46,15 +46,15 @@ def test_a_deployment_that_is_started_again_shows_no_old_error(deployed, bluepri
     record = Record(deployed[0])
     record.update(job=None)
     record.note_stage("image", state="failed", message="no space left\nclear some")
-    row = next(each for each in rows_of(entries_of(blueprint)) if each["deployment"] == deployed[0].name)
+    row = next(row for row in rows_of(entries_of(blueprint)) if row["deployment"] == deployed[0].name)
     assert (row["stage"], row["explanation"]) == ("image", "no space left")
     record.begin("target")
-    row = next(each for each in rows_of(entries_of(blueprint)) if each["deployment"] == deployed[0].name)
+    row = next(row for row in rows_of(entries_of(blueprint)) if row["deployment"] == deployed[0].name)
     assert (row["stage"], row["explanation"]) == ("target", "")
 
 
 def entries_of(blueprint):
-    return [Entry(each) for each in glance(blueprint.path / ".modak")]
+    return [Entry(deployment_store) for deployment_store in glance(blueprint.path / ".modak")]
 
 
 def job(state="RUNNING", **more):
@@ -95,7 +95,7 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
             assert (playbook, name, host["jobs_every"]) == ("jobs", f"target{number}", 0.0)
             names = host["jobs_deployments"].split()
             silent = len(names) == 1
-            jobs = {} if silent else {each: job(position=3, elapsed=5.0) for each in names}
+            jobs = {} if silent else {name: job(position=3, elapsed=5.0) for name in names}
             write_json(Path(host["jobs_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
             listener.progress("jobs", f"{number} answered")
             listener.progress("jobs", "the connection broke")
@@ -144,7 +144,7 @@ def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
 
 
 def test_a_row(deployed, blueprint):
-    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
     row = row_of(entry)
     assert (row["state"], row["stage"], row["epoch"], row["epochs_requested"]) == ("RUNNING", "job", 1, 2)
@@ -157,7 +157,7 @@ def test_a_row(deployed, blueprint):
 
 def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
-    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     assert row_of(entry)["epoch"] == 9
     entry.answer = job(progress={})
     entry.answer["situation"]["job_id"] = "2"
@@ -171,7 +171,7 @@ def test_the_time_of_a_job_that_is_over_is_its_own(deployed, blueprint):
 
 
 def test_a_known_end_is_shown_though_nobody_answers_for_it(deployed, blueprint):
-    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     entry.known.record["job"] = {**job("CANCELLED")["situation"], "explanation": "it was cancelled"}
     entry.answer = job("UNKNOWN")
     row = row_of(entry)
@@ -209,7 +209,7 @@ def test_damaged_files_hide_no_others(deployed, blueprint):
 
 def test_a_damaged_record_is_asked_for_and_written_anew(deployed, blueprint):
     (deployed[0] / "state.json").write_text("{")
-    entry = next(each for each in entries_of(blueprint) if each.known.folder == deployed[0])
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     assert may_live(entry.known)
     entry.answer = job("COMPLETED")
     assert row_of(entry)["state"] == "COMPLETED"

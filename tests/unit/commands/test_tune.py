@@ -57,7 +57,7 @@ def tuned(monkeypatch):
     """A target on which the second candidate is twice as fast as stock, and the third breaks."""
 
     def deploy(plan, folder, *, as_json):
-        names = [each.name for each in plan.tuning.candidates]
+        names = [candidate.name for candidate in plan.tuning.candidates]
         trials = []
         for position, (name, score) in enumerate([("c0", 0.2), ("c1", 0.22), ("c2", 0.11)], 1):
             steps = {

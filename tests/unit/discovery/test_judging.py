@@ -16,11 +16,11 @@ from modak_ansible.discovery.surveying import Entrance
 
 
 def found(aim, survey):
-    return {each.about: each for each in findings_of(aim, survey)}
+    return {finding.about: finding for finding in findings_of(aim, survey)}
 
 
 def states(aim, survey):
-    return {each.state.value for each in findings_of(aim, survey)}
+    return {finding.state.value for finding in findings_of(aim, survey)}
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_description_that_fits(described):
 
 def test_a_partition_that_is_not_there(described):
     aim = described(("name: batch", "name: bach"))
-    known = [each for each in findings_of(aim, surveyed()) if each.about == "partition"]
+    known = [finding for finding in findings_of(aim, surveyed()) if finding.about == "partition"]
     assert [(each.state.value, each.todo) for each in known] == [
         ("warning", "valid: batch, gpu"), ("missing", "did you mean batch?"),
     ]  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_partition_that_is_not_there(described):
 
 def test_more_is_said_than_is_there(described):
     aim = described(("nodes: 4, cores: 8, memory: 16 GB", "nodes: 99, cores: 80, memory: 900 GB"))
-    first = next(each for each in findings_of(aim, surveyed()) if each.about == "partition")
+    first = next(finding for finding in findings_of(aim, surveyed()) if finding.about == "partition")
     assert first.state == "warning"
     assert first.seen == (
         "batch is described with 99 nodes, and it has 32; 80 cores a node, and it has 40; "
@@ -215,14 +215,14 @@ def test_the_largest_kind_of_node_counts_for_a_wish(described):
 
 def test_a_partition_that_is_closed(described):
     cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, closed="its state is DOWN"), GPU))
-    partition = next(each for each in findings_of(described(), surveyed(cluster)) if each.about == "partition")
+    partition = next(finding for finding in findings_of(described(), surveyed(cluster)) if finding.about == "partition")
     assert (partition.state, partition.seen) == ("missing", "batch is closed: its state is DOWN")
 
 
 def test_nodes_that_are_all_down(described):
     kind = dataclasses.replace(BATCH.kinds[0], unusable=60)
     cluster = dataclasses.replace(CLUSTER, partitions=(dataclasses.replace(BATCH, kinds=(kind,)), GPU))
-    partition = next(each for each in findings_of(described(), surveyed(cluster)) if each.about == "partition")
+    partition = next(finding for finding in findings_of(described(), surveyed(cluster)) if finding.about == "partition")
     assert (partition.state, partition.todo) == ("warning", "jobs will wait")
 
 
@@ -261,6 +261,6 @@ def test_a_node_that_is_not(described, changes, about, state):
 def test_every_finding_that_is_not_well_says_what_to_do(gone, free, noexec):
     changes = dict.fromkeys(gone)
     changes["folders__workspace"] = {**FOLDER, "free_bytes": free, "noexec": noexec}
-    for each in findings_of(bare(), surveyed(**changes)):
-        assert each.seen
-        assert bool(each.todo) == (each.state != "ok")
+    for finding in findings_of(bare(), surveyed(**changes)):
+        assert finding.seen
+        assert bool(finding.todo) == (finding.state != "ok")

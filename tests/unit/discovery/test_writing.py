@@ -40,7 +40,7 @@ def test_inputs_that_a_shipped_blueprint_takes(tmp_path, scheduler, blueprint):
     path.write_text(inputs_text(found, DATE))
     mistakes = Mistakes()
     assert check_blueprint(find_blueprint(blueprint), Inputs(path), mistakes)
-    assert [str(each) for each in mistakes] == []
+    assert [str(mistake) for mistake in mistakes] == []
     target = request_of(find_blueprint(blueprint), Inputs(path)).target
     assert (target.address, target.username) == ("login.example", "alice")
     assert target.partitions == tuple(partition for partition, _ in found.partitions)
@@ -54,7 +54,7 @@ def read_back(tmp_path, text):
         (tmp_path / "types").symlink_to(ROOT / "tosca" / "types")
     mistakes = Mistakes()
     targets = read_targets(tmp_path / "target.yaml", Inputs(), mistakes)
-    assert [str(each) for each in mistakes] == []
+    assert [str(mistake) for mistake in mistakes] == []
     return targets["cluster"]
 
 
@@ -75,7 +75,7 @@ def test_what_is_written_describes_the_target_of_any_blueprint(blueprint, tmp_pa
     path.write_text(inputs_text(found, DATE))
     mistakes = Mistakes()
     target = read_blueprint(blueprint.service, Inputs(path), mistakes).targets["cluster"]
-    assert [str(each) for each in mistakes] == []
+    assert [str(mistake) for mistake in mistakes] == []
     meant = read_back(tmp_path, template_text(found, DATE))
     for name in ("scheduler", "local", "address", "container_runtime", "image_base", "accelerator"):
         assert getattr(target, name) == getattr(meant, name), name
@@ -133,9 +133,9 @@ def test_whatever_a_cluster_calls_things(partitions, name, model, unknown):
     )
     node = {**NODE, "cpuinfo": {**NODE["cpuinfo"], "model name": model}}
     found = described(cluster, node=node)
-    good = [each for each in partitions if not each.closed and not rules.name_problem(each.name)]
+    good = [partition for partition in partitions if not partition.closed and not rules.name_problem(partition.name)]
     values = yaml.safe_load(inputs_text(found, DATE))
-    assert {each["name"] for each in values.get("partitions", [])} == {each.name for each in good}
+    assert {partition["name"] for partition in values.get("partitions", [])} == {each.name for each in good}
     assert values.get("processor", model or None) == (model or None)
     assert values.get("account") == (None if rules.name_problem(name) else name)
     cluster_node = yaml.safe_load(template_text(found, DATE))["topology_template"]["node_templates"]["cluster"]
@@ -145,4 +145,7 @@ def test_whatever_a_cluster_calls_things(partitions, name, model, unknown):
 def test_names_that_yaml_would_take_for_something_else(tmp_path):
     names = ("yes", "null", "1", "0x1", "1e3", "on", "2026-01-01", "a.b-c_d")
     cluster = dataclasses.replace(CLUSTER, partitions=tuple(dataclasses.replace(BATCH, name=name) for name in names))
-    assert tuple(each.name for each in read_back(tmp_path, template_text(described(cluster), DATE)).partitions) == names
+    assert (
+        tuple(partition.name for partition in read_back(tmp_path, template_text(described(cluster), DATE)).partitions)
+        == names
+    )

@@ -21,7 +21,9 @@ def shipped():
 
     def variants(name):
         suite = read_suite(find_suite(name), known)
-        return suite, {(block.group, each.name): each for block in blocks_of(suite, known) for each in block.variants}
+        return suite, {
+            (block.group, variant.name): variant for block in blocks_of(suite, known) for variant in block.variants
+        }
 
     return variants
 
@@ -109,7 +111,7 @@ def test_paths_of_a_blueprint_hold_from_anywhere(blueprint):
     (data / "train-images-idx3-ubyte.gz").write_bytes(b"pixels")
     blueprint.replace("source: [ digits ]", "source: [ data ]").replace("name: mnist", "name: mine")
     found = place_of(blueprint.service, Inputs())
-    assert [each.location for each in found.request.dataset.sources] == [str(data)]
+    assert [source.location for source in found.request.dataset.sources] == [str(data)]
 
 
 def test_a_build_with_operators_of_ours_is_measured_with_all_of_them(blueprint):

@@ -92,7 +92,7 @@ def test_marking_changes_nothing_else(tmp_path):
         RecordFile(path).append(each)
     mark(path)
     assert read_records(path) == marked(before)
-    assert [each.quantised_s for each in read_records(path)] == [0.131072, None, None]
+    assert [record.quantised_s for record in read_records(path)] == [0.131072, None, None]
     text = path.read_text()
     mark(path)
     assert path.read_text() == text
@@ -110,7 +110,7 @@ OFF = {"pipeline_tuning": "off"}
 
 
 def xla(*records):
-    found = comparisons(Run(each, "a file") for each in records)
+    found = comparisons(Run(record, "a file") for record in records)
     (finding,) = (each for each in judged(found) if each.finding.name == "xla-cpu")
     return finding, sentences(found, judged(found)), found
 

@@ -44,7 +44,7 @@ def test_a_torn_last_line_is_set_aside(tmp_path_factory, record, cut):
     assert file.path.read_bytes() == whole
     assert file.path.with_name("example.jsonl.torn").read_bytes() == whole[:cut]
     file.append(record(round=2))
-    assert [each.round for each in read_records(file.path)] == [1, 2]
+    assert [record.round for record in read_records(file.path)] == [1, 2]
 
 
 def test_a_last_line_that_lacks_its_end_only_is_kept(file, record):
@@ -52,7 +52,7 @@ def test_a_last_line_that_lacks_its_end_only_is_kept(file, record):
     file.path.write_bytes(file.path.read_bytes().rstrip())
     assert file.open()[1] == ""
     file.append(record(round=2))
-    assert [each.round for each in read_records(file.path)] == [1, 2]
+    assert [record.round for record in read_records(file.path)] == [1, 2]
 
 
 @pytest.mark.parametrize("line", ["nonsense", "{}", '{"schema_version": "modak.record/2"}', "[1]", '"text"'])

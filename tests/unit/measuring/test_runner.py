@@ -54,10 +54,10 @@ def two(suite_file, known):
 def test_variants_take_turns_and_the_order_is_reversed_in_every_other_round(bench, executor):
     records = bench()
     assert executor.runs == [STOCK, LAST, LAST, STOCK]
-    assert [(each.round, each.position, each.variant) for each in records] == [
+    assert [(record.round, record.position, record.variant) for record in records] == [
         (1, 1, STOCK), (1, 2, LAST), (2, 1, LAST), (2, 2, STOCK),
     ]  # fmt: skip
-    assert {each.outcome for each in records} == {"measured"}
+    assert {record.outcome for record in records} == {"measured"}
 
 
 def test_a_record_says_what_ran_and_where(bench):
@@ -80,8 +80,8 @@ def test_a_disturbed_round_begins_again_at_once(bench, executor, metrics):
     executor.answers[LAST] = [metrics(foreign=1.0)]
     records = bench()
     assert executor.runs == [STOCK, LAST, STOCK, LAST, LAST, STOCK]
-    assert [each.attempt for each in records] == [1, 1, 2, 2, 1, 1]
-    assert [each.outcome for each in records][:2] == ["measured", "disturbed"]
+    assert [record.attempt for record in records] == [1, 1, 2, 2, 1, 1]
+    assert [record.outcome for record in records][:2] == ["measured", "disturbed"]
     assert "others kept 1.00 cores busy" in records[1].reason
 
 
@@ -89,7 +89,7 @@ def test_a_machine_that_stays_busy_is_given_up_on_and_the_last_try_is_whole(benc
     executor.answers[STOCK] = [metrics(foreign=0.5)] * 3
     records = bench()
     assert executor.runs == [STOCK, STOCK, STOCK, LAST, LAST, STOCK]
-    assert [each.outcome for each in records] == ["disturbed"] * 3 + ["measured"] * 3
+    assert [record.outcome for record in records] == ["disturbed"] * 3 + ["measured"] * 3
     assert "pytorch, round 1: disturbed 3 times; going on" in bench.said
     executor.runs.clear()
     bench()
@@ -113,7 +113,7 @@ def test_an_image_that_cannot_be_built_is_on_record_once_and_the_others_go_on(be
     executor.unfit[TENSORFLOW] = ModakError("the build ended with code 1", hint="see the log")
     bench(suite, blocks)
     records = bench(suite, blocks)
-    assert [each.variant for each in records] == [TENSORFLOW, *[STOCK] * 5]
+    assert [record.variant for record in records] == [TENSORFLOW, *[STOCK] * 5]
     assert (records[0].outcome, records[0].reason) == ("failed", "the build ended with code 1; see the log")
     assert executor.prepared == [STOCK, TENSORFLOW] * 2  # the second time perhaps it can
 
@@ -137,7 +137,7 @@ def test_what_a_plan_refuses_is_refused_for_good(bench, executor, two, plan_of):
     suite, blocks = two
     bench(suite, blocks, plan=plan)
     records = bench(suite, blocks, plan=plan)
-    assert [each.outcome for each in records] == ["refused", *["measured"] * 5]
+    assert [record.outcome for record in records] == ["refused", *["measured"] * 5]
     assert executor.prepared == [STOCK]
 
 
@@ -156,7 +156,7 @@ def test_a_variant_that_fails_twice_is_left_out(bench, executor, two):
     suite, blocks = two
     executor.answers[TENSORFLOW] = ["the job ended as FAILED"] * 5
     records = bench(suite, blocks)
-    failed = [each for each in records if each.variant == TENSORFLOW]
+    failed = [record for record in records if record.variant == TENSORFLOW]
     assert [each.reason for each in failed] == [
         *["the job ended as FAILED"] * 2, *["left out: it failed 2 times before"] * 3,
     ]  # fmt: skip
@@ -183,7 +183,7 @@ def test_an_interrupted_run_is_ended_and_the_suite_goes_on_later(bench, executor
     executor.runs.clear()
     records = bench()
     assert executor.runs == [STOCK, LAST, LAST, STOCK]  # what is compared must have run side by side
-    assert [each.attempt for each in records] == [1, 2, 2, 1, 1]
+    assert [record.attempt for record in records] == [1, 2, 2, 1, 1]
 
 
 def test_complete_rounds_are_not_run_again(bench, executor):

@@ -42,13 +42,13 @@ groups:
 def mistakes_of(path, known) -> list[str]:
     with pytest.raises(InvalidBlueprint) as caught:
         read_suite(path, known)
-    return [str(each).replace(str(path), "suite") for each in caught.value.mistakes]
+    return [str(mistake).replace(str(path), "suite") for mistake in caught.value.mistakes]
 
 
 def test_variants_are_entries_times_settings_on_each_target(suite_file, known):
     suite = read_suite(suite_file(MIXED), known)
     frameworks, network = blocks_of(suite, known)
-    assert [each.name for each in frameworks.variants][:5] == [
+    assert [variant.name for variant in frameworks.variants][:5] == [
         "pytorch-2.13-cpu on one",
         "pytorch-2.13-cpu container=native threads=2 on one",
         "tensorflow-2.21-cpu on one",
@@ -56,7 +56,7 @@ def test_variants_are_entries_times_settings_on_each_target(suite_file, known):
         "pytorch-2.13-cpu memory_format=channels_last allocator=tcmalloc on one",
     ]
     assert len(frameworks.variants) == 10
-    assert [each.name for each in network.variants] == ["pytorch-2.13-cpu"]
+    assert [variant.name for variant in network.variants] == ["pytorch-2.13-cpu"]
     assert (frameworks.rounds, network.rounds, suite.walltime) == (1, 3, 600)
 
 
@@ -69,7 +69,7 @@ def test_arguments_of_the_suite_are_for_trainings(suite_file, known):
 
 def test_groups_and_rounds_can_be_chosen(suite_file, known):
     suite = read_suite(suite_file(MIXED), known)
-    assert [(each.group, each.rounds) for each in blocks_of(suite, known, ["network"], 7)] == [("network", 7)]
+    assert [(block.group, block.rounds) for block in blocks_of(suite, known, ["network"], 7)] == [("network", 7)]
     with pytest.raises(UsageError, match="has no group netwrk") as caught:
         blocks_of(suite, known, ["netwrk"])
     assert caught.value.hint == "did you mean network?"
@@ -106,7 +106,7 @@ def test_groups_and_rounds_can_be_chosen(suite_file, known):
 )  # fmt: skip
 def test_mistakes_have_their_place(suite_file, known, old, new, expected):
     text = (HEAD + GROUP).replace(old, new, 1)
-    assert any(each.startswith(expected) for each in mistakes_of(suite_file(text), known)), expected
+    assert any(mistake.startswith(expected) for mistake in mistakes_of(suite_file(text), known)), expected
 
 
 def test_a_group_is_there_once(suite_file, known):
@@ -124,13 +124,13 @@ def test_an_empty_matrix_is_a_mistake(suite_file, known):
 def test_a_framework_without_a_script_is_a_mistake(suite_file, known):
     text = (HEAD + GROUP).replace("pytorch-2.13-cpu", "tensorflow-2.21-cpu")
     assert any(
-        "tensorflow_keras.py has no switch memory_format" in each for each in mistakes_of(suite_file(text), known)
+        "tensorflow_keras.py has no switch memory_format" in mistake for mistake in mistakes_of(suite_file(text), known)
     )
 
 
 def test_all_mistakes_are_told_at_once(suite_file, known):
     text = (HEAD + GROUP).replace("title: An", "titel: An").replace("mnist_cnn", "mnist").replace("2.13", "2.99")
-    rules = [each.split(": ")[1] for each in mistakes_of(suite_file(text), known)]
+    rules = [mistake.split(": ")[1] for mistake in mistakes_of(suite_file(text), known)]
     assert rules == ["missing-key", "unknown-key", "unknown-workload", "unknown-entry"]
 
 
@@ -155,7 +155,7 @@ def test_whatever_stands_in_a_suite_ends_in_mistakes_with_places(tmp_path_factor
     path.write_text(yaml.safe_dump(scrap))
     with pytest.raises(InvalidBlueprint) as caught:
         read_suite(path, known)
-    assert all(each.location.path == str(path) for each in caught.value.mistakes)
+    assert all(mistake.location.path == str(path) for mistake in caught.value.mistakes)
 
 
 def test_a_suite_is_found_by_its_name_or_its_path(suite_file):

@@ -39,13 +39,13 @@ def draft(blueprint):
 
 
 def matter(name):
-    return next(each for each in optimisations() if each.name == name)
+    return next(optimisation for optimisation in optimisations() if optimisation.name == name)
 
 
 def values(options):
     """The values that can be had."""
-    return [each.value for each in options if not each.why_not]
+    return [option.value for option in options if not option.why_not]
 
 
 def why_not(options, value):
-    return next(each.why_not for each in options if each.value == value)
+    return next(option.why_not for option in options if option.value == value)

@@ -161,7 +161,7 @@ def test_formats_of_accelerators(draft):
     gpu = draft("pytorch-2.13-cuda", application=PREPARES, resources={"accelerators": 1})
     assert values(options("precision", gpu)) == ["fp32", "tf32", "bf16"]
     assert why_not(options("precision", gpu), "fp16").startswith("its losses have to be scaled")
-    assert all(each.numerics == "any" for each in options("precision", gpu)[1:])
+    assert all(option.numerics == "any" for option in options("precision", gpu)[1:])
 
 
 def test_samples_that_do_not_fit_are_not_kept(draft):

@@ -27,7 +27,7 @@ def plan(vendor=None, accelerators=0, container="any", **site):
 
 
 def choice(made):
-    return next((each for each in made.choices if each.name == "container"), None)
+    return next((choice for choice in made.choices if choice.name == "container"), None)
 
 
 @pytest.mark.parametrize(("vendor", "flag"), [("nvidia", "--nv"), ("amd", "--rocm")])
@@ -42,7 +42,7 @@ def test_accelerators_that_the_job_asks_for_are_seen(vendor, flag):
 def test_accelerators_that_nobody_asks_for_are_not(vendor):
     made = plan(vendor)
     assert choice(made).value == "plain"
-    assert [each.reason for each in choice(made).rejected] == ["the job asks for no accelerator"]
+    assert [rejected.reason for rejected in choice(made).rejected] == ["the job asks for no accelerator"]
     assert "--nv" not in made.job.script
     assert "--rocm" not in made.job.script
 
@@ -58,7 +58,7 @@ def test_what_the_site_binds_and_its_rules_add():
 
 
 def test_accelerators_of_which_nobody_knows_the_vendor():
-    assert {each.value: each.reason for each in choice(plan(None, 1)).rejected} == {
+    assert {rejected.value: rejected.reason for rejected in choice(plan(None, 1)).rejected} == {
         "--nv": "the accelerators are not described", "--rocm": "the accelerators are not described",
     }  # fmt: skip
 

@@ -56,7 +56,7 @@ def invented(tmp_path, monkeypatch):
     del sys.modules["modak_ansible.optimisations.page_cache"], package.page_cache
     forget()
     gc.collect()
-    assert "page_cache" not in {each.name for each in optimisations()}
+    assert "page_cache" not in {optimisation.name for optimisation in optimisations()}
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ GPU = {"partitions": (), "accelerator": Accelerator(vendor="nvidia", count=1)}
 
 
 def rejected(choice):
-    return {each.value: each.reason for each in choice.rejected}
+    return {rejected.value: rejected.reason for rejected in choice.rejected}
 
 
 @pytest.mark.parametrize("target", [{}, DOCKER, {"container_runtime": "none"}])

@@ -80,7 +80,7 @@ def words(asked, entry=""):
 
 
 def problems(asked):
-    return [(each.about, each.message) for each in resource_problems(asked)]
+    return [(problem.about, problem.message) for problem in resource_problems(asked)]
 
 
 HYBRID = {**MPI, "ranks": 8, "threads": 2}
@@ -305,9 +305,9 @@ def run(text, workspace):
 def test_a_plan_of_a_program_says_nothing_of_code_that_nobody_trains():
     application = {"framework": "mpi", "command": ("./solve",)}
     made = make_plan(request(hpc={**MPI, "ranks": 2}, application=application))
-    told = {each.name: each for each in made.choices}
+    told = {choice.name: choice for choice in made.choices}
     assert told["launcher"].value.startswith("srun --mpi=pmix --ntasks=2")
-    assert "code" not in {each.reaches for each in made.choices}
+    assert "code" not in {choice.reaches for choice in made.choices}
     assert {"image", "threads", "container"} <= set(told)
 
 

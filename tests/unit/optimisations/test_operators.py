@@ -49,5 +49,5 @@ def test_other_images_have_nothing_to_decide(blueprint):
     choices, _ = planned(blueprint, "numerics: reassociation")
     assert choices["image"].value == "pytorch-2.13-cpu"
     assert "operators" not in choices
-    rejected = {each.value for each in choices["image"].rejected}
+    rejected = {rejected.value for rejected in choices["image"].rejected}
     assert "pytorch-2.13-cpu-ops" in rejected

@@ -18,7 +18,7 @@ class Model:
     """Knows runs of every program, and nothing else."""
 
     def __init__(self, *runs):
-        self.runs = tuple(Run(*each) for each in runs)
+        self.runs = tuple(Run(*run) for run in runs)
 
     def scaling_runs(self, request):
         return self.runs
@@ -47,7 +47,7 @@ def request(least, *, hpc=None, options=None, scheduler="slurm", **resources):
 
 def planned(asked, model=None):
     plan = make_plan(asked, model=model)
-    choice = next((each for each in plan.choices if each.name == "scaling"), None)
+    choice = next((choice for choice in plan.choices if choice.name == "scaling"), None)
     return plan.job, choice
 
 

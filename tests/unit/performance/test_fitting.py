@@ -124,7 +124,7 @@ def test_jobs_of_users_count_too():
     assert math.exp(last.answers["step"]) == pytest.approx(0.5 * 100.0 / (0.2 * 128))
     assert (math.exp(last.answers["first_step"]), math.exp(last.answers["start"])) == pytest.approx((2.5, 6.0))
     other = job.model_copy(update={"date": "2026-11-29T10:00:00Z"})
-    assert len({each.block for each in cases([job, other], WORKS, known)}) == 2
+    assert len({case.block for case in cases([job, other], WORKS, known)}) == 2
     assert fit([*records, job], WORKS).records == len(found)
 
 

@@ -73,7 +73,7 @@ def test_unknown_territory_is_said_to_be_unknown(model, changes, words):
     if "threads" not in changes:
         prediction = model.predict(question(**changes))
         assert not prediction.known
-        assert any(words in each for each in prediction.doubts)
+        assert any(words in doubt for doubt in prediction.doubts)
 
 
 def test_without_epochs_the_ratio_is_that_of_steady_steps(model):
@@ -82,7 +82,7 @@ def test_without_epochs_the_ratio_is_that_of_steady_steps(model):
     assert "of steady steps alone" in gain.why
     prediction = model.predict(question(**bare))
     assert not prediction.known
-    assert any("how long it trains is not known" in each for each in prediction.doubts)
+    assert any("how long it trains is not known" in doubt for doubt in prediction.doubts)
 
 
 def test_a_prediction_is_the_sum_of_its_parts(model):
@@ -123,7 +123,7 @@ def test_another_machine_is_less_sure(model):
 )
 def test_a_machine_is_known_by_what_it_has_and_not_by_its_name(model, there, same):
     there = {**PLACE, **there}
-    (machine,) = (each for each in model.stored.machines if each.name == PLACE["processor"])
+    (machine,) = (machine for machine in model.stored.machines if machine.name == PLACE["processor"])
     asked = question(**there)
     assert is_same(machine, asked) is same
     if same:
@@ -132,7 +132,7 @@ def test_a_machine_is_known_by_what_it_has_and_not_by_its_name(model, there, sam
     here = model.predict(question()).seconds
     assert here.high / here.low < 1.5  # at least a factor of 1.5 either way: what one machine says of another
     assert strange.seconds.high / strange.seconds.low > 1.5**2
-    (told,) = [each for each in strange.doubts if each.endswith(STRANGER)]
+    (told,) = [doubt for doubt in strange.doubts if doubt.endswith(STRANGER)]
     assert f"AMD EPYC ({there['architecture']})" in told
 
 

@@ -30,9 +30,9 @@ def law(**changes):
 
 @given(fractions, times, st.lists(st.integers(1, 1024), min_size=2, max_size=8, unique=True))
 def test_amdahls_law_is_found_again(fraction, alone, numbers):
-    found = fit_scaling(amdahl(fraction, alone, each) for each in numbers)
-    for each in numbers:
-        assert found.seconds(each) == pytest.approx(amdahl(fraction, alone, each).seconds, rel=1e-4)
+    found = fit_scaling(amdahl(fraction, alone, number) for number in numbers)
+    for number in numbers:
+        assert found.seconds(number) == pytest.approx(amdahl(fraction, alone, number).seconds, rel=1e-4)
     assert found.off < 1e-4
 
 
@@ -78,7 +78,7 @@ def test_what_is_no_run_is_refused(runs):
 @settings(max_examples=100)
 def test_noise_does_not_make_anything_negative(fraction, alone, communication, noise):
     numbers = [1, 1, 2, 2, 4, 8, 16]
-    runs = [amdahl(fraction, alone, each, communication * alone) for each in numbers]
+    runs = [amdahl(fraction, alone, number, communication * alone) for number in numbers]
     found = fit_scaling(Run(run.processes, run.seconds * factor) for run, factor in zip(runs, noise, strict=True))
     assert min(found.serial, found.parallel, found.communication) >= 0
     for each in (1, 2, 4, 8, 16):
@@ -102,8 +102,8 @@ def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, commu
     assert shape.processes == 1 or found.efficiency(shape.processes) >= least - 1e-9
     full = given_limits.processes_per_node
     for nodes in range(1, given_limits.nodes + 1):
-        for each in range(1, full + 1):
-            count = nodes * each
+        for number in range(1, full + 1):
+            count = nodes * number
             if nodes == math.ceil(count / full) and found.efficiency(count) >= least and count <= found.most * 2:
                 assert found.seconds(shape.processes) <= found.seconds(count) * (1 + 1e-6)
 

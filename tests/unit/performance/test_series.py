@@ -16,7 +16,7 @@ def ran(processes, seconds, **changes):
 
 def test_runs_of_one_program_make_a_series():
     found = series([ran(1, 10.0), ran(4, 3.0), ran(4, 3.1)])
-    assert [(each.name, each.runs) for each in found] == [("solver", ((1, 10.0), (4, 3.0), (4, 3.1)))]
+    assert [(series.name, series.runs) for series in found] == [("solver", ((1, 10.0), (4, 3.0), (4, 3.1)))]
 
 
 def test_one_number_of_processes_is_no_series():
@@ -36,4 +36,4 @@ def test_trainings_count_by_the_time_of_a_sample():
         record("pytorch-2.13-cpu", training=training(100.0 * nodes), allocation={"nodes": nodes}) for nodes in (1, 2)
     ]
     (found,) = series(runs)
-    assert {Run(*each) for each in found.runs} == {Run(1, 0.01), Run(2, 0.005)}
+    assert {Run(*run) for run in found.runs} == {Run(1, 0.01), Run(2, 0.005)}

@@ -71,7 +71,7 @@ def test_the_step_loop_and_the_tuning_of_tf_data_remove_one_loss():
     both = MODEL.predict(question(place, entry, [off, whole]))
     assert both.seconds.middle == pytest.approx(min(each.middle for each in alone), rel=0.01)
     assert both.seconds.low < min(each.low for each in alone)  # it may yet gain
-    assert any("no record of" in each and "until they run together" in each for each in both.doubts)
+    assert any("no record of" in doubt and "until they run together" in doubt for doubt in both.doubts)
 
 
 def test_a_plan_says_why_it_does_not_take_both(blueprint):
@@ -90,11 +90,11 @@ def test_a_plan_says_why_it_does_not_take_both(blueprint):
         }
     )
     made = make_plan(request, model=MODEL)
-    taken = {each.name: each for each in made.choices}
+    taken = {choice.name: choice for choice in made.choices}
     one, other = taken["pipeline_tuning"], taken["step_loop"]
     assert (one.value == "off") + (other.value == "whole") == 1
     left = one if other.value == "whole" else other
-    (reason,) = [each.reason for each in left.rejected]
+    (reason,) = [rejected.reason for rejected in left.rejected]
     assert reason.startswith(f"no record of {left.name} {left.rejected[0].value} beside the rest")
 
 

@@ -24,7 +24,7 @@ def test_configurations_that_were_left_out_are_predicted(found):
     assert len(rows) == len(WORKS) * 6
     assert found.error("configurations") < 0.15
     assert found.coverage("configurations") > 0.7
-    assert all(each.known for each in rows)
+    assert all(row.known for row in rows)
 
 
 def test_workloads_that_were_left_out_are_predicted_with_wider_intervals(found):
@@ -46,8 +46,8 @@ def test_a_machine_that_was_left_out_is_predicted_from_its_peak():
     here, there = Truth(12, of_workload=0.02), Truth(12, of_workload=0.02)
     other = {"name": "other", "processor": "Other Processor"}
     moved = [
-        each.model_copy(update={"target": each.target.model_copy(update=other), "suite_digest": "3" * 64})
-        for each in there.records(2)
+        record.model_copy(update={"target": record.target.model_copy(update=other), "suite_digest": "3" * 64})
+        for record in there.records(2)
     ]
     found = validate([*here.records(2), *moved], WORKS)
     assert found.error("machines") < 0.15
@@ -56,28 +56,28 @@ def test_a_machine_that_was_left_out_is_predicted_from_its_peak():
 
 
 def test_regret_is_that_of_the_best_of_the_table(found):
-    assert {each.left_out for each in found.regrets} == {"", "workload"}
-    assert {each.numerics for each in found.regrets} == {"up to reassociation", "any numerics"}
-    for each in found.regrets:
-        assert each.regret >= 0
-        assert (each.regret == 0) == (each.taken == each.best)
-        assert each.taken != each.stock or each.over_stock == 0
-    order = [bool(each.left_out) for each in found.regrets]
+    assert {regret.left_out for regret in found.regrets} == {"", "workload"}
+    assert {regret.numerics for regret in found.regrets} == {"up to reassociation", "any numerics"}
+    for regret in found.regrets:
+        assert regret.regret >= 0
+        assert (regret.regret == 0) == (regret.taken == regret.best)
+        assert regret.taken != regret.stock or regret.over_stock == 0
+    order = [bool(regret.left_out) for regret in found.regrets]
     assert order == sorted(order, reverse=True)
     for left_out in ("workload", ""):
-        values = [each.regret for each in found.regrets if each.left_out == left_out]
+        values = [regret.regret for regret in found.regrets if regret.left_out == left_out]
         short = found.regret(left_out)
-        assert (short.tables, short.over) == (len(values), sum(each > 0.03 for each in values))
+        assert (short.tables, short.over) == (len(values), sum(value > 0.03 for value in values))
         assert (short.mean, short.most) == (pytest.approx(sum(values) / len(values)), max(values))
     assert found.regret("machine") is None
-    told = [each for each in found.regrets if not each.left_out]
+    told = [regret for regret in found.regrets if not regret.left_out]
     assert max(each.over_stock for each in told) <= 0.05
     assert sum(each.regret for each in told) / len(told) < 0.05
 
 
 def test_the_class_of_numerics_keeps_to_itself(found):
-    for each in found.regrets:
-        assert each.numerics == "any numerics" or "precision" not in each.taken + each.best
+    for regret in found.regrets:
+        assert regret.numerics == "any numerics" or "precision" not in regret.taken + regret.best
 
 
 def test_rounds_are_held_against_a_fit_without_them(found):
@@ -87,8 +87,8 @@ def test_rounds_are_held_against_a_fit_without_them(found):
 def test_pictures_are_drawn(found, tmp_path):
     drawn = write_plots(found, tmp_path / "figures")
     names = {"predicted-configurations", "predicted-workloads", "regret"}
-    assert {each.name for each in drawn} == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
-    assert all(each.stat().st_size > 5000 for each in drawn)
+    assert {path.name for path in drawn} == {f"{name}.{ending}" for name in names for ending in ("png", "svg")}
+    assert all(path.stat().st_size > 5000 for path in drawn)
     (tmp_path / "file").touch()
     with pytest.raises(ModakError, match="cannot be written"):
         write_plots(found, tmp_path / "file" / "deeper")

@@ -22,7 +22,7 @@ def plan(blueprint):
 
 
 def choice(made, name):
-    return next(each for each in made.choices if each.name == name)
+    return next(choice for choice in made.choices if choice.name == name)
 
 
 def test_without_records_stock_stays(plan):
@@ -144,7 +144,7 @@ def test_what_pays_only_together_with_another_is_found(plan, blueprint):
     (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
     model = Measured(memory_format_channels_last=1.2, allocator_tcmalloc=1.1, compiler_inductor=0.8)
     made = plan(model, numerics="reassociation")
-    assert {each.name for each in made.choices if each.value in ("channels_last", "tcmalloc")} == {
+    assert {choice.name for choice in made.choices if choice.value in ("channels_last", "tcmalloc")} == {
         "memory_format", "allocator",
     }  # fmt: skip
     assert made.candidates[0].settings["memory_format"] == "channels_last"
@@ -179,10 +179,10 @@ def test_what_numerics_forbid_is_shown_with_its_promise(plan, blueprint):
     (blueprint.path / "train" / "train.py").write_text("import modak_runtime\n")
     blueprint.replace("skylake_avx512", "zen5")
     made = plan(Measured(precision_bf16=1.8))
-    (bf16,) = [each for each in choice(made, "precision").rejected if each.value == "bf16"]
+    (bf16,) = [rejected for rejected in choice(made, "precision").rejected if rejected.value == "bf16"]
     assert bf16.speed.middle == pytest.approx(1.8)
     assert bf16.reason == "it changes results, and numerics: same is asked for"
-    assert [each.note for each in made.candidates if each.settings.get("precision") == "bf16"] == [
+    assert [candidate.note for candidate in made.candidates if candidate.settings.get("precision") == "bf16"] == [
         "needs numerics: any"
     ]
 
@@ -199,7 +199,7 @@ def test_the_default_build_stays_unless_another_is_known_to_be_faster(plan, blue
     assert choice(plan(), "image").value == "keras-3.15-tensorflow-cpu"
     made = plan(Measured(entries={"keras-3.15-pytorch-cpu": 1.2, "keras-3.15-jax-cpu": 1.5}))
     assert choice(made, "image").value == "keras-3.15-jax-cpu"
-    rejected = {each.value: each for each in choice(made, "image").rejected}
+    rejected = {rejected.value: rejected for rejected in choice(made, "image").rejected}
     assert rejected["keras-3.15-tensorflow-cpu"].reason == "slower here"
     assert rejected["keras-3.15-pytorch-cpu"].speed.middle == pytest.approx(1.2 / 1.5)
     noisy = plan(Measured(spread=0.6, entries={"keras-3.15-jax-cpu": 1.2}))
@@ -235,7 +235,7 @@ def test_any_framework_takes_the_fastest_and_its_script(free, plan):
 def test_any_framework_without_records_takes_the_first(free, plan):
     made = plan()
     assert (made.application.framework, made.application.script) == ("pytorch", "train.py")
-    reasons = {each.value: each.reason for each in choice(made, "image").rejected}
+    reasons = {rejected.value: rejected.reason for rejected in choice(made, "image").rejected}
     assert reasons["jax-0.10-cpu"] == "its script in_jax.py is not among the files that travel"
     assert "pytorch-1.4-pip" not in reasons
 
@@ -262,9 +262,9 @@ def test_trainings_share_what_was_chosen_and_keep_what_is_theirs(blueprint):
     other = request.application.model_copy(update={"arguments": (*request.application.arguments, ("seed", "7"))})
     requests = [request, request.model_copy(update={"training": "second", "application": other})]
     model, shared = Measured(allocator_tcmalloc=1.3), {}
-    together = [make_plan(each, model=model, shared=shared) for each in requests]
+    together = [make_plan(request, model=model, shared=shared) for request in requests]
     assert len(shared) == 1
-    assert together == [make_plan(each, model=model) for each in requests]
+    assert together == [make_plan(request, model=model) for request in requests]
     assert "--seed 7" in together[1].job.script
 
 

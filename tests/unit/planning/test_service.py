@@ -40,7 +40,7 @@ def test_a_broken_blueprint_has_no_request(blueprint):
 def test_a_refused_build_is_no_longer_planned(blueprint):
     (blueprint.path / ".modak").mkdir()
     request = request_of(blueprint.service, Inputs())
-    entry = next(each for each in load_catalogue().entries if each.name == "pytorch-2.13-cpu")
+    entry = next(entry for entry in load_catalogue().entries if entry.name == "pytorch-2.13-cpu")
     refusal = Refusal(
         entry=entry.name, entry_digest=entry.digest, architecture=request.target.processor.architecture,
         address=request.target.address, processor="Acme 9000", reason="it crashed", date="2026-11-21T13:00:00Z",
@@ -110,14 +110,14 @@ def test_all_trainings_are_planned_or_the_one_that_is_named(blueprint):
     node = text[text.index("    training:\n") : text.index("\n  outputs:")]
     blueprint.replace("\n  outputs:", "\n" + node.replace("    training:", "    second:", 1) + "\n  outputs:")
     found = plan_trainings(blueprint.service, Inputs())
-    assert [each.plan.training for each in found] == ["training", "second"]
-    assert [each.plan.training for each in plan_trainings(blueprint.service, Inputs(), "second")] == ["second"]
+    assert [planned.plan.training for planned in found] == ["training", "second"]
+    assert [training.plan.training for training in plan_trainings(blueprint.service, Inputs(), "second")] == ["second"]
     assert plan_blueprint(blueprint.service, Inputs(), "second").plan == found[1].plan
     with pytest.raises(UsageError, match="has several trainings: training, second"):
         plan_blueprint(blueprint.service, Inputs())
     with pytest.raises(UsageError, match="has no training third"):
         plan_blueprint(blueprint.service, Inputs(), "third")
-    table = trainings_table([each.plan for each in found], 80)
+    table = trainings_table([planned.plan for planned in found], 80)
     assert table.startswith("example: 2 trainings\n")
     assert all(len(line) <= 80 for line in table.splitlines())
 

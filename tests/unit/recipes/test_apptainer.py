@@ -93,7 +93,7 @@ def test_what_runs_in_a_build_is_sound_shell(name, shellcheck):
 @pytest.mark.parametrize("name", sorted(name for name, entry in ENTRIES.items() if entry.base))
 def test_no_section_is_longer_than_apptainer_reads(name):
     text = apptainer.framework_definition(ENTRIES[name], "zen5", "base0123")
-    assert max(len(each.encode()) for each in re.split(r"^%", text, flags=re.MULTILINE)) < 64 * 1024
+    assert max(len(word.encode()) for word in re.split(r"^%", text, flags=re.MULTILINE)) < 64 * 1024
 
 
 @pytest.mark.component
@@ -115,7 +115,7 @@ def test_requirements_with_hashes():
     text = apptainer.requirements_definition([f"six==1.17.0 {' '.join(hashes)}", "rich"], "below0123")
     assert_golden("definitions/requirements-hashes.def", text)
     many = [f"package-{number}==1 {' '.join(hashes * 20)}" for number in range(60)]
-    assert all(len(each) < 65536 for each in re.split(r"(?m)^%post", apptainer.requirements_definition(many, "below")))
+    assert all(len(word) < 65536 for word in re.split(r"(?m)^%post", apptainer.requirements_definition(many, "below")))
 
 
 @pytest.mark.component

@@ -114,7 +114,7 @@ def test_what_a_plan_needs_comes_first_and_by_itself(lock, wheel, tmp_path):
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
     line, options = f"tiny==1.0 --hash=sha256:{digest}", f"--target {tmp_path / 'there'}"
     commands = steps.own_pip_install(["tiny>=1"], sys.executable, str(tmp_path / "own"), options, [line])
-    assert ["--no-deps" in each for each in commands] == [False, True, False]
+    assert ["--no-deps" in command for command in commands] == [False, True, False]
     assert run("\n".join(commands[:2]), tmp_path).returncode == 0
     wheel("x = 2\n")
     assert "DO NOT MATCH THE HASHES" in run("\n".join(commands), tmp_path).stderr
@@ -126,7 +126,7 @@ def test_a_users_own_hashes_are_kept(lock, wheel, tmp_path):
     digest = hashlib.sha256(wheel().read_bytes()).hexdigest()
     own = [f"tiny==1.0 --hash=sha256:{digest}", "tiny>=1"]
     commands = steps.own_pip_install(own, sys.executable, str(tmp_path / "own"), f"--target {tmp_path / 'there'}")
-    assert [each.count("--require-hashes") for each in commands] == [0, 1, 0, 0]
+    assert [command.count("--require-hashes") for command in commands] == [0, 1, 0, 0]
     assert run("\n".join(commands[:2]), tmp_path).returncode == 0
     assert (tmp_path / "there" / "tiny.py").exists()
     wheel("x = 2\n")

@@ -47,7 +47,7 @@ class Site:
 
     def note(self):
         """Takes what is installed now for the framework's build."""
-        names = [each.name.removesuffix(".dist-info").rsplit("-", 1) for each in self.folder.glob("*.dist-info")]
+        names = [path.name.removesuffix(".dist-info").rsplit("-", 1) for path in self.folder.glob("*.dist-info")]
         self.before.write_text("".join(f"{name}=={version}\n" for name, version in names))
 
     def run(self, *asked, modules=(), tries=None, accelerated=False):

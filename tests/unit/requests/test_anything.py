@@ -79,9 +79,9 @@ def test_any_value_at_any_place(folder, base, changes, data):
     blueprint = read_request(folder.file, Inputs(), mistakes)
     if mistakes:
         assert not blueprint.requests
-        assert all(each.location.path and each.message for each in mistakes)
-        for each in mistakes:
-            str(each).encode()
+        assert all(mistake.location.path and mistake.message for mistake in mistakes)
+        for mistake in mistakes:
+            str(mistake).encode()
         return
     (request,) = blueprint.requests
     assert Request.model_validate_json(request.model_dump_json()) == request
@@ -171,6 +171,6 @@ def test_an_unknown_word_of_a_field_that_has_few_is_a_mistake_with_the_known_one
     folder.file.write_text(json.dumps(changed(base, [((path, words), "wibble")], None)), encoding="utf-8")
     mistakes = Mistakes()
     assert not check_blueprint(folder.file, Inputs(), mistakes)
-    (mistake,) = [each for each in mistakes if each.rule == "not-allowed-value"]
+    (mistake,) = [mistake for mistake in mistakes if mistake.rule == "not-allowed-value"]
     assert mistake.location.line == 1
     assert all(word in mistake.hint for word in words)

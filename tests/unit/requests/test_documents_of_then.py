@@ -26,7 +26,7 @@ def planned(tmp_path, document, **inputs):
 def test_each_is_planned_with_notes_and_written_out(tmp_path, name):
     plan = planned(tmp_path, DOCUMENTS[name])
     assert plan.notes
-    assert all(each.path and each.reason for each in plan.notes)
+    assert all(note.path and note.reason for note in plan.notes)
     written = {path.name for path in write_output(plan, tmp_path / "out")}
     assert {"job.sh", "plan.json"} <= written
     assert planned(tmp_path, DOCUMENTS[name]).digest == plan.digest
@@ -97,7 +97,7 @@ def test_a_template_is_told_as_such_at_each_place(tmp_path):
     file.write_text(json.dumps(document, indent=1))
     mistakes = Mistakes()
     assert check_blueprint(file, Inputs(), mistakes) == []
-    told = [each for each in mistakes if each.rule == "list-of-choices"]
+    told = [mistake for mistake in mistakes if mistake.rule == "list-of-choices"]
     assert len(told) == 11
     assert all(each.message.endswith("is a list of choices: pick one") and each.location.line for each in told)
     # a path is no list of choices

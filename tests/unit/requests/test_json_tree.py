@@ -10,7 +10,7 @@ from modak_ansible.requests.form.json_tree import parse_json
 
 def parsed(text):
     mistakes = Mistakes()
-    return parse_json(text, "x.json", mistakes), [str(each) for each in mistakes]
+    return parse_json(text, "x.json", mistakes), [str(mistake) for mistake in mistakes]
 
 
 def test_numbers_are_jsons_and_tabs_are_space():

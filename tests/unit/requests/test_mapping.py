@@ -27,7 +27,7 @@ def test_a_training(training):
     work = application.work
     assert (work.samples, work.sample_bytes, work.parameters, work.epochs) == (60000, 784, 1199882, 3)
     assert request.dataset.name == "mnist"
-    assert [each.kind for each in request.dataset.sources] == ["published", "digits"]
+    assert [source.kind for source in request.dataset.sources] == ["published", "digits"]
     assert training.warnings == ""
 
 
@@ -278,9 +278,9 @@ def test_a_file_that_a_program_reads_travels_with_it(program):
     (program.path / "other.dat").write_text("1")
     program.set("application/executable", "solver mesh.dat").set("application/container_runtime", "none")
     program.set(f"{P}/parallelisation-mpi", None)
-    assert [each.path for each in program.request.application.files] == ["mesh.dat"]
+    assert [file.path for file in program.request.application.files] == ["mesh.dat"]
     program.set(f"{P}/data", {"location": "other.dat"})
-    assert [each.path for each in program.request.application.files] == ["mesh.dat", "other.dat"]
+    assert [file.path for file in program.request.application.files] == ["mesh.dat", "other.dat"]
 
 
 def test_variables_of_the_node_are_replaced_there(program):

@@ -19,7 +19,7 @@ P = "optimisation/app_type-hpc"
 
 def check(folder, said):
     plan = folder.plan
-    notes = "\n".join(f"{each.path}: {each.reason} ({each.hint})" for each in plan.notes)
+    notes = "\n".join(f"{note.path}: {note.reason} ({note.hint})" for note in plan.notes)
     assert said in notes
     for strictly in (Inputs(strict=True), Inputs()):
         with pytest.raises(InvalidBlueprint) as caught:
@@ -84,7 +84,7 @@ def test_what_the_planner_cannot_keep_is_left_out(training):
 def test_a_machine_without_a_scheduler_keeps_no_words_for_one(training):
     training.set("target", {"name": "local"}).set("job_options", {"standard_output_file": "mine.out", "account": "me"})
     training.set("job_options/wall_time_limit", "0:10:00")
-    assert [each.path for each in training.plan.notes] == [
+    assert [note.path for note in training.plan.notes] == [
         "job.job_options.account", "job.job_options.standard_output_file",
     ]  # fmt: skip
     training.set("job_options/job_dependency", "afterok:12")
@@ -141,7 +141,7 @@ def test_a_wish_of_a_blueprint(blueprint):
     text = re.sub("        optimisation:.*\n", "", blueprint.service.read_text())
     blueprint.service.write_text(text.replace("        walltime:", wish % "" + "        walltime:", 1))
     plan = plan_blueprint(blueprint.service, Inputs()).plan
-    assert "optimisation.compiler" in [each.path for each in plan.notes]
+    assert "optimisation.compiler" in [note.path for note in plan.notes]
     blueprint.service.write_text(text.replace("        walltime:", wish % ", strict: true" + "        walltime:", 1))
     with pytest.raises(InvalidBlueprint, match="inductor"):
         plan_blueprint(blueprint.service, Inputs())

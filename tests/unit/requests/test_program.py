@@ -62,7 +62,7 @@ def test_a_variable_is_not_replaced_where_no_shell_reads(tmp_path):
 )
 def test_words_are_those_of_a_shell(words):
     text = shlex.join(words)
-    if any(each in text for each in ("`", "$(")) or any(set(each) <= set("();<>|&") for each in words):
+    if any(each in text for each in ("`", "$(")) or any(set(word) <= set("();<>|&") for word in words):
         return
     assert words_of(text) == tuple(words)
 

@@ -52,10 +52,10 @@ def test_they_are_python_3_8_and_its_standard_library(path):
     allowed = {*sys.stdlib_module_names, "modak_checkpoint", "keras"}
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
         if isinstance(node, ast.Import):
-            assert {each.name.split(".")[0] for each in node.names} <= allowed
+            assert {name.name.split(".")[0] for name in node.names} <= allowed
         elif isinstance(node, ast.ImportFrom):
             assert str(node.module).split(".")[0] in allowed
-    assert f"modak_checkpoint/{path.name}" in {each.path for each in runtime_files()}
+    assert f"modak_checkpoint/{path.name}" in {file.path for file in runtime_files()}
 
 
 def test_the_last_two_are_kept(tmp_path):
@@ -121,7 +121,7 @@ def test_killed_between_any_two_steps_of_a_save(tmp_path):
         found = contents(folder)
         assert found, calls
         assert set(found) <= {b"old", b"whole new"}
-        assert not [each for each in folder.iterdir() if each.name.endswith(".part")]
+        assert not [path for path in folder.iterdir() if path.name.endswith(".part")]
         if done.returncode == 0:
             assert found == [b"whole new"] * 2
             break

@@ -39,7 +39,7 @@ def python(*arguments: str, path: tuple[Path, ...] = (FILES,), interpreter: str 
 
 
 def test_a_plan_names_every_file_by_its_digest():
-    files = {each.path: each for each in runtime_files()}
+    files = {file.path: file for file in runtime_files()}
     assert {"sitecustomize.py", "modak_runtime/__init__.py", "modak_runtime/hooks.py"} <= set(files)
     assert all(sha256_of(FILES / path) == each.sha256 for path, each in files.items())
 
@@ -50,7 +50,7 @@ def test_a_plan_names_every_file_by_its_digest():
 def test_they_are_python_3_8_and_its_standard_library(path):
     for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
         if isinstance(node, ast.Import):
-            names = {each.name.split(".")[0] for each in node.names}
+            names = {name.name.split(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = {str(node.module).split(".")[0]}
         else:

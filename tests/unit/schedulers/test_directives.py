@@ -301,10 +301,10 @@ def test_slurm_is_told_a_constraint_as_it_stands(text):
 def test_a_constraint_is_one_word_of_the_directive_or_refused(text):
     made = job("slurm", {"architecture_constraint": text})
     try:
-        lines = [each for each in slurm_directives(made) if each.startswith("--constraint=")]
+        lines = [directive for directive in slurm_directives(made) if directive.startswith("--constraint=")]
     except CannotExpress as error:
         assert error.about == "job_options.architecture_constraint"
         return
-    assert [shlex.split(each) for each in lines] == [[f"--constraint={text}"]] * bool(text)
+    assert [shlex.split(line) for line in lines] == [[f"--constraint={text}"]] * bool(text)
     assert not set(text) & set(" ,;$'\"\n")
     assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "[]"))

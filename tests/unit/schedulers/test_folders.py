@@ -102,6 +102,6 @@ def test_lines_stand_as_they_were_written(tmp_path, text):
         walltime=60, environment={}, script="",
     )  # fmt: skip
     parts = ScriptParts(image="", python="python3", script="train.py", pre=(text,))
-    line = next(each for each in render_script(job, parts).splitlines() if each.startswith("eval "))
+    line = next(line for line in render_script(job, parts).splitlines() if line.startswith("eval "))
     shown = subprocess.run(["bash", "-c", f"printf %s {line[5:]}"], capture_output=True, text=True, check=True).stdout
     assert shown == text

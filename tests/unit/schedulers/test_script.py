@@ -142,7 +142,7 @@ def test_every_text_reaches_the_training_as_it_is(stage, value, argument):
     assert got == [value, "train.py", "--x-y", argument]
     assert done.returncode == 0
     assert (deployment / "state" / "finished").read_text() == "0\n"
-    assert sorted(each.name for each in deployment.iterdir()) == [
+    assert sorted(path.name for path in deployment.iterdir()) == [
         "code",
         "error.log",
         "got",

@@ -131,7 +131,10 @@ def test_tasks_have_places_of_their_own_in_the_queue():
         return CommandResult(0, (waiting if "--states=PENDING" in argv else queue) if argv[0] == "squeue" else "")
 
     found = SLURM.statuses(run, ["1_0", "1_1"])
-    assert [(each.position, each.starts) for each in found.values()] == [(2, "2026-11-22T01:04:32"), (3, "")]
+    assert [(job_record.position, job_record.starts) for job_record in found.values()] == [
+        (2, "2026-11-22T01:04:32"),
+        (3, ""),
+    ]
 
 
 def test_without_accounting_the_controller_tells_of_a_task():

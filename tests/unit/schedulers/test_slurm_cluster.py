@@ -63,7 +63,7 @@ def other(**changes: CommandResult):
 
 
 def partitions(**changes: CommandResult):
-    return {each.name: each for each in read_slurm(other(**changes), "alice", ["users"]).partitions}
+    return {partition.name: partition for partition in read_slurm(other(**changes), "alice", ["users"]).partitions}
 
 
 def test_several_kinds_of_node_in_a_partition():
@@ -114,7 +114,7 @@ def test_nodes_that_are_not_shown():
     """PrivateData=nodes; the sums of a partition say what its nodes have if they are alike."""
     cluster = read_slurm(other(node=CommandResult(1, err="Access/permission denied")), "alice", [])
     assert cluster.unknown == ("scontrol --all --oneliner show node: Access/permission denied",)
-    found = {each.name: each for each in cluster.partitions}
+    found = {partition.name: partition for partition in cluster.partitions}
     (kind,) = found["summed"].kinds
     assert (kind.count, kind.cores, kind.memory) == (4, 32, 128 * 2**30)
     assert found["batch"].nodes == 129
@@ -183,4 +183,4 @@ def test_a_partition_that_no_job_can_enter_is_closed():
 @pytest.mark.parametrize(("kept", "memory"), [("MemSpecLimit=16384", 495616), ("MemSpecLimit=0", 512000), ("", 512000),
                                               ("MemSpecLimit=(null)", 512000)])  # fmt: skip
 def test_memory_that_slurm_keeps_for_itself_is_no_jobs(kept, memory):
-    assert node_of(dict(each.split("=") for each in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20
+    assert node_of(dict(word.split("=") for word in f"RealMemory=512000 {kept}".split())).memory == memory * 2**20

@@ -396,7 +396,7 @@ def array_of(*statuses: int | None, parent: str = "C") -> tuple[str, str]:
     for index, status in enumerate(statuses):
         text = of("state-C-xml", Job_Id=f"135[{index}].frontend", exit_status=str(status))
         tasks.append(text if status is not None else text.replace("exit_status", "was"))
-    return whole, "<Data>" + "".join(re.search("<Job>.*</Job>", each).group(0) for each in tasks) + "</Data>"
+    return whole, "<Data>" + "".join(re.search("<Job>.*</Job>", task).group(0) for task in tasks) + "</Data>"
 
 
 @pytest.mark.parametrize(

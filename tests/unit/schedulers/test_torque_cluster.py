@@ -65,7 +65,7 @@ def test_slurms_wrappers():
         pbsnodes_x=answer("wrapper-nodes-xml"),
     )  # fmt: skip
     cluster = read_torque(run, "modak", ["modak"])
-    assert [each.name for each in cluster.partitions] == ["debug", "short", "preempt"]
+    assert [partition.name for partition in cluster.partitions] == ["debug", "short", "preempt"]
     (kind,) = cluster.partitions[0].kinds
     assert (kind.count, kind.cores, kind.memory, kind.machine) == (2, 1, 4000 * 2**20, "x86_64")
     assert cluster.unknown == ("qstat -B -f: nothing of the known form",)
@@ -73,7 +73,7 @@ def test_slurms_wrappers():
 
 def test_where_qstat_tells_no_queues_qmgr_does():
     cluster = read_torque(run_of(qmgr_c=answer("torque-printed"), pbsnodes=answer("torque-nodes")), "alice", [])
-    assert [(each.name, each.walltime, each.default) for each in cluster.partitions] == [
+    assert [(partition.name, partition.walltime, partition.default) for partition in cluster.partitions] == [
         ("small", 600, False), ("closed", None, False), ("batch", None, True),
     ]  # fmt: skip
     assert len(cluster.unknown) == 2
@@ -85,7 +85,7 @@ def others():
         qstat_B=CommandResult(0, TORQUE_SERVER), qstat_Q=CommandResult(0, TORQUE_QUEUES),
         pbsnodes=CommandResult(0, TORQUE_NODES),
     )  # fmt: skip
-    return lambda *groups: {each.name: each for each in read_torque(run, "alice", groups).partitions}
+    return lambda *groups: {partition.name: partition for partition in read_torque(run, "alice", groups).partitions}
 
 
 def test_queues_of_certain_nodes(others):
@@ -132,4 +132,4 @@ def test_unknown_words_never_break_it(text):
     read_nodes(text)
     printed_queues(text)
     cluster = read_torque(lambda argv: CommandResult(0, text), "alice", [])
-    assert all(each.name for each in cluster.partitions)
+    assert all(partition.name for partition in cluster.partitions)

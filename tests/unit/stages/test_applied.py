@@ -25,7 +25,7 @@ def word(applied, how="prepare", reason=""):
 def test_each_choice_in_the_code_has_its_outcome():
     choices = {"compiler": word(None, reason="it failed"), "batch_size": word("64"), "accumulation": word("2")}
     outcomes = compare(PLAN, {"choices": choices}, None)
-    assert [(each["name"], each["planned"], each["applied"]) for each in outcomes] == [
+    assert [(outcome["name"], outcome["planned"], outcome["applied"]) for outcome in outcomes] == [
         ("compiler", "inductor", None), ("batch_size", "64", "64"), ("accumulation", "2", "2")
     ]  # fmt: skip
     assert warnings_of(outcomes) == ["planned but not applied: compiler inductor: it failed"]
@@ -34,7 +34,7 @@ def test_each_choice_in_the_code_has_its_outcome():
 
 def test_without_a_word_nothing_is_known():
     outcomes = compare(PLAN, None, {"anything": 1})
-    assert [each["known"] for each in outcomes] == [False, False, False]
+    assert [outcome["known"] for outcome in outcomes] == [False, False, False]
     assert warnings_of(outcomes)[0].startswith("planned, and not known whether it was applied: compiler inductor")
 
 

@@ -46,7 +46,7 @@ class Target:
         self.calls.append(action)
         deployments = self.workspace.deployments
         if name == "modak_results":
-            wanted = {each["deployment"]: each["outputs"] for each in arguments["deployments"]}
+            wanted = {deployment["deployment"]: deployment["outputs"] for deployment in arguments["deployments"]}
             listed = {
                 each: {"files": list_results(deployments / each, outputs), "missing": []}
                 for each, outputs in wanted.items()
@@ -62,14 +62,14 @@ class Target:
             return {"skipped": self.campaign.skip(arguments["reasons"])}
         if action == "set_aside":
             made = {
-                each["deployment"]: OperatedDeployment(
-                    self.workspace, each["deployment"], "fake", each["job_name"]
-                ).set_aside(each["ended"])
-                for each in arguments["deployments"]
+                deployment["deployment"]: OperatedDeployment(
+                    self.workspace, deployment["deployment"], "fake", deployment["job_name"]
+                ).set_aside(deployment["ended"])
+                for deployment in arguments["deployments"]
             }
             return {"attempts": {name: attempt for name, attempt in made.items() if attempt}}
         if action == "remove":
-            return self.campaign.remove([each["deployment"] for each in arguments["deployments"]])
+            return self.campaign.remove([deployment["deployment"] for deployment in arguments["deployments"]])
         self.before_watch()
         return {"situations": self.campaign.watch(arguments["states"], 0.1, arguments["said"])}
 
@@ -299,7 +299,7 @@ def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
     target.queue.jobs["1"] = JobState.CANCELLED
     run_campaign(stages)
     assert states(stages)["preprocess"][0] == "CANCELLED"
-    (folder,) = [each for each in target.workspace.deployments.iterdir() if each.is_dir() and each.name[0] != "."]
+    (folder,) = [path for path in target.workspace.deployments.iterdir() if path.is_dir() and path.name[0] != "."]
     for is_noted_there in (True, False):
         target.queue.silent = True
         with pytest.raises(ModakError, match="hush") as caught:
@@ -360,12 +360,12 @@ def test_points_of_a_sweep_go_as_one_array(make_stages, target, blueprint):
     blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
     stages, _ = make_stages()
     run_campaign(stages, wait=False)
-    assert [each[1:] for each in target.queue.arrays] == [("example-training", 2, 1)]
+    assert [array[1:] for array in target.queue.arrays] == [("example-training", 2, 1)]
     assert target.queue.waits[target.queue.id_of(named(stages)["evaluate"])] == Waits(ok=("2_0", "2_1"))
     blueprint.replace("epochs: [ 1, 2 ]", "epochs: [ 1, 2, 3, 4 ]")
     more, _ = make_stages("training")
     run_campaign(more, wait=False)
-    assert [each[2:] for each in target.queue.arrays] == [(2, 1), (2, 1)]
+    assert [array[2:] for array in target.queue.arrays] == [(2, 1), (2, 1)]
     added = target.queue.id_of(named(more)["training:epochs=3"])
     assert target.queue.waits[added] == Waits(ok=("1",), ended=("2_0", "2_1"))
     run_campaign(more)
@@ -386,6 +386,6 @@ def test_all_that_failed_is_resumed_and_what_comes_after_follows(make_stages, ta
     assert states(stages)["evaluate"][1] == "not run: training:epochs=1 failed"
     outcome = resume_jobs(stages)
     assert (outcome.changed, set(states(stages).values())) == (True, {DONE})
-    assert [each[2] for each in target.queue.arrays] == [2, 2]
+    assert [array[2] for array in target.queue.arrays] == [2, 2]
     assert any("what it left is kept in attempts/1" in line for line in said)
     assert resume_jobs(stages).changed is False

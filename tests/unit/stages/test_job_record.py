@@ -154,7 +154,7 @@ def test_a_job_is_recorded_once_and_after_a_torn_line(plan, results, tmp_path):
     lines = path.read_text().splitlines()
     assert len(lines) == 3 and lines[1] == '{"torn'
     path.write_text("\n".join([lines[0], lines[2]]) + "\n")
-    assert [each.allocation.job_id for each in read_records(path)] == ["7", "8"]
+    assert [record.allocation.job_id for record in read_records(path)] == ["7", "8"]
 
 
 def test_only_a_projects_own_deployments_are_recorded(make_stage, blueprint):

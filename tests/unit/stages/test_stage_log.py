@@ -15,7 +15,7 @@ from modak_ansible.store.stage_log import STAGE_LOG, note, read_stage_log
 
 
 def texts(folder):
-    return [(each.stage, each.text) for each in read_stage_log(folder)]
+    return [(entry.stage, entry.text) for entry in read_stage_log(folder)]
 
 
 def test_what_is_said_twice_is_noted_once(tmp_path):

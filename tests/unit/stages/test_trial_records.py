@@ -51,8 +51,8 @@ def report(tmp_path):
              "score": 0.1, "report": SAID},
         ]  # fmt: skip
         known = {
-            each["name"]: {"title": each["title"], "settings": each["settings"], "outcome": "measured"}
-            for each in plan["tuning"]["candidates"]
+            candidate["name"]: {"title": candidate["title"], "settings": candidate["settings"], "outcome": "measured"}
+            for candidate in plan["tuning"]["candidates"]
         }
         content = {
             "schema": "modak.tuning/1", "state": "finished", "reason": "", "date": "2026-01-01T00:00:00Z", "hostname": "n1",
@@ -68,7 +68,7 @@ def report(tmp_path):
 def test_a_record_says_what_was_tried_and_how_fast_it_was(request_, report):
     plan = make_plan(request_).model_dump(mode="json")
     records = trial_records(plan, JOB, report(plan))
-    assert [each.outcome for each in records] == ["measured", "failed", "disturbed"]
+    assert [record.outcome for record in records] == ["measured", "failed", "disturbed"]
     first, lost, last = records
     assert (first.suite, first.round, first.position, first.plan) == ("tuning", 1, 1, plan["digest"])
     assert first.steps.median_seconds == 0.2
@@ -78,7 +78,7 @@ def test_a_record_says_what_was_tried_and_how_fast_it_was(request_, report):
     assert last.settings == plan["tuning"]["candidates"][2]["settings"]
     assert last.variant == plan["tuning"]["candidates"][2]["title"]
     assert "others kept 0.90 cores busy" in last.reason
-    assert len({each.suite_digest + each.group for each in records}) == 1
+    assert len({record.suite_digest + record.group for record in records}) == 1
 
 
 def test_the_model_learns_from_them(request_, report):
@@ -126,7 +126,7 @@ def test_the_jobs_own_record_has_what_trained(deployed, tmp_path):
     winner = stage.plan["tuning"]["candidates"][2]
     assert record_job(stage)
     [record] = read_records(tmp_path / ".modak" / "records" / "jobs.jsonl")
-    in_code = {each["name"] for each in stage.plan["choices"] if each["reaches"] == "code"}
+    in_code = {choice["name"] for choice in stage.plan["choices"] if choice["reaches"] == "code"}
     assert record.settings == {name: value for name, value in winner["settings"].items() if name not in in_code}
 
 

@@ -74,7 +74,7 @@ def test_a_failed_job_is_submitted_once_more(make_stage, state):
     assert outcome.data["situation"]["state"] == "COMPLETED"
     assert target.actions[:4] == ["look", "set_aside", "look", "submit"]
     assert said[0].endswith("what it left is kept in attempts/1")
-    assert [each.text for each in read_stage_log(stage.folder)][1] == "job 8 submitted"
+    assert [entry.text for entry in read_stage_log(stage.folder)][1] == "job 8 submitted"
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN"])
@@ -147,9 +147,9 @@ def answering(problem="", *, permitted=True):
     def call(name, action, deployments, **arguments):
         assert (name, action) == ("modak_campaign", "hold")
         jobs = [
-            {"deployment": each["deployment"], "situation": situation("HELD"), "changed": True, "problem": "", "hint": "",
+            {"deployment": deployment["deployment"], "situation": situation("HELD"), "changed": True, "problem": "", "hint": "",
              "permitted": True}
-            for each in deployments
+            for deployment in deployments
         ]  # fmt: skip
         jobs[-1].update(changed=not problem, problem=problem, hint="a hint", permitted=permitted)
         return {"jobs": json.dumps(jobs)}

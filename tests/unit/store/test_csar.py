@@ -69,7 +69,7 @@ def test_the_same_archive_is_unpacked_once_and_mended_where_it_was_damaged(tmp_p
     assert unpack(path) == template
     assert template.read_text() == "a: 1\n"
     assert (template.parent / "src" / "train.py").exists()
-    assert [each.name for each in cache.iterdir()] == [template.parent.name]
+    assert [path.name for path in cache.iterdir()] == [template.parent.name]
 
 
 def test_another_content_has_another_folder(tmp_path):

@@ -41,7 +41,7 @@ def test_refusals_at_the_same_time_are_all_kept(tmp_path):
     many = [REFUSAL.model_copy(update={"entry": f"acme-{number}"}) for number in range(20)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: note_refusal(tmp_path, each), many))
-    assert {each.entry for each in known_refusals(tmp_path)} == {each.entry for each in many}
+    assert {refusal.entry for refusal in known_refusals(tmp_path)} == {each.entry for each in many}
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def start(tmp_path):
 
     begin.processes = processes
     yield begin
-    for each in processes:
-        each.kill()
-        each.wait()
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ REPORT = {
     "schema": "modak.tuning/1", "state": "finished", "reason": "one is left", "date": "2026-01-01T00:00:00Z",
     "hostname": "n1", "budget": 300, "spent": 61.0, "best": "c2", "best_rung": 1,
     "candidates": {
-        each["name"]: {"title": each["title"], "settings": each["settings"], "outcome": "measured", "reason": ""}
-        for each in PLAN["tuning"]["candidates"]
+        candidate["name"]: {"title": candidate["title"], "settings": candidate["settings"], "outcome": "measured", "reason": ""}
+        for candidate in PLAN["tuning"]["candidates"]
     },
     "trials": [trial("c0", 1, 1, 0.2), trial("c1", 1, 2, 0.3), trial("c2", 1, 3, 0.1), trial("c2", 2, 4, 0.11),
                trial("c0", 2, 5, 0.22)],

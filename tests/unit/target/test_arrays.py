@@ -73,7 +73,7 @@ def test_points_of_a_sweep_are_one_array(campaign, queue, workspace):
         {"before": "1"},
     )
     again = campaign.submit([point(each, after=["before"], parallel=2) for each in POINTS])
-    assert not any(each["submitted"] for each in again["jobs"].values())
+    assert not any(job["submitted"] for job in again["jobs"].values())
     assert len(queue.arrays) == 1
 
 
@@ -148,7 +148,7 @@ def test_killed_before_the_tasks_are_noted(campaign, queue, takes_it, monkeypatc
     queue.submit_array = submit
     answer = campaign.submit([point(each) for each in POINTS])
     assert sorted(ids(answer).values()) == ["1_0", "1_1", "1_2", "1_3"]
-    assert [each["submitted"] for each in answer["jobs"].values()] == [not takes_it] * 4
+    assert [job["submitted"] for job in answer["jobs"].values()] == [not takes_it] * 4
     assert (len(queue.jobs), queue.searches) == (4, 1)
 
 

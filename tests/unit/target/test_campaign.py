@@ -47,11 +47,11 @@ def states(campaign):
 def test_each_waits_for_the_jobs_before_it(campaign, queue):
     answer = campaign.submit([wanted("first"), wanted("second", "first"), wanted("third", "first", behind=["second"])])
     assert answer["refused"] is None
-    assert [each["submitted"] for each in answer["jobs"].values()] == [True, True, True]
+    assert [job["submitted"] for job in answer["jobs"].values()] == [True, True, True]
     assert queue.waits == {"1": Waits(), "2": Waits(ok=("1",)), "3": Waits(ok=("1",), ended=("2",))}
     assert queue.waits["3"].words == "afterok:1,afterany:2"
     again = campaign.submit([wanted("first"), wanted("second", "first")])
-    assert [each["submitted"] for each in again["jobs"].values()] == [False, False]
+    assert [job["submitted"] for job in again["jobs"].values()] == [False, False]
     assert len(queue.jobs) == 3
 
 
@@ -150,7 +150,7 @@ def test_all_are_removed_and_those_that_live_cancelled(campaign, queue, workspac
     answer = campaign.remove(["first", "second", "third", "fourth"])
     assert answer == {"cancelled": ["second"], "removed": ["first", "second", "third"], "left": {}}
     assert queue.jobs == {"1": JobState.COMPLETED, "2": JobState.CANCELLED}
-    assert [each for each in workspace.deployments.iterdir() if each.is_dir()] == []
+    assert [path for path in workspace.deployments.iterdir() if path.is_dir()] == []
 
 
 def test_what_nobody_took_up_is_removed(campaign, workspace):

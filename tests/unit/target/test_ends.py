@@ -38,7 +38,7 @@ class Forgetful(Scheduler):
         return self.job
 
     def statuses(self, run, job_ids):
-        return {each: self.status(run, each) for each in job_ids if self.status(run, each)}
+        return {job_id: self.status(run, job_id) for job_id in job_ids if self.status(run, job_id)}
 
     def find(self, run, name, folder):
         if self.silence:

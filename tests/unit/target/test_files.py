@@ -29,7 +29,7 @@ def test_files_are_whole_or_as_before(tmp_path):
     assert read_json(path) == {"a": 1}
     write_whole(path, b"\x00")
     assert path.read_bytes() == b"\x00"
-    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
@@ -39,7 +39,7 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
         write_json(tmp_path / "a.json", {})
     assert caught.value.filename == str(tmp_path / "a.json")
     assert "move it away" in mend_of(caught.value)
-    assert sorted(each.name for each in tmp_path.rglob("*")) == ["a.json", "kept"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "kept"]
 
 
 def test_a_full_disk_is_known_by_trying(tmp_path, monkeypatch):

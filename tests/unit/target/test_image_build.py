@@ -22,7 +22,7 @@ FATAL:   While performing build: while running engine: while running %post secti
 
 
 def said_of(*reasons):
-    lines = CONFLICT.format(first="x", reasons="\n".join(f"    {each}" for each in reasons)).splitlines()
+    lines = CONFLICT.format(first="x", reasons="\n".join(f"    {reason}" for reason in reasons)).splitlines()
     error = conflict_error([*lines[:3], "    The user requested of the first attempt", *lines])
     return error.message, error.hint
 
@@ -75,4 +75,4 @@ def test_other_failures_are_none():
 @given(st.lists(st.text(max_size=30)))
 def test_whatever_a_log_holds(lines):
     error = conflict_error(["The conflict is caused by:", *lines])
-    assert "\n" not in error.message.replace("\r", "") or any("\n" in each for each in lines)
+    assert "\n" not in error.message.replace("\r", "") or any("\n" in line for line in lines)

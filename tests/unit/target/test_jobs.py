@@ -24,7 +24,7 @@ class FakeScheduler(Scheduler):
         self.asked.append(list(job_ids))
         if self.silent:
             raise SchedulerSilent("hush")
-        return {each: self.jobs[each] for each in job_ids if each in self.jobs}
+        return {job_id: self.jobs[job_id] for job_id in job_ids if job_id in self.jobs}
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ def test_no_more_builds_go_on_than_may(tmp_path, monkeypatch):
             running.remove(number)
 
     threads = [threading.Thread(target=build, args=(number,)) for number in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert (len(most), max(most)) == (6, slots.BUILDS)
     assert 1 <= len(told) == len(set(told)) <= 6 - slots.BUILDS + 1
 

@@ -99,7 +99,7 @@ def test_quotas():
 
 @given(st.text(alphabet="/a 019*-\n", max_size=80))
 def test_no_table_of_quotas_breaks_it(text):
-    assert all(each["used"] >= 0 for each in read_quotas(text))
+    assert all(quota["used"] >= 0 for quota in read_quotas(text))
 
 
 def test_where_no_command_tells_of_quotas(tmp_path, monkeypatch):

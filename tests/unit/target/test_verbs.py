@@ -53,7 +53,7 @@ class FakeScheduler(Scheduler):
         return self.jobs.get(job_id)
 
     def statuses(self, run, job_ids):
-        return {each: self.jobs[each] for each in job_ids if each in self.jobs}
+        return {job_id: self.jobs[job_id] for job_id in job_ids if job_id in self.jobs}
 
     def cancel(self, run, *job_ids):
         for job_id in job_ids:
@@ -300,7 +300,7 @@ def test_an_attempt_without_success_makes_room(deployment, fake, state):
     situation = deployment.situation()
     assert (situation.state, situation.job_id, situation.attempt, situation.started) == ("QUEUED", "2", 2, None)
     assert deployment.submit() == ("2", False)
-    listed = {each["path"] for each in list_results(deployment.path, [])}
+    listed = {result["path"] for result in list_results(deployment.path, [])}
     assert {"attempts/1/output.log", "attempts/1/state/finished", "attempts/1/jobs.json"} <= listed
 
 
@@ -461,7 +461,7 @@ def test_of_a_silent_scheduler_nothing_is_known_of_several_either(three, fake, m
         raise SchedulerSilent("hush")
 
     monkeypatch.setattr(fake, "statuses", silent)
-    assert all("the scheduler does not answer: hush" in each["problem"] for each in rows(three, "hold").values())
+    assert all("the scheduler does not answer: hush" in row["problem"] for row in rows(three, "hold").values())
 
 
 def test_an_attempt_is_never_kept_over_another_one(deployment, fake):

@@ -164,7 +164,7 @@ def test_only_what_is_needed_goes_to_the_target():
     own = {"kind": "pull", "source": "docker://registry.example/a:1", "definition": ""}
     top = {"kind": "build", "source": "", "definition": "Bootstrap: localimage\nFrom: {{ base }}\n"}
     assert KEPT.for_target([hub]) == {}
-    assert [each["username"] for each in KEPT.for_target([own])["logins"]] == ["alice"]
+    assert [login["username"] for login in KEPT.for_target([own])["logins"]] == ["alice"]
     assert KEPT.for_target([hub, top]) == {"pip": dict(KEPT.pip)}
 
 

@@ -14,11 +14,11 @@ from modak_ansible.planning.tuning_candidates import MOST
 
 
 def titles(made):
-    return [each.title for each in made.tuning.candidates]
+    return [candidate.title for candidate in made.tuning.candidates]
 
 
 def tuning_choice(made):
-    return next(each for each in made.choices if each.name == "tuning")
+    return next(choice for choice in made.choices if choice.name == "tuning")
 
 
 def test_a_plan_without_tuning_has_none(tuned_plan):
@@ -35,12 +35,16 @@ def test_what_is_not_known_is_tried(tuned_plan):
     assert titles(made)[1].startswith("stock: ")
     assert set(titles(made)[2:5]) == {"allocator tcmalloc", "huge_pages transparent", "matmul onednn"}
     assert "allocator tcmalloc, matmul onednn" in titles(made)
-    assert [each.name for each in made.tuning.candidates] == [f"c{number}" for number in range(len(titles(made)))]
+    assert [candidate.name for candidate in made.tuning.candidates] == [
+        f"c{number}" for number in range(len(titles(made)))
+    ]
 
 
 def test_a_candidate_is_a_whole_configuration(tuned_plan):
     made = tuned_plan()
-    one = next(each for each in made.tuning.candidates if each.title == "allocator tcmalloc, matmul onednn")
+    one = next(
+        candidate for candidate in made.tuning.candidates if candidate.title == "allocator tcmalloc, matmul onednn"
+    )
     environment = dict(one.environment)
     assert environment["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
     assert environment["MODAK_CHOICES"] == "matmul=onednn"
@@ -61,12 +65,12 @@ def test_stock_is_compared_with_and_does_not_win_where_it_is_not_safe(tuned_plan
 
 def test_stock_is_told_apart_for_the_ratio(tuned_plan):
     made = tuned_plan(Measured(allocator_tcmalloc=1.3), resources={"cores_per_process": 8, "exclusive": True})
-    assert [each.name for each in made.tuning.candidates if each.is_stock] == ["c1"]
+    assert [candidate.name for candidate in made.tuning.candidates if candidate.is_stock] == ["c1"]
 
 
 def test_what_is_known_is_not_tried_again(tuned_plan):
     made = tuned_plan(Measured(allocator_tcmalloc=1.3, matmul_onednn=0.8, spread=0.05))
-    found = [each for each in made.tuning.candidates if each.may_win]
+    found = [candidate for candidate in made.tuning.candidates if candidate.may_win]
     assert [each.title for each in found] == ["the plan's choice", "huge_pages transparent"]
     assert all(each.settings["allocator"] == "tcmalloc" and "matmul" not in each.settings for each in found)
 

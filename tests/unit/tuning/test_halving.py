@@ -89,7 +89,7 @@ def test_a_first_step_that_does_not_pay_is_counted(tune, section, fake_runner):
 
 @pytest.mark.parametrize("budget", [1, 10, 30, 100, 300])
 def test_the_budget_is_kept(tune, section, fake_runner, budget):
-    runner = fake_runner({f"c{each}": 0.2 for each in range(8)})
+    runner = fake_runner({f"c{number}": 0.2 for number in range(8)})
     found = tune(section(8, budget=budget), runner)
     assert runner.now <= budget
     assert found["best"] == ("c0" if budget > 1 else "")

@@ -10,7 +10,7 @@ from modak_ansible.measuring.report.runs import Run
 
 
 def chart(*records):
-    (made,) = measure_charts(measures([Run(each, "a file") for each in records]))
+    (made,) = measure_charts(measures([Run(record, "a file") for record in records]))
     return made
 
 

@@ -22,7 +22,7 @@ def _no_workloads(monkeypatch):
 
 
 def written(path, records):
-    path.write_text("".join(each.model_dump_json(by_alias=True) + "\n" for each in records))
+    path.write_text("".join(record.model_dump_json(by_alias=True) + "\n" for record in records))
     return path
 
 

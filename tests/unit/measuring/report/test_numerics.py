@@ -9,7 +9,7 @@ from modak_ansible.measuring.report.runs import Run, comparisons
 
 
 def found(*records):
-    return comparisons(Run(each, "a file") for each in records)
+    return comparisons(Run(record, "a file") for record in records)
 
 
 def trained(entry, position=1, factor=1.0, **changes):

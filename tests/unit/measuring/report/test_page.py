@@ -48,13 +48,13 @@ class Checker(HTMLParser):
 
 
 def parts_of(records):
-    runs = [Run(each, "a file") for each in records]
+    runs = [Run(record, "a file") for record in records]
     return runs, sections(runs, comparisons(runs), WORK)
 
 
 def page_of(records):
     runs, parts = parts_of(records)
-    text = render(runs, parts, {each.name: drawing(each) for part in parts for each in part.figures})
+    text = render(runs, parts, {figure.name: drawing(figure) for part in parts for figure in part.figures})
     checker = Checker()
     checker.feed(text)
     checker.close()
@@ -89,14 +89,14 @@ def test_every_part_is_there(page):
 def test_every_bar_has_its_interval_and_its_count(page):
     heads = re.findall(r">([\d.,]+ [^<>]+ \([^<>]*n = \d+\))</text>", page)
     assert len(heads) > 30
-    assert all(re.search(r"\((?:[\d.,]+ to [\d.,]+|no interval), n = \d+\)$", each) for each in heads)
+    assert all(re.search(r"\((?:[\d.,]+ to [\d.,]+|no interval), n = \d+\)$", head) for head in heads)
 
 
 def test_drawings_are_well_formed(page):
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == page.count("<figure") > 10
-    for each in drawings:
-        ElementTree.fromstring(each)
+    for svg in drawings:
+        ElementTree.fromstring(svg)
 
 
 def test_drawings_take_the_page_s_colours(page):
@@ -104,7 +104,7 @@ def test_drawings_take_the_page_s_colours(page):
     for each in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         assert not re.findall(r"(?:fill|stroke): #(?!1f77b4|ff7f0e)\w+", each)
     names = set(re.findall(r"var\(--(\w+)\)", page))
-    assert all(f"--{each}:" in page for each in names)
+    assert all(f"--{name}:" in page for name in names)
 
 
 CHART = Chart(
@@ -140,7 +140,7 @@ def test_one_figure_is_one_file_whenever_it_is_drawn(monkeypatch):
 
 def test_a_table_stands_under_every_figure(page):
     figures = re.findall(r"<figure.*?</figure>", page, re.DOTALL)
-    assert all("<table>" in each for each in figures)
+    assert all("<table>" in figure for figure in figures)
 
 
 def test_top_says_what_where_and_how_many(page):
@@ -208,7 +208,7 @@ def test_figures_of_one_name_are_numbered():
     """One group in two suites."""
     records = [*rounds("pytorch-1.4-pip", 1, "again"), *rounds("pytorch-1.4-pip", 1, "again", suite="another")]
     _, parts = parts_of(records)
-    names = [each.name for part in parts for each in part.figures]
+    names = [figure.name for part in parts for figure in part.figures]
     assert names == ["again-mnist-cnn-synthetic-cluster", "again-mnist-cnn-synthetic-cluster-2"]
 
 

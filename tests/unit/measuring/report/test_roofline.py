@@ -15,7 +15,7 @@ from modak_ansible.measuring.report.sections import sections
 from modak_ansible.model.measured.record import RecordedTarget
 
 RUNS = [Run(each, "a file") for each in whole_table()]
-FOUND = [each for each in comparisons(RUNS) if not each.accelerator]
+FOUND = [comparison for comparison in comparisons(RUNS) if not comparison.accelerator]
 WORK = {"mnist_cnn": 0.0716, "resnet50": 24.3}
 
 
@@ -40,8 +40,13 @@ def test_what_computes_in_bf16_is_held_against_bf16_s_peak():
         ),
         Run(measured("a", "sgemm", "GFLOP/s", [900.0], precision="bf16"), ""),
     ]
-    found = [each for each in comparisons(runs) if not each.accelerator]
-    made = {each.name: each for part in sections(runs, found, WORK) for each in part.figures if "achieved" in each.name}
+    found = [comparison for comparison in comparisons(runs) if not comparison.accelerator]
+    made = {
+        figure.name: figure
+        for part in sections(runs, found, WORK)
+        for figure in part.figures
+        if "achieved" in figure.name
+    }
     peaks = {name: dict(each.lines) for name, each in made.items()}
     assert peaks["achieved-resnet50-bf16-synthetic-cluster"] == {"sgemm": 900.0}
     assert peaks["achieved-resnet50-fp32-synthetic-cluster"] == {"sgemm": 428.0, "convolution": 516.5}
@@ -65,10 +70,10 @@ def test_no_name_of_a_peak_lies_on_a_line():
         [each for each in FOUND if each.workload == "resnet50"], 24.3, {"a": 99.0, "b": 100.0}, "fp32"
     )
     figure = drawn(chart)
-    assert [each.get_text() for each in figure.legends[0].get_texts()] == [
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "measured peak, a: 99.0 GFLOP/s", "measured peak, b: 100 GFLOP/s",
     ]  # fmt: skip
-    assert not any(each.get_text() in "ab" for axes in figure.axes for each in axes.texts)
+    assert not any(text.get_text() in "ab" for axes in figure.axes for text in axes.texts)
 
 
 def test_the_bytes_of_the_small_network_are_its_layers_and_parameters():
@@ -101,7 +106,7 @@ def test_an_accelerator_is_not_held_against_the_memory_of_its_host():
         for name, unit, about in (("triad", "GB/s", {}), ("sgemm", "GFLOP/s", {"device": "cuda"}))
     ]
     samples = measures([Run(each, "") for each in several])
-    assert [each.measure.name for each in of_machine(samples, target["processor"], "GPU")] == ["sgemm"]
+    assert [sample.measure.name for sample in of_machine(samples, target["processor"], "GPU")] == ["sgemm"]
     assert of_machine(samples, target["processor"], "") == []
 
 

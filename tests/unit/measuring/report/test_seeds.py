@@ -27,7 +27,7 @@ def both(count=5, **changes):
 
 
 def found(records):
-    return seeds(Run(each, "a file") for each in records)
+    return seeds(Run(record, "a file") for record in records)
 
 
 def test_the_interval_is_student_s():
@@ -41,7 +41,7 @@ def test_differences_are_of_one_seed_each():
     stock, ours = of.table.rows
     assert (stock[0], stock[1], stock[4]) == ("stock", "5", "")
     assert ours[4] == "+0.20 (+0.20 to +0.20)", "seeds differ by more, and each by the same"
-    assert [each.label for each in of.curves] == ["stock", "ours"]
+    assert [curve.label for curve in of.curves] == ["stock", "ours"]
     assert of.curves[0].accuracies[2] == pytest.approx(0.972)
 
 

@@ -11,7 +11,7 @@ from modak_ansible.model.measured.record import TrainingResult
 
 
 def comparison(*records):
-    (found,) = comparisons(Run(each, "a file") for each in records)
+    (found,) = comparisons(Run(record, "a file") for record in records)
     return found
 
 
@@ -101,7 +101,7 @@ def test_native_runs_stand_beside_the_same_in_a_container():
         *rounds("pytorch-2.13-cpu", 100, "pytorch", 2, settings={"precision": "bf16"}),
         *rounds("pytorch-2.13-cpu", 100, "pytorch", 3, settings={"container": "native"}),
     )
-    assert [each.label for each in found.native_pairs.variants] == [
+    assert [variant.label for variant in found.native_pairs.variants] == [
         "pytorch-2.13-cpu container=native",
         "pytorch-2.13-cpu",
     ]

@@ -16,8 +16,8 @@ FASTER, SLOWER, ALIKE = Claim(above=1.0), Claim(below=1.0), Claim(above=0.8, bel
 
 
 def judged(name, *records):
-    finding = next(each for each in paper().findings if each.name == name)
-    return verdicts(finding, comparisons(Run(each, "a file") for each in records))
+    finding = next(finding for finding in paper().findings if finding.name == name)
+    return verdicts(finding, comparisons(Run(record, "a file") for record in records))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_xla_is_held_against_the_same_build_without_it():
         *rounds("tensorflow-2.21-cpu", 2000, "compilers"),
         *rounds("tensorflow-2.21-cpu", 2400, "compilers", settings={"compiler": "xla"}),
     )
-    assert [(each.word, round(each.ratio.median, 2), each.today) for each in found] == [
+    assert [(judged.word, round(judged.ratio.median, 2), judged.today) for judged in found] == [
         ("holds", 0.7, False),
         ("does not hold", 1.2, True),
     ]
@@ -92,7 +92,7 @@ def test_machines_and_files_are_not_mixed():
         *rounds("tensorflow-1.14-pip", 1000, "stock-images"),
         *rounds("tensorflow-2.1-pip", 1500, "stock-images", target=elsewhere),
     )
-    finding = next(each for each in paper().findings if each.name == "tensorflow-2.1")
+    finding = next(finding for finding in paper().findings if finding.name == "tensorflow-2.1")
     runs = [Run(each, "one") for each in rounds("tensorflow-1.14-pip", 1000, "stock-images")]
     runs += [Run(each, "two") for each in rounds("tensorflow-2.1-pip", 1500, "stock-images")]
     assert verdicts(finding, comparisons(runs))[0].reason == "no round measured both"
@@ -113,7 +113,7 @@ def test_a_version_is_not_taken_for_one_that_begins_alike():
         *rounds("tensorflow-1.14-pip", 1000, "stock-images"),
         *rounds("tensorflow-2.1-pip", 1500, "stock-images", version="2.13.1"),
     )
-    assert [each.today for each in found] == [True]
+    assert [judged.today for judged in found] == [True]
 
 
 def test_what_never_ran_needs_no_processor():
@@ -131,7 +131,7 @@ def test_what_the_paper_said_is_read_from_a_file(tmp_path):
     text = (shipped("benchmarks") / "paper.yaml").read_text()
     file = tmp_path / "paper.yaml"
     file.write_text(text.replace("holds: { below: 0.5,", "holds: { below: 0.25,"))
-    other = {each.name: each for each in read_paper(file).findings}
+    other = {finding.name: finding for finding in read_paper(file).findings}
     assert judge(Ratio(0.4, 0.3, 0.45, 5), paper().findings[2].holds)[0] == "holds"
     assert judge(Ratio(0.4, 0.3, 0.45, 5), other["cntk"].holds)[0] == "does not hold"
 
@@ -145,6 +145,6 @@ def test_a_file_that_describes_no_paper_is_named(tmp_path, text):
 
 
 def test_the_headline_and_the_figures_are_of_findings_that_there_are():
-    assert set(paper().headline) <= {each.name for each in paper().findings}
-    sources = [each.source for each in paper().findings]
-    assert all(any(source.startswith(each.source) for source in sources) for each in paper().figures.values())
+    assert set(paper().headline) <= {finding.name for finding in paper().findings}
+    sources = [finding.source for finding in paper().findings]
+    assert all(any(source.startswith(figure.source) for source in sources) for figure in paper().figures.values())

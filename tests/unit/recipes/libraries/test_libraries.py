@@ -22,7 +22,7 @@ from modak_ansible.recipes.libraries.place import compiler_flags
 )
 def test_openblas_gets_the_kernels_and_the_flags_of_its_processor(architecture, kernels, flags):
     commands = library_commands("openblas", architecture)
-    make = next(each for each in commands if each.startswith("make "))
+    make = next(command for command in commands if command.startswith("make "))
     assert f"TARGET={kernels} " in make
     assert flags in make
     assert f"sed -i 's/-march=skylake-avx512/{flags} " in "\n".join(commands), "OpenBLAS's own would win"

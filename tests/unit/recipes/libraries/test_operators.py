@@ -24,7 +24,7 @@ from modak_ansible.recipes.libraries.operators import modak_operators, sources
     ],
 )
 def test_the_library_is_compiled_for_its_processor(architecture, flags):
-    compiling = [each for each in library_commands("operators", architecture) if "g++" in each]
+    compiling = [command for command in library_commands("operators", architecture) if "g++" in command]
     assert any(flags in each for each in compiling)
     assert ["-fopenmp" in each for each in compiling] == [True, False], "PyTorch's threads, and no second OpenMP"
     assert any("-o /opt/modak/lib/libmodak_operators.so" in each for each in compiling)
@@ -44,7 +44,9 @@ def test_nothing_in_the_sources_means_something_to_a_template():
 @pytest.mark.component
 def test_the_sources_arrive_whole(tmp_path):
     """Their lines pass the quotes of a shell."""
-    writing = [each for each in library_commands("operators", "zen5") if "> /opt/modak/source/operators/" in each]
+    writing = [
+        command for command in library_commands("operators", "zen5") if "> /opt/modak/source/operators/" in command
+    ]
     assert len(writing) == len(sources()) > 3
     for command in writing:
         subprocess.run(["sh", "-c", command.replace("/opt/modak/source/operators", str(tmp_path))], check=True)
@@ -61,7 +63,9 @@ def test_the_commands_fit_a_shell():
 def test_pytorch_finds_what_loads_the_library(tmp_path):
     """Importing the entry point's module, as importlib.metadata sees what the recipe installs."""
     commands = [
-        each for each in library_commands("operators", "zen5") if "dist-info" in each or "modak_operators.py" in each
+        command
+        for command in library_commands("operators", "zen5")
+        if "dist-info" in command or "modak_operators.py" in command
     ]
     script = "\n".join([f"site={tmp_path}", *commands])
     subprocess.run(["sh", "-ec", script], check=True)
@@ -76,6 +80,6 @@ def test_pytorch_finds_what_loads_the_library(tmp_path):
 
 
 def test_the_entry_loads_what_the_recipe_makes():
-    entry = next(each for each in load_catalogue().entries if each.name == "pytorch-2.13-cpu-ops")
+    entry = next(entry for entry in load_catalogue().entries if entry.name == "pytorch-2.13-cpu-ops")
     assert modak_operators.LIBRARY in entry.probe
-    assert any(modak_operators.LIBRARY in each for each in library_commands("operators", "zen5"))
+    assert any(modak_operators.LIBRARY in command for command in library_commands("operators", "zen5"))
