@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.target.survey.survey import SurveyFacts
 
 _BUILD_TOOLS = ("mksquashfs", "newuidmap", "newgidmap")
 _PACKAGES = {"mksquashfs": "squashfs-tools", "newuidmap": "uidmap (shadow-utils)", "newgidmap": "uidmap (shadow-utils)"}
 
 
-def container_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def container_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """What stands in the way of building and running images on the target."""
     found = facts["containers"]
     if aim.target.container_runtime == "none":
@@ -26,7 +26,7 @@ def container_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from _build_findings(aim, facts)
 
 
-def _no_runtime(aim: Aim, facts: dict[str, Any]) -> Finding:
+def _no_runtime(aim: Aim, facts: SurveyFacts) -> Finding:
     wanted = aim.target.container_runtime
     name = "neither apptainer nor singularity" if wanted == "any" else f"no {wanted}"
     offers = facts["shell"]["offers"]
@@ -39,7 +39,7 @@ def _no_runtime(aim: Aim, facts: dict[str, Any]) -> Finding:
     return missing("containers", seen, todo)
 
 
-def _build_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def _build_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     found = facts["containers"]
     has_image = aim.request is not None and aim.request.image is not None
     stops_builds = warning if has_image else missing
@@ -64,7 +64,7 @@ def _build_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
     yield from _base(aim, facts)
 
 
-def _base(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def _base(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     if aim.target.image_base != "debootstrap":
         yield ok("base image", "from a hub; whether the target reaches one is not tried")
         return

@@ -18,6 +18,8 @@ from modak_ansible.model.quantities import format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
+from modak_ansible.target.survey.node_view import NodePlace, NodeView
+from modak_ansible.target.survey.survey import SurveyFacts
 
 # A training's data is copied there; less room than this is of no use.
 _ROOMY = 5 * 10**9
@@ -111,7 +113,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
     )
 
 
-def _title(facts: dict[str, Any], cluster: ClusterFacts | None) -> str:
+def _title(facts: SurveyFacts, cluster: ClusterFacts | None) -> str:
     machine = facts["machine"]
     runs = f"{machine['hostname']}, {machine['system']}"
     if cluster is None:
@@ -185,7 +187,7 @@ def _account(aim: Aim, cluster: ClusterFacts | None) -> Value:
     return Value(good[0] if good else None, f"the first of the user's accounts: {names}")
 
 
-def _scratch(node: dict[str, Any] | None, cluster: ClusterFacts | None) -> Value:
+def _scratch(node: NodeView | None, cluster: ClusterFacts | None) -> Value:
     if cluster is None:
         return Value(None, "the machine's own disk needs none")
     if node is None:
@@ -201,28 +203,26 @@ def _scratch(node: dict[str, Any] | None, cluster: ClusterFacts | None) -> Value
     return Value(best["name"], f"{best['path']} on {node['host']}: {place_words(best)}")
 
 
-def is_disk(place: dict[str, Any]) -> bool:
+def is_disk(place: NodePlace) -> bool:
     """Whether a folder that a node saw is on a disk of its own, with room, and the user's to write in."""
     in_memory = place["type"] in ("tmpfs", "ramfs")
     roomy = place["free_bytes"] is not None and place["free_bytes"] >= _ROOMY
     return bool(place["writable"] and place["network"] is False and roomy and not in_memory)
 
 
-def _image_base(facts: dict[str, Any]) -> Value:
+def _image_base(facts: SurveyFacts) -> Value:
     if "debootstrap" in facts["containers"]["missing"]:
         return Value("docker", "there is no debootstrap on the front end; whether it reaches a hub was not tried")
     return Value("debootstrap", "it is on the front end; docker where a hub is reached")
 
 
-def _runtime(facts: dict[str, Any]) -> dict[str, Value]:
+def _runtime(facts: SurveyFacts) -> dict[str, Value]:
     if facts["containers"]["runtime"] or facts["scheduler"] != "none":
         return {}
     return {"container_runtime": Value("none", "neither apptainer nor singularity is in PATH")}
 
 
-def _processor(
-    facts: dict[str, Any], node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]
-) -> dict[str, Value]:
+def _processor(facts: SurveyFacts, node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     machine = facts["machine"]
     kinds = {
         (kind.cores, kind.memory, kind.layout, kind.machine) for partition in partitions for kind in partition.kinds
@@ -257,7 +257,7 @@ def _known_processor(machine: str, cpuinfo: dict[str, str], source: str) -> dict
     }
 
 
-def _accelerators(node: dict[str, Any] | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
+def _accelerators(node: NodeView | None, partitions: Sequence[PartitionFacts]) -> dict[str, Value]:
     kinds = [kind for partition in partitions for kind in partition.kinds if kind.accelerators]
     seen = [_gpu(text) for text in node["gpus"]] if node else []
     if not kinds and not seen:
@@ -288,7 +288,7 @@ def vendor_of(text: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _unknown(facts: dict[str, Any], cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:
+def _unknown(facts: SurveyFacts, cluster: ClusterFacts | None, values: dict[str, Value]) -> Iterator[str]:
     yield from cluster.unknown if cluster else ()
     if facts["node"] and facts["node"]["problem"]:
         yield f"no node answered: {facts['node']['problem']}"

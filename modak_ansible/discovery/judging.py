@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.containers import container_findings
@@ -16,6 +15,7 @@ from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.cluster import ClusterFacts
+from modak_ansible.target.survey.survey import SurveyFacts
 
 _SLOW_SECONDS = 5
 _CLOCK_SECONDS = 60
@@ -32,9 +32,7 @@ def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
     found += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
     found += storage_findings(aim, facts)
     found += _module_findings(aim, facts)
-    if facts["node"] is not None:
-        found += node_findings(aim, facts)
-    return found
+    return [*found, *node_findings(aim, facts)]
 
 
 def _entrance_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
@@ -68,13 +66,13 @@ def _clock(entrance: Entrance) -> Iterator[Finding]:
         yield ok("clock", f"within {max(1, round(distance + 0.5))} s of this machine's")
 
 
-def _rsync(aim: Aim, facts: dict[str, Any]) -> Finding:
+def _rsync(aim: Aim, facts: SurveyFacts) -> Finding:
     if facts["rsync"] or aim.target.local:
         return ok("rsync", "there" if facts["rsync"] else "not needed on this machine")
     return missing("rsync", "not on the target: files cannot be brought there", "have rsync installed")
 
 
-def _scheduler_findings(aim: Aim, facts: dict[str, Any], cluster: ClusterFacts | None) -> Iterator[Finding]:
+def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | None) -> Iterator[Finding]:
     name, host = facts["scheduler"], facts["machine"]["hostname"]
     title = SCHEDULERS[name].title
     if facts["missing"]:
@@ -115,7 +113,7 @@ def _accounts(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:
         yield ok("account", f"{wanted or names}{'' if wanted else default}")
 
 
-def _module_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def _module_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     shell, wanted = facts["shell"], aim.target.site.modules
     if shell["problem"]:
         todo = "look at what the login shell's profile does"

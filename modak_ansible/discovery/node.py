@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
-from modak_ansible.target.survey.node_view import SILENT
+from modak_ansible.target.survey.node_view import SILENT, NodePlace, NodeView
+from modak_ansible.target.survey.survey import SurveyFacts
 
 
-def node_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def node_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """What a job on a node saw, or why none did."""
     node = facts["node"]
+    if node is None:
+        return
     if node["problem"]:
         yield _unanswered(node["problem"])
         return
@@ -41,11 +43,11 @@ def _unanswered(problem: str) -> Finding:
     return missing("node", problem, "look at the job's folder and at the scheduler's log on the target")
 
 
-def _memory(node: dict[str, Any]) -> str:
+def _memory(node: NodeView) -> str:
     return f"{format_size(node['memory'])} memory" if node["memory"] else "memory not told"
 
 
-def _runtime(aim: Aim, node: dict[str, Any]) -> Iterator[Finding]:
+def _runtime(aim: Aim, node: NodeView) -> Iterator[Finding]:
     wanted = aim.target.container_runtime
     fitting = [runtime for runtime in node["runtimes"] if wanted == "any" or f"/{wanted} " in runtime]
     if fitting:
@@ -56,7 +58,7 @@ def _runtime(aim: Aim, node: dict[str, Any]) -> Iterator[Finding]:
         yield missing("node's containers", f"no {name} is in PATH on {node['host']}", todo)
 
 
-def _scratch(path: str, node: dict[str, Any]) -> Iterator[Finding]:
+def _scratch(path: str, node: NodeView) -> Iterator[Finding]:
     found = next((place for place in node["places"] if path in (place["name"], place["path"])), None)
     if found and found["writable"]:
         yield ok("node's scratch", f"{found['path']} ({place_words(found)})")
@@ -68,7 +70,7 @@ def _scratch(path: str, node: dict[str, Any]) -> Iterator[Finding]:
         yield warning("node's scratch", f"whether {path} is on {node['host']} was not seen", todo)
 
 
-def place_words(place: dict[str, Any]) -> str:
+def place_words(place: NodePlace) -> str:
     """What kind of file system a place of a node is on, and what is free there."""
     free = place["free_bytes"]
     return f"{place['type']}, {format_size(free) if free is not None else 'an unknown size'} free"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
 from modak_ansible.target.images.image import NEEDED_BYTES
+from modak_ansible.target.survey.storage import FolderFacts, QuotaFacts
+from modak_ansible.target.survey.survey import SurveyFacts
 
 _FEW_INODES = 20_000  # a framework in a virtual environment, or unpacked while it is built
 _FULL_SHARE = 0.95
 
 
-def storage_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
+def storage_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     """What stands in the way of keeping images, data and results on the target."""
     folders = facts["folders"]
     yield from _workspace(aim, folders["workspace"])
@@ -25,7 +26,7 @@ def storage_findings(aim: Aim, facts: dict[str, Any]) -> Iterator[Finding]:
         yield from _scratch(aim.target.scratch.path, folders)
 
 
-def _workspace(aim: Aim, found: dict[str, Any]) -> Iterator[Finding]:
+def _workspace(aim: Aim, found: FolderFacts) -> Iterator[Finding]:
     where, free = found["path"], found["free_bytes"]
     elsewhere = "make room there, or give the target another workspace"
     if found["problem"] or not found["writable"]:
@@ -37,7 +38,7 @@ def _workspace(aim: Aim, found: dict[str, Any]) -> Iterator[Finding]:
         yield missing("workspace", seen, elsewhere)
     else:
         yield ok("workspace", f"{where} ({kind})")
-    if found["inodes"] is None:
+    if found["free_inodes"] is None:
         yield ok("inodes", f"{where}: the file system does not count them")
     elif found["free_inodes"] < _FEW_INODES:
         yield warning("inodes", f"{found['free_inodes']} are left in {where}", "remove files there; a build makes many")
@@ -48,7 +49,7 @@ def _workspace(aim: Aim, found: dict[str, Any]) -> Iterator[Finding]:
         yield missing("workspace", seen, "give the target another workspace")
 
 
-def _quota(found: dict[str, Any]) -> Iterator[Finding]:
+def _quota(found: QuotaFacts) -> Iterator[Finding]:
     limited = [limit for limit in found["limits"] if limit["limit"] or limit["most_files"]]
     if not limited:
         seen = f"{found['asked']} tells of none" if found["asked"] else "not known: no quota command is there"
@@ -70,7 +71,7 @@ def _quota(found: dict[str, Any]) -> Iterator[Finding]:
             yield ok("quota", seen)
 
 
-def _build(found: dict[str, Any], workspace: dict[str, Any]) -> Iterator[Finding]:
+def _build(found: FolderFacts, workspace: FolderFacts) -> Iterator[Finding]:
     """Builds unpack in the system's folder for temporary files, or in the workspace where that is small."""
     chosen = found if found["free_bytes"] >= NEEDED_BYTES else workspace
     seen = f"{chosen['path']} ({chosen['type']}, {format_size(chosen['free_bytes'])} free)"
@@ -83,7 +84,7 @@ def _build(found: dict[str, Any], workspace: dict[str, Any]) -> Iterator[Finding
         yield ok("build folder", seen)
 
 
-def _scratch(path: str, folders: dict[str, Any]) -> Iterator[Finding]:
+def _scratch(path: str, folders: dict[str, FolderFacts]) -> Iterator[Finding]:
     found = folders.get(path)
     if found is None:
         yield ok("scratch", f"{path} is known in jobs only; --job asks a node")

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.schedulers.cluster import ClusterFacts, cluster_from_json
+from modak_ansible.target.survey.survey import SurveyFacts, SurveyOptions
 from modak_ansible.transport.ssh import Connection
 
 OLDEST_PYTHON = (3, 8)
@@ -68,15 +68,15 @@ class Survey:
 
     Attributes:
         entrance: how it is entered.
-        facts: of the survey role, as modak_ansible.target.survey.survey has them; None where no Python could look.
+        facts: of the survey role; None where no Python could look.
     """
 
     entrance: Entrance
-    facts: dict[str, Any] | None = None
+    facts: SurveyFacts | None = None
 
     @property
     def cluster(self) -> ClusterFacts | None:
-        found = (self.facts or {}).get("cluster")
+        found = self.facts["cluster"] if self.facts else None
         return cluster_from_json(found) if found else None
 
 
@@ -93,7 +93,7 @@ def survey_target(aim: Aim, wanted: Wanted, listener: Listener | None = None) ->
             return Survey(entrance)
         variables = {"survey_connection": connection.ansible_variables(), "survey_wanted": _wanted(aim, wanted)}
         try:
-            facts = run_playbook("survey", variables, listener).results["modak_survey"]["survey"]
+            facts: SurveyFacts = run_playbook("survey", variables, listener).results["modak_survey"]["survey"]
         except PlaybookError as error:
             if error.exit_code == TARGET_UNREACHABLE:
                 raise TargetUnreachable(error.message) from error
@@ -154,7 +154,7 @@ def _ssh(connection: Connection, command: str, options: list[str] | None = None)
     return done.stdout
 
 
-def _wanted(aim: Aim, wanted: Wanted) -> dict[str, Any]:
+def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
     target = aim.target
     resources = aim.request.resources if aim.request else None
     partition = target.partition(resources.partition if resources else None)

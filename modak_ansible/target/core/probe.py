@@ -7,7 +7,7 @@ import platform
 import pwd
 import socket
 from pathlib import Path
-from typing import Any, Set
+from typing import Dict, Optional, Set, TypedDict
 
 from ...errors import ModakError
 from ...schedulers import SCHEDULERS
@@ -20,8 +20,38 @@ _ELSEWHERE = "make room there, or give the target another workspace"
 _CPUINFO = ("model name", "vendor_id", "flags", "CPU implementer", "CPU part", "Features")
 
 
-def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> dict[str, Any]:
-    """Facts about the target, for people and for records.
+class MachineFacts(TypedDict):
+    """What the machine is; its memory is in bytes."""
+
+    hostname: str
+    user: str
+    python: str
+    machine: str
+    system: str
+    processor: str
+    cpuinfo: Dict[str, str]
+    cores: Optional[int]
+    memory: int
+
+
+class TargetFacts(MachineFacts):
+    """What the target has, for people and for records.
+
+    Attributes:
+        container_runtime: its version; None where a virtual environment takes its place.
+        scheduler: its version.
+        rsync: whether it is there.
+    """
+
+    workspace: str
+    free_bytes: int
+    container_runtime: Optional[str]
+    scheduler: str
+    rsync: bool
+
+
+def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> TargetFacts:
+    """Looks at the target.
 
     Raises:
         ModakError: something that every deployment needs is missing.
@@ -55,8 +85,7 @@ def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, creat
     }
 
 
-def machine_facts() -> dict[str, Any]:
-    """What the machine is: names, versions, processor, cores, memory in bytes."""
+def machine_facts() -> MachineFacts:
     return {
         "hostname": socket.gethostname(),
         "user": pwd.getpwuid(os.getuid()).pw_name,

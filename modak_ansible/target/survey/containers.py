@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Callable, List, Optional, TypedDict
 
 from ...errors import ModakError
 from ..core.commands import TimedRun, find_program
@@ -21,17 +21,35 @@ _SWITCHES = {
 _BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
 
 
-def container_facts(preference: str, signing_key: str = "") -> Dict[str, Any]:
+class ContainerFacts(TypedDict):
     """What there is to build and run images with.
+
+    Attributes:
+        runtime: its path, or None.
+        suid: whether it may do without namespaces.
+        namespaces: what stands in their way; empty when nothing does.
+        range: likewise, for --fakeroot.
+        signing: likewise, for the key.
+        missing: programs of a build.
+    """
+
+    runtime: Optional[str]
+    version: str
+    suid: bool
+    namespaces: str
+    range: str
+    range_hint: str
+    signing: str
+    signing_hint: str
+    missing: List[str]
+
+
+def container_facts(preference: str, signing_key: str = "") -> ContainerFacts:
+    """Looks for what images are built and run with.
 
     Args:
         preference: any, apptainer, singularity, or none.
         signing_key: what images are signed with; empty where they are not.
-
-    Returns:
-        ``runtime`` (its path, or None), ``version``, ``suid`` (whether it may do without namespaces), ``namespaces``
-        (what stands in their way; empty when nothing does), ``range`` (likewise, for --fakeroot) with ``range_hint``,
-        ``signing`` (likewise, for the key) with ``signing_hint``, ``missing`` (programs of a build).
     """
     names = RUNTIMES if preference in ("any", "none") else (preference,)
     runtime = find_program(*names)

@@ -8,7 +8,7 @@ import shlex
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.base import SchedulerSilent, SubmissionRefused, SubmissionUncertain
@@ -51,18 +51,67 @@ echo "%(ended)s"
 """
 
 
-def node_view(workspace: Workspace, scheduler: str, options: Dict[str, Any], patience: float) -> Dict[str, Any]:
+class NodeOptions(TypedDict, total=False):
+    """How a node is asked.
+
+    Attributes:
+        partition, account: of the job; empty for the scheduler's own.
+        modules: that are loaded first.
+        folders: that are looked at besides the usual ones.
+    """
+
+    partition: str
+    account: str
+    modules: List[str]
+    folders: List[str]
+
+
+class NodePlace(TypedDict):
+    """A folder that a node saw; ``network`` and ``free_bytes`` are None where they are not known."""
+
+    name: str
+    path: str
+    type: str
+    network: Optional[bool]
+    writable: bool
+    free_bytes: Optional[int]
+
+
+class NodeView(TypedDict, total=False):
+    """What a node says of itself; of one that did not answer there is nothing but the ``problem``.
+
+    Attributes:
+        problem: why it did not; empty where it did.
+        clock: in seconds since the epoch.
+        memory: in bytes.
+        runtimes: path and version of each container runtime.
+        same_home: whether its home has the same files as the front end's.
+        namespaces: whether a user may make them.
+    """
+
+    problem: str
+    host: str
+    machine: str
+    clock: Optional[int]
+    processors: Optional[int]
+    memory: Optional[int]
+    runtimes: List[str]
+    same_home: bool
+    namespaces: bool
+    python: str
+    gpus: List[str]
+    cpuinfo: Dict[str, str]
+    places: List[NodePlace]
+
+
+def node_view(workspace: Workspace, scheduler: str, options: NodeOptions, patience: float) -> NodeView:
     """Asks a node by a job, and waits for the answer as long as somebody is there to hear it.
 
     Args:
         workspace: where the answer is written; the job's folder there is removed afterwards.
         scheduler: slurm or torque.
-        options: ``partition`` and ``account`` of the job, empty for the scheduler's own; ``modules`` that are loaded
-            first; ``folders`` that are looked at besides the usual ones.
+        options: of the job.
         patience: seconds to wait for the job to start and end.
-
-    Returns:
-        ``problem`` (empty when the node answered) and what ``read_view`` finds.
     """
     folder = workspace.path / f".survey-{uuid.uuid4().hex[:12]}"
     is_new = not workspace.path.exists()
@@ -75,7 +124,7 @@ def node_view(workspace: Workspace, scheduler: str, options: Dict[str, Any], pat
             _remove_empty(workspace.path)
 
 
-def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float) -> Dict[str, Any]:
+def _view(folder: Path, scheduler: str, options: NodeOptions, patience: float) -> NodeView:
     script, out = folder / "job.sh", folder / "answer.txt"
     script.write_text(job_script(scheduler, folder, options), encoding="utf-8")
     run, knows = TimedRun(folder), SCHEDULERS[scheduler]
@@ -90,7 +139,7 @@ def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float
         while time.monotonic() < deadline and _is_heard():
             text = read_text(out)
             if _ENDED in text:
-                return {"problem": "", **read_view(text)}
+                return read_view(text)
             if ended and time.monotonic() > ended + _LATE_SECONDS:
                 return {"problem": f"the job {job_id} ended, and its answer is not in {folder.parent} here"}
             is_final, last = _state(run, scheduler, job_id)
@@ -101,7 +150,7 @@ def _view(folder: Path, scheduler: str, options: Dict[str, Any], patience: float
     return {"problem": f"the job {job_id} was not done within {patience:.0f} s ({last or 'nobody looked'})"}
 
 
-def job_script(scheduler: str, folder: Path, options: Dict[str, Any]) -> str:
+def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
     """The script of the job; its answer is in ``answer.txt``, which nobody writes but the script itself."""
     partition, account = options.get("partition", ""), options.get("account", "")
     if scheduler == "slurm":
@@ -125,14 +174,8 @@ def job_script(scheduler: str, folder: Path, options: Dict[str, Any]) -> str:
     return "\n".join(["#!/bin/bash -l", *head, body])
 
 
-def read_view(text: str) -> Dict[str, Any]:
-    """What the job wrote.
-
-    Returns:
-        ``host``, ``machine``, ``clock`` (seconds since the epoch), ``processors``, ``memory`` (bytes), ``runtimes``
-        (path and version), ``same_home``, ``namespaces``, ``python``, ``gpus``, ``cpuinfo``, and ``places``: a list of
-        ``name``, ``path``, ``type``, ``network``, ``writable`` and ``free_bytes``.
-    """
+def read_view(text: str) -> NodeView:
+    """What the job wrote."""
     pairs = [line.partition("=")[::2] for line in text.splitlines() if "=" in line]
     first: Dict[str, str] = {}
     for key, value in pairs:
@@ -140,6 +183,7 @@ def read_view(text: str) -> Dict[str, Any]:
     memory = _number(first.get("memory", ""))
     cpu = (value.partition(":") for key, value in pairs if key == "cpu")
     return {
+        "problem": "",
         "host": first.get("host", ""),
         "machine": first.get("machine", ""),
         "clock": _number(first.get("clock", "")),
@@ -155,7 +199,7 @@ def read_view(text: str) -> Dict[str, Any]:
     }
 
 
-def _place(value: str) -> List[Dict[str, Any]]:
+def _place(value: str) -> List[NodePlace]:
     parts = value.split("|")
     if len(parts) != 5:
         return []

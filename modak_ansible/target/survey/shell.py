@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List
+from typing import Dict, List, TypedDict
 
 from ..core.commands import TimedRun
 
@@ -20,15 +20,29 @@ exit 0
 """
 
 
-def shell_facts(modules: List[str]) -> Dict[str, Any]:
+class ShellFacts(TypedDict):
     """What a login shell says.
+
+    Attributes:
+        variables: those that are set.
+        modules: Lmod, Environment Modules, or empty where there are none.
+        loads: those of the wanted modules that can be loaded.
+        offers: modules with a container runtime.
+        problem: why the shell did not come to its end; empty where it did.
+    """
+
+    variables: Dict[str, str]
+    modules: str
+    loads: List[str]
+    offers: List[str]
+    problem: str
+
+
+def shell_facts(modules: List[str]) -> ShellFacts:
+    """Asks a login shell.
 
     Args:
         modules: those that the target's jobs load; each is tried.
-
-    Returns:
-        ``variables`` that are set, ``modules`` (Lmod, Environment Modules, or empty where there are none), ``loads``
-        (those of the given ones that can be loaded), ``offers`` (modules with a container runtime), ``problem``.
     """
     marks = (" ".join(_VARIABLES), *[_MARK] * 4)
     result = TimedRun(timeout=40)(["bash", "-lc", _SCRIPT % marks, "bash", *modules])

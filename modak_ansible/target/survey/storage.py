@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple, TypedDict
 
 from ..core.commands import TimedRun, find_program
 
@@ -18,17 +18,52 @@ _TRIAL_BYTES = 1 << 20
 _ESCAPED = re.compile(r"\\(\d{3})")
 
 
-def folder_facts(path: Path, *, trial: bool = False) -> Dict[str, Any]:
+class FolderFacts(TypedDict):
     """What a folder is like, or the nearest one above it that is there.
+
+    Attributes:
+        problem: of the trial; empty where there was none.
+        type, source: of the file system.
+        network: whether other machines see it, too; None where nobody knows.
+        inodes, free_inodes: None where the file system does not count them.
+    """
+
+    path: str
+    there: bool
+    writable: bool
+    problem: str
+    type: str
+    source: str
+    network: Optional[bool]
+    noexec: bool
+    free_bytes: int
+    inodes: Optional[int]
+    free_inodes: Optional[int]
+
+
+class Quota(TypedDict):
+    """A limit of the user's on one place; sizes are in bytes, and a limit of None is none."""
+
+    place: str
+    used: int
+    limit: Optional[int]
+    files: int
+    most_files: Optional[int]
+
+
+class QuotaFacts(TypedDict):
+    """The user's quotas, as far as the command ``asked`` tells them; it is empty where there is none."""
+
+    asked: str
+    limits: List[Quota]
+
+
+def folder_facts(path: Path, *, trial: bool = False) -> FolderFacts:
+    """Looks at a folder.
 
     Args:
         path: the folder; it need not be there.
         trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
-
-    Returns:
-        ``path``, ``there``, ``writable``, ``problem`` of the trial, ``type`` and ``source`` of the file system,
-        ``network`` (None where nobody knows), ``noexec``, ``free_bytes``, ``inodes`` and ``free_inodes`` (None where
-        the file system does not count them).
     """
     nearest = path
     while not os.path.exists(nearest):  # pathlib's raises where a folder above may not be entered
@@ -78,13 +113,8 @@ def build_folder() -> Path:
     return Path(next((os.environ[name] for name in names if os.environ.get(name)), tempfile.gettempdir()))
 
 
-def quotas(folder: Path) -> Dict[str, Any]:
-    """The user's quotas, as far as one of the usual commands tells them.
-
-    Returns:
-        ``asked`` (the command; empty where none is there) and ``limits``: a list of ``place``, ``used`` and ``limit``
-        in bytes, ``files`` and ``most_files``; a limit of None is none.
-    """
+def quotas(folder: Path) -> QuotaFacts:
+    """Asks one of the usual commands for the user's quotas."""
     kind = mount_of(str(folder), _mounts())[1]
     if kind == "lustre" and find_program("lfs"):
         command = ["lfs", "quota", "-q", "-u", str(os.getuid()), str(folder)]
@@ -94,13 +124,13 @@ def quotas(folder: Path) -> Dict[str, Any]:
     return {"asked": "", "limits": []}
 
 
-def read_quotas(text: str) -> List[Dict[str, Any]]:
+def read_quotas(text: str) -> List[Quota]:
     """The rows of ``quota -w -p`` or ``lfs quota -q``: a place, then kilobytes and files, each with two limits.
 
     Both print used, soft, hard and a time of grace; a ``*`` behind a number says that it is over its limit, and a limit
     of 0 is none.
     """
-    found = []
+    found: List[Quota] = []
     # lfs gives a long place a line of its own
     for line in re.sub(r"(?m)^[ \t]*(/\S*)[ \t]*\n[ \t]+(?=[\d\[])", r"\1 ", text).splitlines():
         fields = line.split()

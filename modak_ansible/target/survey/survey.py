@@ -6,39 +6,72 @@ import getpass
 import grp
 import os
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.cluster import ClusterFacts
 from ...schedulers.slurm_cluster import read_slurm
 from ...schedulers.torque_cluster import read_torque
 from ..core.commands import TimedRun, find_program
-from ..core.probe import machine_facts
+from ..core.probe import MachineFacts, machine_facts
 from ..core.site import read_site
 from ..core.workspace import Workspace
-from .containers import container_facts
-from .node_view import node_view
-from .shell import shell_facts
-from .storage import build_folder, folder_facts, quotas
+from .containers import ContainerFacts, container_facts
+from .node_view import NodeOptions, NodeView, node_view
+from .shell import ShellFacts, shell_facts
+from .storage import FolderFacts, QuotaFacts, build_folder, folder_facts, quotas
 
 _READERS = {"slurm": read_slurm, "torque": read_torque}
 # A scheduler that is silent for longer will not take a job either.
 _SCHEDULER_SECONDS = 30
 
 
-def survey(wanted: Dict[str, Any]) -> Dict[str, Any]:
+class SurveyOptions(NodeOptions):
+    """What is looked at.
+
+    Attributes:
+        scheduler: slurm, torque or none; empty for whichever is there.
+        site: of the target, as its model has it.
+        node: whether a node is asked by a job.
+        patience: seconds to wait for that.
+    """
+
+    workspace: str
+    scheduler: str
+    container_runtime: str
+    site: Dict[str, Any]
+    node: bool
+    patience: int
+
+
+class SurveyFacts(TypedDict):
     """What the target is and has.
 
-    Args:
-        wanted: ``workspace``; ``scheduler`` (empty for whichever is there); ``container_runtime``; ``modules``;
-            ``folders`` that are looked at besides; ``site`` of the target; ``node`` (whether a node is asked by a
-            job), with ``partition``, ``account`` and ``patience`` in seconds.
-
-    Returns:
-        ``machine``, ``rsync``, ``schedulers`` (those that are there), ``missing`` (commands of the one that is
-        wanted), ``cluster``, ``containers``, ``folders`` by their role, ``quotas``, ``shell``, ``apt_mirror``,
-        ``node`` (None where none was asked).
+    Attributes:
+        rsync: whether it is there.
+        schedulers: those that are there.
+        missing: commands of the one that is wanted.
+        cluster: ClusterFacts as JSON; None where no scheduler was asked.
+        folders: by their role, or as they were given.
+        node: None where none was asked.
     """
+
+    machine: MachineFacts
+    rsync: bool
+    schedulers: List[str]
+    scheduler: str
+    missing: List[str]
+    cluster: Optional[Dict[str, Any]]
+    containers: ContainerFacts
+    folders: Dict[str, FolderFacts]
+    quotas: QuotaFacts
+    shell: ShellFacts
+    apt_mirror: Optional[str]
+    node: Optional[NodeView]
+
+
+def survey(wanted: SurveyOptions) -> SurveyFacts:
+    """Looks at the target."""
     workspace = Workspace(wanted["workspace"])
     there = [name for name in _READERS if _has(name)]
     scheduler = wanted["scheduler"] or next(iter(there), "none")
@@ -55,7 +88,7 @@ def survey(wanted: Dict[str, Any]) -> Dict[str, Any]:
         "quotas": quotas(Path.home()),
         "shell": shell_facts(wanted["modules"]),
         "apt_mirror": read_site(wanted["site"]).apt_mirror,
-        "node": _node(workspace, scheduler, wanted) if wanted["node"] and cluster else None,
+        "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
     }
 
 
@@ -75,7 +108,7 @@ def _group(number: int) -> str:
         return str(number)
 
 
-def _folders(workspace: Workspace, more: List[str]) -> Dict[str, Dict[str, Any]]:
+def _folders(workspace: Workspace, more: List[str]) -> Dict[str, FolderFacts]:
     found = {
         "home": folder_facts(Path.home()),
         "workspace": folder_facts(workspace.path, trial=True),
@@ -86,8 +119,3 @@ def _folders(workspace: Workspace, more: List[str]) -> Dict[str, Dict[str, Any]]
         if path.startswith("/"):  # what is left of a variable is set in jobs only
             found[text] = folder_facts(Path(path))
     return found
-
-
-def _node(workspace: Workspace, scheduler: str, wanted: Dict[str, Any]) -> Dict[str, Any]:
-    options = {name: wanted[name] for name in ("partition", "account", "modules", "folders")}
-    return node_view(workspace, scheduler, options, float(wanted["patience"]))
