@@ -295,4 +295,4 @@ def _unknown(facts: SurveyFacts, cluster: ClusterFacts | None, values: dict[str,
     for name in ("architecture", "scratch"):
         value = values.get(name)
         if value is not None and value.value is None and facts["scheduler"] != "none":
-            yield f"{name}: {value.source}"
+            yield f"{name}: {value.source.removeprefix('not known: ')}"

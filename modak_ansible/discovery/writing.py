@@ -106,7 +106,7 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
             heading, indent = ([below], "    ") if below else ([], "  ")
             lines += [f"{capability}:", *heading, *(f"{indent}{line}" for line in inner)]
         else:
-            lines += [_known(found, name, capability) for name, _ in names if name in found.values]
+            lines += [_known(found, name, f"{capability} {title}") for name, title in names if name in found.values]
     return lines
 
 
@@ -160,7 +160,8 @@ def _commented(text: str, source: str) -> str:
 
 
 def _unknown(found: Description) -> Iterable[str]:
-    return (f"# not known: {_one_line(each)}" for each in found.unknown)
+    """What has no line of its own above."""
+    return (f"# not known: {_one_line(each)}" for each in found.unknown if each.partition(":")[0] not in found.values)
 
 
 def _scalar(value: Any) -> str:

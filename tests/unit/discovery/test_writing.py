@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 import yaml
@@ -103,11 +104,15 @@ def test_every_value_says_where_it_comes_from():
                 assert "# " in line, line
 
 
-def test_what_is_not_known_is_a_comment():
-    text = inputs_text(described(CLUSTER, node=None), DATE)
-    assert "\n# architecture: not known: no node was asked" in text
-    assert '\nscratch: ""' in text
-    assert "\n# not known: architecture: " in text
+@pytest.mark.parametrize("write", [inputs_text, template_text])
+def test_what_is_not_known_is_a_comment_and_said_once(write):
+    found = described(dataclasses.replace(CLUSTER, unknown=("sacctmgr: timed out",)), node=None)
+    text = write(found, DATE)
+    assert len(re.findall(r"(?m)^ *# (?:processor )?architecture: not known: no node was asked", text)) == 1
+    assert len(re.findall(r"architecture: ", text)) == 1
+    assert len(re.findall(r"scratch(?: path)?: ", text)) == 1
+    assert "\n# not known: sacctmgr: timed out" in text
+    assert found.unknown[1].startswith("architecture: no node was asked")
 
 
 _TEXTS = st.text(max_size=20)
