@@ -1,6 +1,7 @@
 # make demo   sets up what is missing and runs a real training on a real cluster in a box
 # make test   sets up what is missing and passes all tests
 # make setup  only sets up
+# make docs   builds the docs site: build/docs/index.html
 # make generate  writes anew what follows from the code: TOSCA types, tables of docs/, schemas
 # make audit  checks what it is installed with: the pins, and known vulnerabilities where they can be asked for
 # make lock   renews what may be installed, with the hashes: for this project and for the catalogue
@@ -13,6 +14,7 @@ VERSION := $(shell cat pyproject.toml galaxy.yml requirements/*.txt Makefile | s
 READY := .venv/.ready-$(VERSION)
 OPERA_READY := .venv-opera/.ready-$(VERSION)
 TOOLS_READY := .venv-tools/.ready-$(VERSION)
+DOCS_READY := .venv-docs/.ready-$(VERSION)
 BLUEPRINT ?= mnist-pytorch-slurm
 # a folder with MNIST's own files, and the number of epochs, for make demo
 export MNIST EPOCHS
@@ -23,7 +25,7 @@ LOCKED = pip install -q --no-build-isolation --require-hashes -r
 OWN = pip install -q --no-build-isolation --no-deps -e .
 WITHOUT_LOCATIONS = 2> >(grep -v "^WARNING: Location" >&2)
 
-.PHONY: setup demo test unit component integration thorough lint generate audit lock clean
+.PHONY: setup demo test unit component integration thorough lint docs generate audit lock clean
 .DELETE_ON_ERROR:
 
 setup: $(READY) $(OPERA_READY)
@@ -77,6 +79,11 @@ lint: $(READY)
 	.venv/bin/lint-imports
 	.venv/bin/ansible-lint --offline -q
 
+# One folder that is read from the disk as from a server; a link to nowhere, or a page outside of the navigation, fails.
+docs: $(DOCS_READY)
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	@echo "build/docs/index.html"
+
 generate: $(READY)
 	.venv/bin/python -m generate
 
@@ -113,10 +120,16 @@ $(TOOLS_READY): | .venv/.packages
 	@.venv-tools/bin/$(LOCKED) requirements/tools.txt $(WITHOUT_LOCATIONS)
 	@touch $@
 
+$(DOCS_READY): | .venv/.packages
+	@echo "preparing .venv-docs with mkdocs"
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/$(LOCKED) requirements/docs.txt $(WITHOUT_LOCATIONS)
+	@touch $@
+
 clean:
 	-.venv/bin/modak testbed down --purge
 	-for each in .modak/workers/*; do \
 		[ ! -d $$each ] || .venv/bin/ansible-playbook playbooks/testbed.yml -e testbed_state=purged \
 			-e testbed_name=$$(basename $$each) -e testbed_directory=$(CURDIR)/$$each; \
 	done
-	rm -rf .venv .venv-opera .venv-tools .modak
+	rm -rf .venv .venv-opera .venv-tools .venv-docs build .modak

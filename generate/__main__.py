@@ -1,6 +1,6 @@
 """make generate: writes every generated part of a file anew, and names the files that changed.
 
-Where modules changed it begins again, for tables may follow from them.
+Where modules or types changed it begins again, for pages may follow from them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ for name, writers in sorted(generated_files().items()):
     if after != before:
         path.write_text(after)
         print(name, flush=True)
-        is_code_changed |= path.suffix == ".py"
+        is_code_changed |= path.suffix in (".py", ".yaml")
 if is_code_changed:
     os.execv(sys.executable, [sys.executable, "-m", "generate"])  # noqa: S606 - there is no shell to start

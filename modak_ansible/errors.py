@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Exit codes of the modak command; the README's table lists them.
+# Exit codes of the modak command; the table of docs/errors.md lists them.
 FAILED = 1
 USAGE = 2
 INVALID_BLUEPRINT = 3

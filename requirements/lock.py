@@ -37,6 +37,7 @@ OWN = {
     "opera": ["pyproject.toml", "requirements/opera.in", "--group", "build"],
     "opera-build": ["requirements/opera-build.in"],
     "tools": ["requirements/tools.in"],
+    "docs": ["requirements/docs.in"],
 }
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # The C library of Debian 12, and what it is compatible with.

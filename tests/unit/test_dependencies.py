@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-LOCKS = ("modak", "opera", "opera-build", "tools")
+LOCKS = ("modak", "opera", "opera-build", "tools", "docs")
 
 
 def text_of(root, name):

@@ -1,0 +1,284 @@
+"""docs/reference/: types of TOSCA, commands, optimisations, the catalogue and the API, each from what declares it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+import modak_ansible
+from generate import Writers, table, with_section
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.reader import Entry
+from modak_ansible.commands.main import application
+from modak_ansible.deployment.results import Results
+from modak_ansible.deployment.status import StatusRow
+from modak_ansible.optimisations import optimisations
+from modak_ansible.planning.service import Planned
+
+ROOT = Path(__file__).resolve().parents[1]
+_TYPES = ROOT / "tosca" / "types"
+_HEADS = {
+    "node_types": "Nodes",
+    "capability_types": "Capabilities of targets",
+    "data_types": "Data types",
+    "relationship_types": "Relationships",
+    "policy_types": "Policies",
+}
+_BOUNDS = {
+    "valid_values": "one of",
+    "greater_or_equal": "at least",
+    "greater_than": "over",
+    "less_or_equal": "at most",
+    "less_than": "below",
+    "in_range": "in",
+    "pattern": "matches",
+    "min_length": "length at least",
+}
+_MADE = "Written by `make generate`."
+
+
+def _one_line(text: object) -> str:
+    """A text for a cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(value: object) -> str:
+    return f"`{_one_line(value)}`" if value not in ("", [], {}, None) else ""
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", *parts]) + "\n"
+
+
+# --- types
+
+
+def _types() -> str:
+    files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(_TYPES.glob("*.yaml"))]
+    parts = [f"What a blueprint may say, from `tosca/types`, which it imports as `types/modak.yaml`. {_MADE}"]
+    for kind, head in _HEADS.items():
+        known = {name: each for file in files for name, each in (file.get(kind) or {}).items()}
+        if known:
+            parts += [f"## {head}", *(part for name, each in sorted(known.items()) for part in _type(name, each))]
+    return _page("Types", *parts, *_shipped())
+
+
+def _type(name: str, known: dict[str, Any]) -> Iterator[str]:
+    yield f"### {name}"
+    words = _one_line(known.get("description", ""))
+    yield f"{words} Derived from `{known['derived_from']}`.".strip()
+    rows = [_property(each, said) for each, said in (known.get("properties") or {}).items()]
+    rows += [
+        (f"`{each}` (attribute)", said["type"], "", _one_line(said.get("description", "")))
+        for each, said in (known.get("attributes") or {}).items()
+    ]
+    if rows:
+        yield table(("property", "type", "default", "says"), *rows)
+    named = [
+        f"`{each}`: {_code(said['type'] if isinstance(said, dict) else said)}"
+        for each, said in (known.get("capabilities") or {}).items()
+    ]
+    if named:
+        yield f"Capabilities: {', '.join(named)}."
+    required = [each for requirement in known.get("requirements") or () for each in _required(requirement)]
+    if required:
+        yield f"Requires {', '.join(required)}."
+
+
+def _required(requirement: dict[str, Any]) -> Iterator[str]:
+    for name, said in requirement.items():
+        node = said.get("node") if isinstance(said, dict) else said
+        least, most = (said.get("occurrences") or [1, 1]) if isinstance(said, dict) else [1, 1]
+        often = {(1, 1): "", (0, 1): ", or none"}.get((least, most), f", {least} to {most}".lower())
+        yield f"`{name}` (a {_code(node)}{often})" if node else f"`{name}`"
+
+
+def _property(name: str, said: dict[str, Any]) -> tuple[str, str, str, str]:
+    kind = said["type"]
+    if inner := (said.get("entry_schema") or {}):
+        kind += f" of {inner['type'] if isinstance(inner, dict) else inner}"
+    bounds = [
+        f"{_BOUNDS.get(bound, bound)} {_values(bound, value)}"
+        for constraint in said.get("constraints") or ()
+        for bound, value in constraint.items()
+    ]
+    words = " ".join([_one_line(said.get("description", "")), *(f"({bound})" for bound in bounds)]).strip()
+    given = "default" in said
+    needed = "" if given or said.get("required") is False else "needed"
+    return f"`{name}`", kind, _code(said["default"]) if given else needed, words
+
+
+def _values(bound: str, value: object) -> str:
+    values = value if isinstance(value, list) else [value]
+    return (" to " if bound == "in_range" else ", ").join(f"`{_one_line(each)}`" for each in values)
+
+
+def _shipped() -> Iterator[str]:
+    yield "## Targets that ship"
+    yield "Descriptions to begin with, in `tosca/targets`. A request names one; `-i site.yaml` says what is otherwise."
+    rows = []
+    for path in sorted((ROOT / "tosca" / "targets").glob("*.yaml")):
+        metadata = yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]
+        rows.append((f"`{path.stem}`", _one_line(metadata.get("unverified", ""))))
+    yield table(("target", "unverified: what it rests on"), *rows)
+    yield "## Blueprints that ship"
+    rows = []
+    for path in sorted((ROOT / "tosca" / "blueprints").glob("*/service.yaml")):
+        said = yaml.safe_load(path.read_text(encoding="utf-8"))["description"]
+        name = path.parent.name
+        rows.append((f"[{name}](../../tosca/blueprints/{name}/README.md)", _one_line(said)))
+    yield table(("blueprint", "deploys"), *rows)
+
+
+# --- commands
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with the words that it is called by, and groups before their commands."""
+    root = typer.main.get_command(application())
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        yield f"modak {name}", command
+        for inner, each in getattr(command, "commands", {}).items():
+            yield f"modak {name} {inner}", each
+
+
+def _help(words: str, command: Any) -> str:
+    with command.make_context(words, [], resilient_parsing=True) as context:
+        context.info_name, context.terminal_width = words, 100
+        return str(command.get_help(context)).rstrip()
+
+
+def _commands() -> str:
+    parts = [f"What `--help` prints, command by command. {_MADE}"]
+    for words, command in commands():
+        level = "##" if words.count(" ") == 1 else "###"
+        parts += [f"{level} {words}", f"```text\n{_help(words, command)}\n```"]
+    return _page("Commands", *parts)
+
+
+# --- optimisations
+
+
+def _optimisations() -> str:
+    rows = []
+    for each in sorted(optimisations(), key=lambda each: each.name):
+        path = ROOT / "modak_ansible" / "optimisations" / f"{each.name}.md"
+        paragraphs = path.read_text(encoding="utf-8").split("\n\n")
+        asked = ", ".join(f"`{said.name or each.name}`" for said in each.properties)
+        first = re.split(r"(?<=[.:])\s", _one_line(paragraphs[2]), maxsplit=1)[0].rstrip(":")
+        rows.append((f"[{each.name}](../../modak_ansible/optimisations/{each.name}.md)", first, asked, each.reaches))
+    said = (
+        "What a plan weighs: each has a page with what it changes, where it applies, what it does to results, and the "
+        f"evidence. {_MADE}"
+    )
+    return _page("Optimisations", said, table(("optimisation", "what it is", "asked for by", "reaches"), *rows))
+
+
+def _navigation() -> str:
+    names = sorted(each.name for each in optimisations())
+    return "\n".join(f"          - modak_ansible/optimisations/{name}.md" for name in names)
+
+
+# --- catalogue
+
+
+def _catalogue() -> str:
+    catalogue = load_catalogue()
+    parts = [
+        "The builds of frameworks that a plan chooses from, in `modak_ansible/catalogue/entries`; `modak catalogue` "
+        f"says besides what is known of them here. {_MADE}"
+    ]
+    for framework in sorted({entry.framework for entry in catalogue.entries}):
+        rows = [_entry(entry) for entry in catalogue.of_framework(framework)]
+        parts += [f"## {framework}", table(("entry", "version", "from", "for", "remarks"), *rows)]
+    bases = [
+        (f"`{name}`", base.suite, base.python, _one_line(base.remark)) for name, base in sorted(catalogue.bases.items())
+    ]
+    parts += ["## Base images", table(("base", "Debian", "Python", "remark"), *bases)]
+    datasets = [
+        (f"`{name}`", known.format, f"{known.size:,} bytes", _one_line(known.licence))
+        for name, known in sorted(catalogue.datasets.items())
+    ]
+    parts += ["## Datasets known by name", table(("dataset", "format", "size", "licence"), *datasets)]
+    return _page("Catalogue", *parts)
+
+
+def _entry(entry: Entry) -> tuple[str, ...]:
+    processors = ", ".join(entry.architectures) + (f" with {', '.join(entry.features)}" if entry.features else "")
+    hardware = f"{processors}, {entry.accelerator}" if entry.accelerator else processors
+    remarks = [entry.provenance]
+    remarks += [f"**Untried**: {entry.untried}."] if entry.untried else []
+    remarks += [f"**Refused** on {where}: {why}." for where, why in sorted(entry.refusals.items())]
+    return f"`{entry.name}`", entry.version, entry.origin, hardware, _one_line(" ".join(remarks)).replace("..", ".")
+
+
+# --- API
+
+
+def _api() -> str:
+    parts = [f"`import modak_ansible as modak`: what is named here is all that is public. {_MADE}"]
+    parts.append(_python(inspect.getdoc(modak_ansible) or ""))
+    for name in modak_ansible.__all__:
+        each = getattr(modak_ansible, name)
+        if callable(each):
+            said = inspect.getdoc(each) or ""
+            head = f"class {name}" if inspect.isclass(each) else f"def {name}{inspect.signature(each)}"
+            parts += [f"## {name}", _python(_wrapped(head)), *_paragraphs(said)]
+    for kind in (Planned, StatusRow, Results):
+        parts += [f"## {kind.__name__}", *_paragraphs(inspect.getdoc(kind) or ""), *_members(kind)]
+    return _page("API", *parts)
+
+
+def _python(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def _wrapped(head: str) -> str:
+    """A signature with one parameter a line."""
+    if not head.startswith("def ") or "()" in head:
+        return head
+    name, _, rest = head.partition("(")
+    inner, _, result = rest.rpartition(")")
+    parameters = re.split(r", (?![^\[]*\])", inner)
+    return "\n".join([f"{name}(", *(f"    {each}," for each in parameters), f"){result}"]).replace("'", "")
+
+
+def _paragraphs(said: str) -> Iterator[str]:
+    """A docstring as Markdown: its sections are lists."""
+    said = re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"`\1`", said).replace("``", "`")
+    for paragraph in said.split("\n\n"):
+        head, _, below = paragraph.partition("\n")
+        if head in ("Args:", "Returns:", "Raises:", "Attributes:"):
+            lines = inspect.cleandoc(below).splitlines()
+            items = [line if line.startswith(" ") else f"- {line}" for line in lines]
+            yield f"**{head.rstrip(':')}**"
+            yield "\n".join(re.sub(r"^- (\w+):", r"- `\1`:", item) for item in items)
+        else:
+            yield paragraph
+
+
+def _members(kind: type) -> Iterator[str]:
+    names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    names = names or list(getattr(kind, "model_fields", ()))
+    properties = [name for name, each in vars(kind).items() if isinstance(each, property) and not name.startswith("_")]
+    if names:
+        yield f"Fields: {', '.join(f'`{name}`' for name in names)}."
+    if properties:
+        yield f"Properties: {', '.join(f'`{name}`' for name in properties)}."
+
+
+FILES: Writers = {
+    "docs/reference/types.md": lambda _: _types(),
+    "docs/reference/commands.md": lambda _: _commands(),
+    "docs/reference/optimisations.md": lambda _: _optimisations(),
+    "docs/reference/catalogue.md": lambda _: _catalogue(),
+    "docs/reference/api.md": lambda _: _api(),
+    "mkdocs.yml": lambda text: with_section(text, "optimisations", _navigation()),
+}
