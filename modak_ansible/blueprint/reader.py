@@ -13,16 +13,27 @@ from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.blueprint.order import read_order
 from modak_ansible.blueprint.script.folder import ScriptFolders
 from modak_ansible.blueprint.target_reader import TARGET, read_target
-from modak_ansible.blueprint.target_words import NOTHING_WANTED, Wanted, is_target_file, template_of, with_targets
+from modak_ansible.blueprint.target_words import (
+    NOTHING_WANTED,
+    Wanted,
+    describes_machine,
+    is_target_file,
+    placed_on,
+    replaced,
+    template_of,
+    with_targets,
+)
 from modak_ansible.blueprint.training_reader import DATASET, IMAGE, TRAINING, TrainingReader
 from modak_ansible.blueprint.types.definitions import check_version, load_definitions
 from modak_ansible.blueprint.types.topology import Node, Topology, read_topology
-from modak_ansible.errors import Location
+from modak_ansible.errors import Location, UsageError
 from modak_ansible.model.application import Predecessor
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 from modak_ansible.store.project import shipped
+from modak_ansible.store.targets import target_file
+from modak_ansible.target.core.files import expanded
 
 __all__ = ["Blueprint", "Inputs", "read_blueprint"]
 
@@ -92,9 +103,11 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     if root is None or not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
-    if inputs.targets:
-        given = _with_target_file(inputs.targets, given, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)
+    file = inputs.targets or _own_target(root, given, mistakes)
+    words = _read_target_file(file, mistakes) if file else None
+    if words is not None:
+        root, given = placed_on(root, words, given, definitions, mistakes)
     root, given = with_targets(root, given, definitions, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
     blueprint = _Reader(path, topology, mistakes).read()
@@ -130,18 +143,37 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
     return {name: target for name, target in found.items() if target}
 
 
-def _with_target_file(path: Path, given: Item, mistakes: Mistakes) -> Item:
-    """Values with those of a target file behind them."""
+def _own_target(root: Item, given: Item, mistakes: Mistakes) -> Path | None:
+    """The target file that a template names in its metadata, unless what is given describes another target."""
+    named = root.get("metadata", "target")
+    if named is None or describes_machine(given):
+        return None
+    try:
+        return target_file(str(named.value))
+    except UsageError as error:
+        mistakes.add(named.location, "unknown-target", error.message, error.hint)
+        return None
+
+
+def _read_target_file(path: Path, mistakes: Mistakes) -> Item | None:
+    """The words of a target file; a key that it names beside itself is found from anywhere."""
     tree = read_yaml(path, mistakes)
     if tree is None:
-        return given
+        return None
     if not is_target_file(tree):
         hint = "give a file as modak discover writes it: frontend: ..., scheduler: ..."
         mistakes.add(
             tree.location, "inputs-form", "a blueprint has a target of its own, which this file is no words for", hint
         )
+        return None
     note_secrets(tree, mistakes)
-    return Item(given.location, {**tree.entries, **given.entries}, keys={**tree.keys, **given.keys})
+    for name, words in [("", tree), *tree.entries.items()]:
+        key = words.get("identity_file")
+        if key is not None and isinstance(key.value, str) and key.value:
+            found = str((path.parent / expanded(key.value)).absolute())
+            where = (name, "identity_file") if name else ("identity_file",)
+            tree = replaced(tree, where, Item(key.location, found, found))
+    return tree
 
 
 def _is_service_template(root: Item, mistakes: Mistakes) -> bool:

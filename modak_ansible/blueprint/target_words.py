@@ -57,6 +57,11 @@ def is_target_file(tree: Item) -> bool:
     return any(name in (_FRONTEND, SCHEDULER) for name in (*tree.entries, *inner))
 
 
+def describes_machine(words: Item) -> bool:
+    """Whether values say what machine a target is, and not only something of it."""
+    return _FRONTEND in words.entries or SCHEDULER in words.entries
+
+
 def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item:
     """A service template with the targets of a target file.
 
@@ -85,6 +90,40 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
         nodes[each] = described(node, said, mistakes)
     topology = Item(words.location, {"node_templates": Item(words.location, nodes)})
     return replaced(base, ("topology_template",), topology)
+
+
+def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
+    """A service template on the target of a target file, and the values that are given, with the file's behind them.
+
+    What the template says of its own machine is forgotten, by whatever input; what is given goes before the file.
+
+    Args:
+        root: the service template.
+        words: what the file says.
+        given: values, with their places.
+        definitions: its types.
+        mistakes: collects words that are unknown, or say nothing of which of several targets.
+    """
+    templates = root.get("topology_template", "node_templates") or Item(root.location, {})
+    targets = [name for name, each in templates.entries.items() if _is_target(each, definitions)]
+    if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
+        return root, Item(given.location, {**words.entries, **given.entries}, keys={**words.keys, **given.keys})
+    node = templates.entries[targets[0]]
+    declared = root.get("topology_template", "inputs") or Item(root.location, {})
+    inputs = _used_inputs(root) & set(declared.entries)
+    own = {name: each for name, each in given.entries.items() if name in WORDS and name not in inputs}
+    said = {**{name: each for name, each in words.entries.items() if name not in given.entries}, **own}
+    keys = {**words.keys, **given.keys}
+    bare = _of_no_machine(node, frozenset(given.entries))
+    bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)
+    left = {name: each for name, each in given.entries.items() if name not in own}
+    # what the template used of its target elsewhere, too, is the new one's there
+    for name in _used_inputs(node) & _used_inputs(root) & inputs - set(left):
+        value = words.get(name)
+        if value is not None and not (value.is_map and _is_text(declared.entries[name])):
+            left[name] = value
+    return root, Item(given.location, left, keys=keys)
 
 
 def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
@@ -136,7 +175,7 @@ def _is_text(declaration: Item) -> bool:
     return kind is not None and kind.value == "string"
 
 
-def described(node: Item, words: Item, mistakes: Mistakes) -> Item:
+def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = False) -> Item:
     """A node template of a target with what a target file says of it.
 
     Where that says what machine it is, what the template itself says of another one is forgotten; its inputs and its
@@ -146,8 +185,9 @@ def described(node: Item, words: Item, mistakes: Mistakes) -> Item:
         node: the node template.
         words: what is said, by the words of a target file.
         mistakes: collects words that are unknown or contradict each other.
+        is_bare: whether the template says of no machine any more.
     """
-    if _FRONTEND in words.entries or SCHEDULER in words.entries:
+    if describes_machine(words) and not is_bare:
         node = _of_no_machine(node)
     for name, value in words.entries.items():
         place = words.key_location(name)
@@ -174,27 +214,41 @@ def described(node: Item, words: Item, mistakes: Mistakes) -> Item:
     return node
 
 
-def _of_no_machine(node: Item) -> Item:
-    """A node template without the values that describe a machine, but for those that functions give."""
+def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
+    """A node template without the values that describe a machine, but for those that its inputs give.
+
+    Args:
+        node: the node template.
+        given: the inputs that have values which somebody gave: what other inputs give is left out, too; None for all.
+    """
+
+    def is_kept(value: Item) -> bool:
+        name = function_name(value)
+        if name is None or given is None:
+            return name is not None
+        argument = value.entries.get(name) or value
+        return name == "get_input" and str((argument.elements[0] if argument.elements else argument).value) in given
+
     entries = dict(node.entries)
     if properties := node.get("properties"):
-        kept = {name: each for name, each in properties.entries.items() if name not in _OF_A_MACHINE or _is_given(each)}
+        kept = {name: each for name, each in properties.entries.items() if name not in _OF_A_MACHINE or is_kept(each)}
         entries["properties"] = Item(properties.location, kept, keys=properties.keys)
+    address = node.get("attributes", "public_address")
+    if address and given is not None and not is_kept(address):
+        attributes = node.entries["attributes"]
+        rest = {name: each for name, each in attributes.entries.items() if name != "public_address"}
+        entries["attributes"] = Item(attributes.location, rest, keys=attributes.keys)
     if capabilities := node.get("capabilities"):
         left = {}
         for name, each in capabilities.entries.items():
             values = each.get("properties")
-            given = {key: value for key, value in _entries(values).items() if _is_given(value)}
+            inner = {key: value for key, value in _entries(values).items() if is_kept(value)}
             if name not in _CAPABILITIES:
                 left[name] = each
-            elif values and given:
-                left[name] = Item(each.location, {"properties": Item(values.location, given, keys=values.keys)})
+            elif values and inner:
+                left[name] = Item(each.location, {"properties": Item(values.location, inner, keys=values.keys)})
         entries["capabilities"] = Item(capabilities.location, left, keys=capabilities.keys)
     return Item(node.location, entries, node.text, node.keys)
-
-
-def _is_given(value: Item) -> bool:
-    return function_name(value) is not None
 
 
 def replaced(item: Item, path: tuple[str, ...], value: Item, place: Location | None = None) -> Item:

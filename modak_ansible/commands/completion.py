@@ -29,6 +29,21 @@ def entries(incomplete: str) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml") if path.name.startswith(incomplete))
 
 
+def targets(incomplete: str) -> list[str]:
+    """Targets that have names, and target files."""
+    from modak_ansible.store.targets import known_targets
+
+    names = [name for name in known_targets() if name.startswith(incomplete)]
+    return sorted({*names, *_paths(incomplete)})
+
+
+def own_targets(incomplete: str) -> list[str]:
+    """The targets that the user has given names."""
+    from modak_ansible.store.targets import own_targets as known
+
+    return [name for name in known() if name.startswith(incomplete)]
+
+
 def _shipped(incomplete: str) -> Iterator[str]:
     for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"):
         if path.parent.name.startswith(incomplete):

@@ -29,7 +29,7 @@ _COMMANDS = {
     "hold": "jobs", "release": "jobs", "requeue": "jobs", "undeploy": "jobs", "gc": "admin", "package": "plan",
     "image": "catalogue", "schema": "plan",
 }  # fmt: skip
-_GROUPS = {"catalogue": "catalogue", "bench": "bench", "model": "bench", "testbed": "admin"}
+_GROUPS = {"targets": "admin", "catalogue": "catalogue", "bench": "bench", "model": "bench", "testbed": "admin"}
 
 
 def application(words: Sequence[str] = ()) -> typer.Typer:

@@ -31,12 +31,15 @@ InputValues = Annotated[
 Training = Annotated[
     str | None, typer.Option(help="Which training, or which point of its sweep, where the blueprint has several.")
 ]
-Targets = Annotated[
-    Path | None,
+On = Annotated[
+    str | None,
     typer.Option(
+        "--on",
         "--target",
-        metavar="FILE",
-        help="A target file, or for a request a service template with the target that it names.",
+        metavar="NAME|FILE",
+        autocompletion=completing.targets,
+        help="Where: a target of modak targets, or a target file; for a request also a service template with the "
+        "target that it names.",
     ),
 ]
 Strict = Annotated[
@@ -53,21 +56,21 @@ def without_collecting() -> None:
     gc.disable()
 
 
-def given_inputs(
-    file: Path | None, values: list[str] | None, targets: Path | None = None, *, strict: bool = False
-) -> Inputs:
+def given_inputs(file: Path | None, values: list[str] | None, on: str | None = None, *, strict: bool = False) -> Inputs:
     """The inputs of a command line.
 
     Raises:
-        UsageError: a value is not NAME=VALUE.
+        UsageError: a value is not NAME=VALUE, or there is no such target.
     """
+    from modak_ansible.store.targets import target_file
+
     pairs = []
     for text in values or []:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
-    return Inputs(file, tuple(pairs), targets, strict)
+    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict)
 
 
 def restated(
@@ -75,7 +78,7 @@ def restated(
     file: Path | None,
     values: list[str] | None,
     training: str | None,
-    targets: Path | None,
+    on: str | None,
     *,
     strict: bool = False,
 ) -> str:
@@ -85,7 +88,7 @@ def restated(
     for value in values or []:
         words += ["--input", value]
     words += ["--training", training] if training else []
-    words += ["--target", str(targets)] if targets else []
+    words += ["--on", on] if on else []
     words += ["--strict"] if strict else []
     return shlex.join(words)
 

@@ -11,12 +11,16 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from modak_ansible.blueprint.forms import text_rules as rules
+from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.blueprint.reader import read_targets
+from modak_ansible.blueprint.target_words import Wanted
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.planning.service import request_of
 from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
+from modak_ansible.store.targets import own_targets
 from modak_ansible.target.core.files import expanded
 from modak_ansible.transport.ssh import TESTBED, Connection, connect
 
@@ -33,16 +37,14 @@ class Aim:
         request: what a blueprint's training asks of it; None for a bare host.
         folder: where a relative identity file is looked for.
         testbed: the testbed that may be meant.
+        is_described: whether a blueprint or a target file says what it is.
     """
 
     target: Target
     request: Request | None
     folder: Path
     testbed: Path
-
-    @property
-    def is_described(self) -> bool:
-        return self.request is not None
+    is_described: bool
 
     @contextmanager
     def entered(self) -> Iterator[Connection]:
@@ -55,9 +57,9 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     """The target that a user means.
 
     Args:
-        text: a blueprint or a request, the name of a target in the blueprint of this folder, ``local``, or a host as
-            ssh is given it; None for the testbed.
-        inputs: of the blueprint.
+        text: a blueprint or a request, the name of a target in the blueprint of this folder or of a target file of the
+            user's, ``local``, or a host as ssh is given it; None for the testbed.
+        inputs: of the blueprint, and a target file that goes before its target.
         training: of the blueprint, where it has several.
 
     Raises:
@@ -67,11 +69,16 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     if text and ((is_blueprint := _is_blueprint(text)) or _names_node_here(text)):
         path = find_blueprint(text if is_blueprint else ".")
         request = request_of(path, inputs, training, None if is_blueprint else text)
-        return Aim(request.target, request, path.resolve().parent, known_testbed(blueprint_state(path)))
+        known = known_testbed(blueprint_state(path))
+        return Aim(request.target, request, path.resolve().parent, known, is_described=True)
     if inputs.file or inputs.values or training:
         raise UsageError("inputs and trainings are a blueprint's", hint="name the blueprint: -i goes with it")
     here = Path.cwd()
-    return Aim(_host(text or TESTBED), None, here, known_testbed(state_folder(here)))
+    named = own_targets().get(text) if text else inputs.targets
+    if text and inputs.targets:
+        raise UsageError(f"{rules.shown(text)} is a target by itself", hint="leave out one of it and --on")
+    target = _described(named) if named else _host(text or TESTBED)
+    return Aim(target, None, here, known_testbed(state_folder(here)), is_described=named is not None)
 
 
 def likely_blueprint(text: str) -> str:
@@ -96,6 +103,22 @@ def _names_node_here(text: str) -> bool:
         return text in nodes
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return False
+
+
+def _described(path: Path) -> Target:
+    """The target of a target file.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        UsageError: it describes several.
+    """
+    mistakes = Mistakes()
+    found = read_targets(path, Inputs(), mistakes, Wanted(path.stem))
+    mistakes.raise_if_any()
+    if len(found) != 1:
+        raise UsageError(f"{path} describes several targets: {', '.join(found)}", hint="give a blueprint with it")
+    (target,) = found.values()
+    return target
 
 
 def _host(text: str) -> Target:

@@ -10,7 +10,7 @@ from modak_ansible.discovery.description import Description
 from modak_ansible.discovery.writing import BLUEPRINTS, inputs_text, template_text
 from modak_ansible.errors import UsageError
 from modak_ansible.store.project import shipped
-from modak_ansible.target.core.files import expanded, write_whole
+from modak_ansible.target.core.files import expanded, make_private, write_whole
 
 INPUTS = "site.yaml"
 TEMPLATE = "target.yaml"
@@ -24,10 +24,12 @@ class Files:
     Args:
         output: a .yaml file, or a folder; None to write nothing.
         force: whether files that are there are written over.
+        name: that of the target file among the user's; empty for none.
     """
 
     output: str | None
     force: bool = False
+    name: str = ""
 
     @property
     def path(self) -> Path:
@@ -47,7 +49,7 @@ class Files:
             return
         if self.is_folder and self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is no folder", hint="a target file ends in .yaml")
-        if not self.is_folder and not self.path.parent.is_dir():
+        if not self.name and not self.is_folder and not self.path.parent.is_dir():
             raise UsageError(f"there is no folder {self.path.parent}", hint="make it first")
         paths = [self.path / INPUTS, self.path / TEMPLATE] if self.is_folder else [self.path]
         there = [str(path) for path in paths if path.exists() or path.is_symlink()]
@@ -63,6 +65,8 @@ class Files:
         if self.output is None:
             return []
         if not self.is_folder:
+            if self.name:
+                make_private(self.path.parent)
             write_whole(self.path, self.text(found))
             return [self.path]
         self.path.mkdir(parents=True, exist_ok=True)
@@ -74,6 +78,8 @@ class Files:
 
     def next_steps(self, found: Description) -> list[str]:
         """What may be done with what was written."""
+        if self.name:
+            return [f"next: modak check {self.name}", f"any blueprint or request takes it: --on {self.name}"]
         path = self.path / INPUTS if self.is_folder else self.path
         step = f"check {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i {path}"
         return [f"next: modak {step}", f"any blueprint or request takes it: modak plan mine -i {path}"]

@@ -9,7 +9,7 @@ from modak_ansible.blueprint.forms.forms import FieldProblem
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import read_yaml
 from modak_ansible.blueprint.reader import Inputs, read_targets
-from modak_ansible.blueprint.target_words import SCHEDULER, Wanted, is_target_file
+from modak_ansible.blueprint.target_words import SCHEDULER, Wanted, describes_machine, is_target_file
 from modak_ansible.errors import nearest
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.requests.form.form import JobForm, TargetForm
@@ -66,10 +66,14 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
     described = file or beside
     before = len(mistakes)
     values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
-    wanted = Wanted(form.name or "", form.job_scheduler_type or "")
+    is_told = inputs.targets is not None and _is_one_target(inputs.targets)
+    name = described.stem if described and is_told else form.name or ""
+    wanted = Wanted(name, form.job_scheduler_type or "")
     own = read_targets(described, values, mistakes, wanted) if described else {}
     if len(mistakes) > before:
         return None
+    if name in own and is_told:  # whatever the request itself names
+        return Named(_absolute(own[name], described), is_described=True)
     if form.name in own or (form.name is None and file and len(own) == 1):
         target = own[form.name or next(iter(own))]
         _check_scheduler(form, target)
@@ -80,6 +84,12 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
     if form.name in (None, _TESTBED, *_LOCAL):
         return _shipped(job, form, given, mistakes, notes)
     return _known(job, form, own, given, mistakes, notes)
+
+
+def _is_one_target(path: Path) -> bool:
+    """Whether a file describes one target without a name."""
+    tree = read_yaml(path, Mistakes())
+    return tree is not None and is_target_file(tree) and describes_machine(tree)
 
 
 def _target_file(path: Path | None, beside: Path | None) -> Path | None:

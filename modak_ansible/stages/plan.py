@@ -17,6 +17,7 @@ from modak_ansible.planning.service import Planned, plan_all, plan_node, planned
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.targets import target_file
 from modak_ansible.target.core.files import expanded
 from modak_ansible.transport.ssh import connect
 
@@ -26,7 +27,8 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
 
     Args:
         arguments: ``file`` or ``files`` (plans that were made already), or ``blueprint`` with ``inputs``,
-            ``inputs_file``, ``training`` and ``strict``, or ``node`` for a node of the blueprint that opera deploys.
+            ``inputs_file``, ``target``, ``training`` and ``strict``, or ``node`` for a node of the blueprint that opera
+            deploys.
         check: whether nothing may be written but Ansible's own temporary files.
 
     Returns:
@@ -87,7 +89,8 @@ def _plans(arguments: dict[str, Any]) -> list[Planned]:
     if arguments.get("blueprint"):
         inputs_file = expanded(arguments["inputs_file"]) if arguments.get("inputs_file") else None
         strict = boolean(arguments.get("strict") or False)
-        inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))), strict=strict)
+        file = target_file(arguments["target"]) if arguments.get("target") else None
+        inputs = Inputs(inputs_file, inputs_as_text(_mapping(arguments.get("inputs"))), file, strict)
         return plan_all(find_blueprint(arguments["blueprint"]), inputs, arguments.get("training") or None)
     if arguments.get("node"):
         deployment = find_opera_deployment()

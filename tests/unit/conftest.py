@@ -54,8 +54,9 @@ def state_homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def state_home(state_homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's state: a folder of the test's own."""
+    """The user's state and settings: a folder of the test's own."""
     folder = state_homes / str(next(_folders))
     folder.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder

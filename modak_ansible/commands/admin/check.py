@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, Training, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, Training, given_inputs
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.finding import Finding
@@ -18,8 +18,8 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[TARGET]",
-        help="A blueprint or a request, a target's name in the blueprint here, a host as ssh is given it, or local for "
-        "this machine; without it the testbed.",
+        help="A blueprint or a request, a target's name in the blueprint here or in modak targets, a host as ssh is "
+        "given it, or local for this machine; without it the testbed.",
     ),
 ]
 Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a job of a few seconds.")]
@@ -34,6 +34,7 @@ def command(
     target: Target = None,
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     training: Training = None,
     scheduler: SchedulerName = "",
     job: Job = False,
@@ -51,7 +52,7 @@ def command(
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable
 
-    aim = aim_at(target, given_inputs(inputs, value), training)
+    aim = aim_at(target, given_inputs(inputs, value, on), training)
     wanted = Wanted(known_scheduler(scheduler), job, patience=patience)
     code = 0
     try:

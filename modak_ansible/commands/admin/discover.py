@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands.admin.check import Job, Patience, SchedulerName, Target, known_scheduler
-from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
     from modak_ansible.discovery.written import Files
 
-EXAMPLES = "Example: modak discover alice@login.cluster.example --job -o site.yaml"
+EXAMPLES = "Example: modak discover alice@login.cluster.example --job --save mycluster"
 
 
 def command(
     target: Target = None,
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -30,6 +31,10 @@ def command(
             metavar="FILE|FOLDER",
             help="A .yaml file for the target file, or a folder for that and a node of TOSCA.",
         ),
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", metavar="NAME", help="Write the target file under a name, which --on takes everywhere."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     scheduler: SchedulerName = "",
@@ -50,9 +55,13 @@ def command(
     from modak_ansible.discovery.description import describe
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
+    from modak_ansible.errors import UsageError
+    from modak_ansible.store.targets import new_target
 
-    aim = aim_at(target, given_inputs(inputs, value))
-    files = Files(output, force=force)
+    if save and output:
+        raise UsageError("--save and --output both say where it is written", hint="leave one of them out")
+    aim = aim_at(target, given_inputs(inputs, value, on))
+    files = Files(str(new_target(save)) if save else output, force, save or "")
     files.check()
     with look(f"looking at {aim.target.address}", quiet=as_json):
         survey = survey_target(aim, Wanted(known_scheduler(scheduler), job or measure, patience=patience))
@@ -64,7 +73,7 @@ def command(
     written = files.write(found)
     if as_json:
         typer.echo(json.dumps({**_as_json(found), "files": [str(each) for each in written]}, indent=2))
-    elif output:
+    elif written:
         _say(found, written, files)
     else:
         typer.echo(files.text(found), nl=False)

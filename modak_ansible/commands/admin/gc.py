@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ def command(
     ] = None,
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     older_than: Annotated[
         str, typer.Option(metavar="AGE", help="What was used within this time stays: 12h, 7d, 2w.")
     ] = "1d",
@@ -54,7 +55,9 @@ def command(
     age = _seconds(older_than)
     _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
-    collection = Collection.of_project(Path.cwd(), targets or [], given_inputs(inputs, value), age, here=deployments)
+    collection = Collection.of_project(
+        Path.cwd(), targets or [], given_inputs(inputs, value, on), age, here=deployments
+    )
     with console.status("looking"):
         collection.survey()
     print_found(console, collection)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from modak_ansible.commands.bench import report as bench_report
-from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
 
 app = typer.Typer(
     name="bench",
@@ -26,6 +26,7 @@ def run(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's file, or the name of a shipped one.")],
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the suite's.")] = None,
     group: Group = None,
     records: Annotated[
@@ -51,7 +52,7 @@ def run(
     from modak_ansible.commands.bench.run import Benching
     from modak_ansible.measuring.suites.reader import find_suite
 
-    benching = Benching(find_suite(suite), given_inputs(inputs, value), tuple(group or ()), rounds)
+    benching = Benching(find_suite(suite), given_inputs(inputs, value, on), tuple(group or ()), rounds)
     if dry_run:
         typer.echo(benching.listed(as_json=as_json))
         return

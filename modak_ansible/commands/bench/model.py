@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, Training, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, Training, given_inputs
 
 app = typer.Typer(
     name="model",
@@ -90,6 +90,7 @@ def explain(
     ],
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     training: Training = None,
     model: ModelFile = None,
     as_json: Json = False,
@@ -107,7 +108,7 @@ def explain(
     if path.suffix == ".json" and path.is_file():
         question = read_question(path)
     else:
-        question = planned_question(subject, given_inputs(inputs, value), training, known)
+        question = planned_question(subject, given_inputs(inputs, value, on), training, known)
     found = explained(known, question)
     if not as_json:
         print_explanation(found)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
 
 app = typer.Typer(
     name="catalogue", rich_markup_mode=None,
@@ -94,6 +94,7 @@ def build(
     ] = "mnist-pytorch-slurm",
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
     allow_refused: Annotated[
         bool, typer.Option("--allow-refused", help="Do not call it a failure when a probe refuses its build.")
@@ -115,7 +116,7 @@ def build(
 
     found = [find_entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
-    builder = Builder(find_blueprint(blueprint), given_inputs(inputs, value), console, again=again)
+    builder = Builder(find_blueprint(blueprint), given_inputs(inputs, value, on), console, again=again)
     try:
         builder.build(found)
     finally:

@@ -14,8 +14,8 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    On,
     Strict,
-    Targets,
     Training,
     as_data,
     given_inputs,
@@ -45,7 +45,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
-    target: Targets = None,
+    on: On = None,
     strict: Strict = False,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
@@ -80,7 +80,7 @@ def command(
     try:
         with ending:
             _deploy(
-                blueprint, inputs, value, training, target, ending, deadline, at_time_limit,
+                blueprint, inputs, value, training, on, ending, deadline, at_time_limit,
                 strict=strict, as_json=as_json, detach=detach,
             )  # fmt: skip
     finally:
@@ -93,7 +93,7 @@ def _deploy(
     inputs: Path | None,
     value: list[str] | None,
     training: str | None,
-    target: Path | None,
+    on: str | None,
     ending: Ending,
     deadline: float | None,
     at_time_limit: AtTimeLimit,
@@ -111,10 +111,10 @@ def _deploy(
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.project import find_blueprint
 
-    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, target, strict=strict), training)
+    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict), training)
     show_warnings(found[0].warnings)
     check_that_all_run(found, wait=not detach)
-    again = f"modak deploy {restated(blueprint, inputs, value, training, target, strict=strict)}"
+    again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict)}"
     if len(found) > 1:
         from modak_ansible.commands.deploy.campaign import deploy_all
 

@@ -12,7 +12,7 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
-    Targets,
+    On,
     Training,
     given_inputs,
     show_warnings,
@@ -27,7 +27,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
-    target: Targets = None,
+    on: On = None,
     as_json: Json = False,
 ) -> None:
     """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
@@ -35,7 +35,7 @@ def command(
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, target), training)
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, on), training)
     show_warnings(planned.warnings)
     known = _deployed(planned)
     plan = planned.plan.model_dump(mode="json")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, given_inputs
+from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, On, given_inputs
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"
 
@@ -20,6 +20,7 @@ def command(
     ] = None,
     inputs: InputsFile = None,
     value: InputValues = None,
+    on: On = None,
     as_json: Json = False,
 ) -> None:
     """Pack a blueprint with all that it needs into one archive (CSAR), for another machine or for opera.
@@ -37,7 +38,7 @@ def command(
 
     path = find_blueprint(blueprint)
     content, names, left_behind = package(
-        path, given_inputs(inputs, value), f"modak-ansible {version('modak-ansible')}"
+        path, given_inputs(inputs, value, on), f"modak-ansible {version('modak-ansible')}"
     )
     output = output or Path(f"{path.parent.resolve().name}.csar")
     write_whole(output, content)

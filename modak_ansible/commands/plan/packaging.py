@@ -197,9 +197,11 @@ def _with_defaults(path: Path, inputs: Inputs) -> bytes:
     blueprint = read_blueprint(path, inputs, mistakes)
     mistakes.raise_if_any()
     data = blueprint.template.plain() if blueprint and blueprint.template else {}
+    written = read_yaml(path, Mistakes())
     is_named = bool((data.get("metadata") or {}).get("template_name"))
-    if is_named and inputs.file is None and not inputs.values:
+    if is_named and inputs.file is None and not inputs.values and written and data == written.plain():
         return path.read_bytes()
+    (data.get("metadata") or {}).pop("target", None)  # which is written out
     if not is_named:  # it goes by the name of its folder, which does not travel
         data["metadata"] = {**(data.get("metadata") or {}), "template_name": path.parent.resolve().name}
     for name, value in (blueprint.inputs if blueprint else {}).items():

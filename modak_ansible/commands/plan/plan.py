@@ -15,8 +15,8 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    On,
     Strict,
-    Targets,
     Training,
     as_data,
     given_inputs,
@@ -39,7 +39,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
-    target: Targets = None,
+    on: On = None,
     strict: Strict = False,
     output: Annotated[
         Path | None,
@@ -63,7 +63,7 @@ def command(
     from modak_ansible.store.project import find_blueprint
 
     path = find_blueprint(blueprint)
-    found = plan_trainings(path, given_inputs(inputs, value, target, strict=strict), training)
+    found = plan_trainings(path, given_inputs(inputs, value, on, strict=strict), training)
     found = those_named(path, found, training)
     # the plan itself has the wishes that it does not keep
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]

@@ -12,7 +12,7 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
-    Targets,
+    On,
     Training,
     given_inputs,
     show_warnings,
@@ -33,7 +33,7 @@ def command(
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
-    target: Targets = None,
+    on: On = None,
     budget: Annotated[
         int | None,
         typer.Option("--budget", min=1, help="Seconds that all trials may take; the blueprint's own without it."),
@@ -51,7 +51,7 @@ def command(
 
     planned = plan_blueprint(
         find_blueprint(blueprint),
-        given_inputs(inputs, value, target),
+        given_inputs(inputs, value, on),
         training,
         change=lambda request: tuning_alone(request, budget),
     )

@@ -11,8 +11,8 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    On,
     Strict,
-    Targets,
     as_data,
     given_inputs,
     show_warnings,
@@ -26,7 +26,7 @@ def command(
     blueprint: Blueprint,
     inputs: InputsFile = None,
     value: InputValues = None,
-    target: Targets = None,
+    on: On = None,
     strict: Strict = False,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +40,7 @@ def command(
 
     path = find_blueprint(blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, given_inputs(inputs, value, target, strict=strict), mistakes, warnings)
+    plans = check_blueprint(path, given_inputs(inputs, value, on, strict=strict), mistakes, warnings)
     show_warnings(warnings)
     if as_json:
         found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}

@@ -220,7 +220,7 @@ def request_for(tmp_path):
 @pytest.mark.parametrize("name", [None, "hlrs"])
 def test_a_request_takes_it(request_for, site, door, name):
     plan = plan_blueprint(request_for(name), Inputs(site) if door == "inputs" else Inputs(targets=site)).plan
-    assert plan.target.name == (name or "torque")
+    assert plan.target.name == ("site" if door == "target" else name or "torque")  # it goes before what is named
     assert facts(plan.target) == FACTS
 
 

@@ -20,6 +20,7 @@ SHOW_NOTHING = {
     "schema": "what it prints is JSON",
     "testbed ssh": "it runs a command of the user's",
     "testbed down": "it says that it is done",
+    "targets remove": "it says that it is done",
 }
 # Commands that ask a target, or change something; their own tests look at what they print.
 ACT = {
@@ -36,6 +37,9 @@ LOOK = {
     "logs": "{blueprint} stage",
     "results": "{blueprint}",
     "image": "{image}",
+    "targets": "",
+    "targets list": "",
+    "targets show": "testbed",
     "catalogue": "",
     "catalogue list": "--framework pytorch",
     "catalogue show": "pytorch-2.13-cpu",

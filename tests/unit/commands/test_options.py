@@ -12,8 +12,8 @@ from modak_ansible.commands.options import restated
 
 
 def test_a_command_is_restated_with_all_that_was_given():
-    said = restated("mine", Path("my site.yaml"), ["epochs=4", "name=a b"], "train", Path("t.yaml"))
-    assert said == "mine --inputs 'my site.yaml' --input epochs=4 --input 'name=a b' --training train --target t.yaml"
+    said = restated("mine", Path("my site.yaml"), ["epochs=4", "name=a b"], "train", "t.yaml")
+    assert said == "mine --inputs 'my site.yaml' --input epochs=4 --input 'name=a b' --training train --on t.yaml"
     assert restated("mine", None, None, None, None) == "mine"
 
 

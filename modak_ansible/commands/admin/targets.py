@@ -1,0 +1,129 @@
+"""modak targets: those that have names, for --on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.options import Json
+
+if TYPE_CHECKING:
+    from modak_ansible.model.target import Target
+
+app = typer.Typer(
+    name="targets", help="Targets under names, which --on takes.", rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context, as_json: Json = False) -> None:
+    """Targets under names, which --on takes; without a command they are listed."""
+    if context.invoked_subcommand is None:
+        listed(as_json)
+
+
+@app.command("list", epilog="Example: modak targets list --json")
+def listed(as_json: Json = False) -> None:
+    """List the targets that have names: your own, and those that are always there."""
+    from modak_ansible.commands.tables import print_table
+    from modak_ansible.errors import ModakError
+    from modak_ansible.store.targets import known_targets, own_targets, targets_folder
+
+    own = own_targets()
+    rows: list[dict[str, Any]] = []
+    for name, path in known_targets().items():
+        row: dict[str, Any] = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
+        try:
+            row["targets"] = [_facts(each) for each in _read(path, name)]
+        except ModakError as error:
+            row["problem"] = str(error)
+        rows.append(row)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    print_table(("target", "is", "partitions"), [_cells(row) for row in rows], wraps={1, 2})
+    if not own:
+        typer.echo(f"\nYour own are in {targets_folder()}: modak discover USER@HOST --save NAME writes one")
+
+
+@app.command(epilog="Example: modak targets show testbed")
+def show(
+    name: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completing.targets, help="Its name.")],
+    as_json: Json = False,
+) -> None:
+    """Print a target's file, with its path."""
+    from modak_ansible.errors import harmless
+    from modak_ansible.store.targets import target_file
+
+    path = target_file(name)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if as_json:
+        typer.echo(json.dumps({"name": name, "file": str(path), "text": text}, indent=2))
+    else:
+        typer.echo(harmless(f"# {path}\n{text}"), nl=False)
+
+
+@app.command(epilog="Example: modak targets remove oldcluster")
+def remove(
+    name: Annotated[str, typer.Argument(metavar="TARGET", autocompletion=completing.own_targets, help="Its name.")],
+) -> None:
+    """Remove the file of a target of yours; what lies on the target itself stays there."""
+    from modak_ansible.errors import UsageError, nearest
+    from modak_ansible.store.targets import built_in_targets, own_targets
+
+    own = own_targets()
+    if name in own:
+        own[name].unlink()
+        typer.echo(f"removed {own[name]}")
+        return
+    if name in built_in_targets():
+        raise UsageError(f"{name} is always there")
+    raise UsageError(f"there is no target {name} of yours", hint=nearest(name, own))
+
+
+def _read(path: Path, name: str) -> list[Target]:
+    """The targets of a file.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    from modak_ansible.blueprint.forms.mistakes import Mistakes
+    from modak_ansible.blueprint.inputs import Inputs
+    from modak_ansible.blueprint.reader import read_targets
+    from modak_ansible.blueprint.target_words import Wanted
+
+    mistakes = Mistakes()
+    found = read_targets(path, Inputs(), mistakes, Wanted(name))
+    mistakes.raise_if_any()
+    return list(found.values())
+
+
+def _facts(target: Target) -> dict[str, Any]:
+    return {
+        "name": target.name,
+        "scheduler": target.scheduler.value,
+        "address": "" if target.local else target.address,
+        "username": target.username or "",
+        "partitions": [partition.name for partition in target.partitions],
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    if row["problem"]:
+        return row["name"], f"broken: {row['problem']}", ""
+    found = row["targets"]
+    words = [_place(each) if len(found) == 1 else f"{each['name']}: {_place(each)}" for each in found]
+    return row["name"], "; ".join(words), ", ".join(part for each in found for part in each["partitions"])
+
+
+def _place(facts: dict[str, Any]) -> str:
+    if not facts["address"]:
+        return "this machine"
+    who = f"{facts['username']}@" if facts["username"] else ""
+    kind = "a host" if facts["scheduler"] == "none" else facts["scheduler"]
+    return f"{kind} at {who}{facts['address']}"

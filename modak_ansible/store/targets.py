@@ -1,0 +1,70 @@
+"""Targets under names: files of the user's own, and the two that are always there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.project import shipped
+from modak_ansible.target.core.files import expanded
+
+SUFFIX = ".yaml"
+_FOLDER = "known"
+_ENDS = (SUFFIX, ".yml", ".json")
+
+
+def targets_folder() -> Path:
+    """Where the user's target files are, in the folder that the XDG base directory specification names."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or expanded("~/.config")) / "modak" / "targets"
+
+
+def own_targets() -> dict[str, Path]:
+    """The user's target files by their names, in order."""
+    folder = targets_folder()
+    found = folder.iterdir() if folder.is_dir() else ()
+    return {path.stem: path for path in sorted(found) if path.suffix == SUFFIX and not path.name.startswith(".")}
+
+
+def built_in_targets() -> dict[str, Path]:
+    """The target files that ship: the testbed, and this machine."""
+    return {path.stem: path for path in sorted((shipped("tosca") / _FOLDER).glob(f"*{SUFFIX}"))}
+
+
+def known_targets() -> dict[str, Path]:
+    """All of them."""
+    return {**own_targets(), **built_in_targets()}
+
+
+def target_file(text: str) -> Path:
+    """The target file that a user means: that of a name, or the one at a path.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = known_targets()
+    if text in known:
+        return known[text]
+    path = expanded(text)
+    if path.is_file():
+        return path
+    if "/" in text or path.suffix in _ENDS:
+        raise UsageError(f"there is no target file {text}", hint="modak targets lists those that have names")
+    if "@" in text:
+        hint = f"give it one: modak discover {text} --save NAME"
+        raise UsageError(f"{text} is a host and no target's name", hint=hint)
+    hint = f"{nearest(text, known)}; modak discover USER@HOST --save {text} would write it"
+    raise UsageError(f"there is no target {text}", hint=hint.removeprefix("; "))
+
+
+def new_target(name: str) -> Path:
+    """Where the target file of a name goes.
+
+    Raises:
+        UsageError: it cannot be one's name, or is that of one which is always there.
+    """
+    if name in built_in_targets():
+        raise UsageError(f"{name} is the name of a target that is always there", hint="choose another")
+    if not name or not name.isprintable() or "/" in name or name.startswith((".", "-")) or "@" in name or " " in name:
+        raise UsageError(f"{name!r} cannot be a target's name", hint="such as mycluster")
+    return targets_folder() / f"{name}{SUFFIX}"
