@@ -11,7 +11,11 @@ from modak_ansible.errors import ModakError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+    from modak_ansible.catalogue.reader import Entry
+
 FOLDER = Path(__file__).parent / "locks"
+# What a build that is Python alone takes of a host.
+_MAINTAINED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 class Lock(NamedTuple):
@@ -38,6 +42,15 @@ def lock_of(name: str) -> Lock:
         raise ModakError(f"the catalogue has no lock of what {name} installs", hint="make lock")
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     return Lock(tuple(first.partition("Python ")[2].split()), tuple(lines))
+
+
+def pythons_of(entry: Entry) -> tuple[str, ...]:
+    """The versions of Python, as major.minor, with which a host without containers can have an entry.
+
+    Raises:
+        ModakError: nobody has locked it.
+    """
+    return lock_of(entry.name).pythons if entry.requirements else _MAINTAINED
 
 
 def beside(name: str, entry: str) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ class StatusRow(TypedDict, total=False):
     epochs_requested: int | None
     loss: float | None
     accuracy: float | None
+    numbers: dict[str, float]
     epochs: int | None
     results: str
     answered: bool
@@ -103,6 +104,7 @@ def row_of(entry: Entry) -> StatusRow:
     is_noted = job.get("job_id") == noted.get("job_id")
     progress = _mapping(answer.get("progress") or (record.get("progress") if is_noted else None))
     metrics = _mapping(record.get("metrics"))
+    numbers = _mapping(progress.get("numbers") or metrics.get("numbers"))
     return {
         "deployment": entry.name,
         "training": plan["training"],
@@ -121,8 +123,9 @@ def row_of(entry: Entry) -> StatusRow:
         "step": progress.get("step"),
         "epoch": progress.get("epoch", metrics.get("epochs")),
         "epochs_requested": progress.get("epochs", metrics.get("epochs_requested")) or _planned_epochs(plan),
-        "loss": progress.get("loss", metrics.get("loss")),
+        "loss": progress.get("loss", metrics.get("loss", numbers.get("loss"))),
         "accuracy": progress.get("accuracy", metrics.get("accuracy")),
+        "numbers": numbers,
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "answered": entry.answer is not None and not entry.problem,

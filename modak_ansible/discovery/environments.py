@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.catalogue.locks import pythons_of
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok
 from modak_ansible.discovery.surveying import Entrance, version_numbers
@@ -16,10 +16,8 @@ def environment_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
     framework = aim.request.application.framework if aim.request else ""
     if aim.target.container_runtime != "none":
         return
-    locks = [
-        lock_of(entry.name) for entry in load_catalogue().entries if entry.framework == framework and entry.requirements
-    ]
-    pythons = {version_numbers(python) for lock in locks for python in lock.pythons}
+    entries = [entry for entry in load_catalogue().of_framework(framework) if entry.origin != "hub"]
+    pythons = {version_numbers(python) for entry in entries for python in pythons_of(entry)}
     known = sorted(python for python in pythons if python >= (3,))
     if not known:
         return

@@ -17,6 +17,7 @@ from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Opti
 _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
+PLAIN = "python"  # the framework of a script that needs none: nothing of ours acts in its code
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
 
 
@@ -66,7 +67,8 @@ class CodeOptimisation(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         own = switch_of(draft, self.name)
         values = own or self.values(draft)
-        if not values:
+        is_plain = framework_of(draft) == PLAIN and not own
+        if not values or (is_plain and not self.wish(draft)):
             return ()
         given = argument_of(draft, self.name) if own else ""
         stock = given or values[0]
@@ -74,7 +76,7 @@ class CodeOptimisation(Optimisation):
         for value in dict.fromkeys((*values, *self.known(draft))):
             if value != stock:
                 why_not = "the script's own argument stands against it" if given else ""
-                why_not = why_not or self.why_not(draft, value) or self.why_out_of_reach(draft)
+                why_not = why_not or ("" if is_plain else self.why_not(draft, value)) or self.why_out_of_reach(draft)
                 if own and value not in own:
                     why_not = why_not or f"{draft.request.application.script} has no such value of its switch"
                 options.append(Option(value, self.reasons.get(value, ""), self.moves, why_not))

@@ -217,6 +217,8 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
         return "it needs a container runtime, and the target is told to use none"
     if not draft.in_container and draft.catalogue.bases[entry.base].python.startswith("2."):
         return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
+    if not draft.in_container and entry.framework == "python" and draft.request.application.version:
+        return "without a container the host's own Python is taken, whichever it is"
     if entry.origin == "hub" and draft.request.target.image_base != "docker":
         return "the target reaches no hub"
     return ""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.catalogue.locks import pythons_of
 from modak_ansible.recipes.steps import (
     keeping,
     kept_commands,
@@ -25,7 +25,8 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
         entry: the framework.
         requirements: the user's own packages.
         python: the version of Python that is taken first, as major.minor; then python3, and then whatever else the
-            entry's lock knows. What it does not know is never taken.
+            entry's lock knows. What it does not know is never taken; what installs nothing takes any that is
+            maintained.
         locked: what the plan itself needs besides, as lines of a lock.
     """
     options, made = "--disable-pip-version-check --no-cache-dir", '"$1/bin/python"'
@@ -40,9 +41,9 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
         commands += written
         tries += f" || exit {PROBE_FAILED}\n"
     install = "".join(f"{each}\n" for each in (*commands, stub_command(made)))
-    pythons = lock_of(entry.name).pythons if entry.requirements else (python,)
+    pythons = pythons_of(entry)
     names = dict.fromkeys([f"python{python}", "python3", *(f"python{python}" for python in pythons)])
-    known = " | ".join(pythons) if entry.requirements else "*"
+    known = " | ".join(pythons)
     none = f"error: {entry.name} needs Python {' or '.join(pythons)} in PATH, and there is none that starts"
     return f"""#!/bin/sh
 # {entry.name}: {entry.provenance}

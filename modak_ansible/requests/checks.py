@@ -16,7 +16,7 @@ APPLICATION: Path = ("job", "application")
 OPTIMISATION: Path = ("job", "optimisation")
 TRAINING: Path = (*OPTIMISATION, "app_type-ai_training")
 HPC: Path = (*OPTIMISATION, "app_type-hpc")
-FRAMEWORKS = ("tensorflow", "pytorch", "keras", "mxnet", "cntk")
+FRAMEWORKS = ("tensorflow", "pytorch", "keras", "jax", "mxnet", "cntk", "python")
 PARALLELISATIONS = ("mpi", "openmp", "openacc", "opencl")
 
 _KIND_OF: dict[str, Kind] = {"mpi": "hpc", "hpc": "hpc", "python": "ai_training", "ai_training": "ai_training"}

@@ -109,6 +109,8 @@ class Mapper:
             return program_framework(self._job, self._hpc, image, self._notes)
         if self._training:
             return self._training.config.ai_framework
+        if image is None and self._job.runs.app_type == "python":
+            return "python"
         if image is None:
             hint = "optimisation.app_type-ai_training.config.ai_framework says so, or container_runtime names an image"
             problem = FieldProblem("missing-field", "nothing says which framework it needs", hint)

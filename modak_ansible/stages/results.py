@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -12,7 +11,7 @@ from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.jobs.applied import compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import OURS, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.job import deployment_arguments, describe
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
@@ -22,8 +21,11 @@ from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.core.staging import ATTEMPTS, LOGS, WRITTEN
+from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
 from modak_ansible.transport.rsync import pull
 
+# Numbers of a script's own form in a summary; all are in its metrics.json.
+_SHOWN = 6
 Bring = Callable[[list[str], Path], None]
 
 
@@ -157,26 +159,31 @@ def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: 
 
 
 def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a summary says of a training; None for a script whose metrics.json has no epochs of our form."""
+    """What a summary says of a training; None where its metrics.json holds no number."""
     listed = (metrics or {}).get("epochs")
     epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not metrics or not epochs:
-        return None
+        return _of_another_form(metrics)
     last = epochs[-1]
-    seconds = sorted(epoch["seconds"] for epoch in epochs if _number(epoch.get("seconds")) is not None)
+    seconds = sorted(epoch["seconds"] for epoch in epochs if number(epoch.get("seconds")) is not None)
     return {
         "epochs": len(epochs),
-        "epochs_requested": _number(metrics.get("epochs_requested")),
-        "accuracy": _number(last.get("test_accuracy")),
-        "loss": _number(last.get("training_loss")),
+        "epochs_requested": number(metrics.get("epochs_requested")),
+        "accuracy": number(last.get("test_accuracy")),
+        "loss": number(last.get("training_loss")),
         "epoch_seconds": seconds[len(seconds) // 2] if seconds else None,
-        "images_per_second": _number(last.get("images_per_second")),
+        "images_per_second": number(last.get("images_per_second")),
+        "numbers": {} if metrics.get("schema") == OURS else numbers_of_epoch(last),
     }
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if is_number else None
+def _of_another_form(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The same of a script that writes its numbers as it likes; ``numbers`` has all of them by their names."""
+    found = numbers_of(metrics)
+    if not found:
+        return None
+    known = {name: found.get(name) for name in ("accuracy", "loss")}
+    return {"epochs": None, "epochs_requested": None, **known, "epoch_seconds": None, "numbers": found}
 
 
 def report(stage: Stage) -> Outcome:
@@ -254,10 +261,12 @@ def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str
         )
     if metrics:
         accuracy = metrics.get("accuracy")
-        requested = metrics["epochs_requested"]
-        words = f"{metrics['epochs']} of {requested} epochs" if requested else f"{metrics['epochs']} epochs"
-        words += "" if accuracy is None else f", accuracy {accuracy:.2%}"
-        words += f", {metrics['epoch_seconds']:.1f} s an epoch" if metrics.get("epoch_seconds") else ""
-        lines.append(("training", words))
+        requested, ended = metrics["epochs_requested"], metrics["epochs"]
+        words = [f"{ended} of {requested} epochs" if requested else f"{ended} epochs"] if ended else []
+        numbers = metrics.get("numbers") or {}
+        words += [] if accuracy is None or "accuracy" in numbers else [f"accuracy {accuracy:.2%}"]
+        words += shown_numbers(numbers, _SHOWN)
+        words += [f"{metrics['epoch_seconds']:.1f} s an epoch"] if metrics.get("epoch_seconds") else []
+        lines.append(("training", ", ".join(words)))
     lines += [(title, text) for title, text in state.get("tuning") or []]
     return lines + summary_pairs(state.get("applied") or [])

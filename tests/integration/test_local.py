@@ -80,3 +80,28 @@ def test_planned_is_compared_with_applied_and_recorded_once(pytorch_python, tmp_
     assert record["settings"]["input"] == "memory" and "memory_format" not in record["settings"]
     assert record["steps"]["count"] == 12
     assert modak("undeploy", project, cwd=project).returncode == 0
+
+
+def test_any_python_program_and_whatever_it_measures(tmp_path):
+    """No framework, no prediction; the threads of whatever it computes with are set, and its numbers are told."""
+    project = tmp_path / "project"
+    (project / ".modak").mkdir(parents=True)
+    (project / "types").symlink_to(ROOT / "tosca" / "types")
+    (project / "train").mkdir()
+    (project / "train" / "train.py").write_text(
+        "import json, os\n"
+        "threads = int(os.environ['OPENBLAS_NUM_THREADS'])\n"
+        "json.dump({'r2': 0.8312, 'blas': {'threads': threads}}, open(os.environ['MODAK_METRICS'], 'w'))\n"
+    )
+    cores = "container_runtime: none }, capabilities: { processor: { properties: { cores: 2 } } }"
+    text = BLUEPRINT.replace("framework: pytorch", "framework: python").replace("prepared", "plain")
+    text = text.replace("container_runtime: none }", cores)
+    service = project / "service.yaml"
+    service.write_text("".join(line for line in text.splitlines(keepends=True) if "optimisation:" not in line))
+    done = modak("deploy", str(service), cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert "  training  r2 0.8312, blas.threads 2" in done.stdout
+    (row,) = json.loads(modak("status", "--json", cwd=project).stdout)
+    assert row["numbers"]["r2"] == 0.8312
+    assert row["predicted_seconds"] is None
+    assert modak("undeploy", str(service), cwd=project).returncode == 0

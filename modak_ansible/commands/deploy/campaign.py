@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from modak_ansible.planning.service import Planned
     from modak_ansible.store.deployment import DeploymentStore
 
+_NUMBERS = 2  # of a training, in its line
+
 
 def deploy_all(
     planned: list[Planned],
@@ -112,6 +114,7 @@ def row_of(store: DeploymentStore) -> dict[str, Any]:
         "explanation": job.get("explanation", ""),
         "epochs": metrics.get("epochs"),
         "accuracy": metrics.get("accuracy"),
+        "numbers": metrics.get("numbers") or {},
         "seconds": _seconds(job),
         "results": record.get("results", ""),
     }
@@ -127,13 +130,15 @@ def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
     """Shows how trainings are or have ended, a line each."""
     from modak_ansible.commands import tables
     from modak_ansible.model.quantities import format_seconds
+    from modak_ansible.target.jobs.numbers import shown_numbers
 
     shown = []
     for row in rows:
         seconds = format_seconds(row["seconds"]) if row["seconds"] is not None else ""
-        accuracy = f"{row['accuracy']:.2%}" if isinstance(row["accuracy"], float) else ""
+        numbers = {} if row["accuracy"] is None else {"accuracy": row["accuracy"]}
+        told = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
         epochs = str(row["epochs"] or "")
-        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs, accuracy, row["explanation"]))
+        shown.append((row["training"], row["job_id"], row["state"], seconds, epochs, told, row["explanation"]))
     console.print()
-    titles = ("training", "job", "state", "time", "epochs", "accuracy", "")
+    titles = ("training", "job", "state", "time", "epochs", "result", "")
     tables.print_table(titles, shown, wraps=(6,), console=console)

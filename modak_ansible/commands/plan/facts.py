@@ -6,6 +6,7 @@ from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
+from modak_ansible.optimisations.code import PLAIN
 from modak_ansible.performance.doubts import STRANGER
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
@@ -39,6 +40,9 @@ def predicted(plan: Plan) -> str:
     """How long the run takes and how sure that is, against stock; or what is not known of it."""
     chosen = next((candidate for candidate in plan.candidates if candidate.chosen), None)
     found = chosen.prediction if chosen else None
+    if plan.application.framework == PLAIN and (found is None or not found.known):
+        walltime = format_walltime(plan.job.walltime)
+        return f"not predicted: nothing models what a Python program computes; the walltime, {walltime}, bounds it"
     if found is None or not found.known:
         return f"not known: {'; '.join(found.doubts) if found and found.doubts else 'nothing like it was measured'}"
     epochs = plan.application.work.epochs

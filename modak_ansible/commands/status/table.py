@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from modak_ansible.deployment.status import StatusRow
+from modak_ansible.target.jobs.numbers import shown_numbers
 
 _TITLES = ("deployment", "target", "job", "state", "time", "epoch", "loss", "")
 _GAP = "  "
@@ -14,6 +15,7 @@ _GAP = "  "
 _DIGEST, _SHORTEST = 12, 4
 # Columns that a message keeps, and that a name keeps, however narrow the terminal is.
 _MESSAGE, _NAME = 16, 12
+_NUMBERS = 3  # of a script's own, in a line
 _ENDED_WELL = ("RUNNING", "COMPLETED", "ENDING")
 
 
@@ -101,8 +103,11 @@ def _message(row: StatusRow) -> str:
         parts += [f"from {row['starts'][:16].replace('T', ' ')}"] if row.get("starts") else []
     if row["state"] in _ENDED_WELL:
         parts += [row["nodes"]] if row.get("nodes") else []
-    if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float):
+    numbers = row.get("numbers") or {}
+    if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float) and "accuracy" not in numbers:
         parts.append(f"accuracy {row['accuracy']:.2%}")
+    if row["state"] in _ENDED_WELL:
+        parts += shown_numbers({name: value for name, value in numbers.items() if name != "loss"}, _NUMBERS)
     parts += [row["explanation"]] if row.get("explanation") else []
     return ", ".join(parts)
 

@@ -99,7 +99,9 @@ class HpcDataForm(Form):
 class TrainingConfigForm(Form):
     """What is trained, with what."""
 
-    ai_framework: Literal["tensorflow", "pytorch", "keras", "mxnet", "cntk"] = Field(description="The framework.")
+    ai_framework: Literal["tensorflow", "pytorch", "keras", "jax", "mxnet", "cntk", "python"] = Field(
+        description="The framework; python for a script of any other kind, such as scikit-learn's."
+    )
     type: (
         Literal["image_classification", "object_detection", "translation", "recommendation", "reinforcement_learning"]
         | None
@@ -142,7 +144,7 @@ class KerasForm(Form):
 
 
 class OtherFrameworkForm(Form):
-    """MXNet or CNTK."""
+    """JAX, MXNet, CNTK or plain Python."""
 
     version: _Version | None = Field(None, description="A version or a range.")
 
@@ -155,8 +157,10 @@ class TrainingForm(Form):
     tensorflow: TensorflowForm | None = Field(None, alias="ai_framework-tensorflow", description="TensorFlow.")
     pytorch: PytorchForm | None = Field(None, alias="ai_framework-pytorch", description="PyTorch.")
     keras: KerasForm | None = Field(None, alias="ai_framework-keras", description="Keras.")
+    jax: OtherFrameworkForm | None = Field(None, alias="ai_framework-jax", description="JAX.")
     mxnet: OtherFrameworkForm | None = Field(None, alias="ai_framework-mxnet", description="MXNet.")
     cntk: OtherFrameworkForm | None = Field(None, alias="ai_framework-cntk", description="CNTK.")
+    python: OtherFrameworkForm | None = Field(None, alias="ai_framework-python", description="Plain Python.")
 
 
 class HpcConfigForm(Form):

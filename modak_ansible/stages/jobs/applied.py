@@ -9,7 +9,7 @@ from modak_ansible.target.core.files import read_json
 
 REPORT = "applied.json"
 _REPORTS = "modak.applied/1"
-_METRICS = "modak.metrics/1"
+OURS = "modak.metrics/1"  # metrics.json as our own workloads write it
 
 
 def planned_in_code(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def report_of(folder: Path) -> dict[str, Any] | None:
 
 def switches_of(metrics: dict[str, Any] | None) -> dict[str, str] | None:
     """How the switches of a script stood that writes a metrics.json of our form; None of any other."""
-    if not isinstance(metrics, dict) or metrics.get("schema") != _METRICS:
+    if not isinstance(metrics, dict) or metrics.get("schema") != OURS:
         return None
     switches = metrics.get("switches")
     return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None

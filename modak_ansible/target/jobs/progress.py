@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 from ..core.files import read_json
+from .numbers import number, numbers_of
 
 # In a deployment's folder: of the runtime in the training's process, and of a script that measures itself.
 PROGRESS = "progress.json"
@@ -23,11 +23,13 @@ def progress_of(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``step``, ``epoch`` (the one that it is in, or was in last, from 1), ``epochs`` (that were asked of it),
-        ``loss`` and ``accuracy`` (0 to 1).
+        ``loss`` and ``accuracy`` (0 to 1); ``numbers``, by name, of a script that writes metrics in a form of its own.
     """
     own, metrics = _read(folder / PROGRESS), _read(folder / METRICS)
-    found = {name: _number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
-    found.update({name: value for name, value in _of_metrics(metrics).items() if value is not None})
+    found: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
+    ours = _of_metrics(metrics)
+    found.update({name: value for name, value in ours.items() if value is not None})
+    found["numbers"] = (None if ours else numbers_of(metrics)) or None
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -39,13 +41,13 @@ def _of_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
     last = listed[-1] if listed and isinstance(listed[-1], dict) else {}
     now = metrics.get("now")
     now = now if isinstance(now, dict) else {}
-    requested = _number(metrics.get("epochs_requested"))
+    requested = number(metrics.get("epochs_requested"))
     goes_on = requested is not None and len(listed) < requested
     return {
-        "epoch": _number(now.get("epoch")) or len(listed) + bool(goes_on) or None,
+        "epoch": number(now.get("epoch")) or len(listed) + bool(goes_on) or None,
         "epochs": requested,
-        "loss": _number(now.get("loss", last.get("training_loss"))),
-        "accuracy": _number(last.get("test_accuracy")),
+        "loss": number(now.get("loss", last.get("training_loss"))),
+        "accuracy": number(last.get("test_accuracy")),
     }
 
 
@@ -56,8 +58,3 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError:
         return {}
     return read_json(path) or {}
-
-
-def _number(value: Any) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if known else None

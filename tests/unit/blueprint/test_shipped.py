@@ -12,7 +12,13 @@ from modak_ansible.model.rule import Conditions, Effects, Rule
 from modak_ansible.model.target import Accelerator, Partition, Processor, Site
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
 
-BLUEPRINTS = ("mnist-pytorch-local", "mnist-pytorch-slurm", "mnist-pytorch-torque", "mnist-tensorflow-slurm")
+BLUEPRINTS = (
+    "digits-sklearn-slurm",
+    "mnist-pytorch-local",
+    "mnist-pytorch-slurm",
+    "mnist-pytorch-torque",
+    "mnist-tensorflow-slurm",
+)
 
 
 @pytest.mark.parametrize("name", BLUEPRINTS)

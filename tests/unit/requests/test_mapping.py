@@ -17,6 +17,18 @@ T = "optimisation/app_type-ai_training"
 P = "optimisation/app_type-hpc"
 
 
+@pytest.mark.parametrize("framework", ["python", "jax"])
+def test_every_framework_of_the_catalogue_can_be_asked_for(training, framework):
+    training.set(f"{T}/config/ai_framework", framework).set(f"{T}/ai_framework-pytorch", None)
+    assert training.request.application.framework == framework
+
+
+def test_an_application_in_python_that_names_no_framework_needs_none(training):
+    training.set("application/app_type", "python").set("application/arguments", None)
+    training.set("optimisation", None)
+    assert training.request.application.framework == "python"
+
+
 def test_a_training(training):
     request = training.request
     assert (request.blueprint, request.training) == ("mnist", "mnist-training")

@@ -166,6 +166,22 @@ def test_the_summary_names_epochs_and_accuracy(make_stage, remote):
     assert lines["training"] == "2 epochs, accuracy 100.00%, 4.0 s an epoch"
 
 
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ({"r2": 0.8312, "fit_seconds": 2.5}, "r2 0.8312, fit_seconds 2.5"),
+        ({"accuracy": 0.9722, "log_loss": 0.25}, "accuracy 97.22%, log_loss 0.25"),
+        ({"epochs": [{"perplexity": 9.0}, {"perplexity": 8.0}]}, "2 epochs, perplexity 8"),
+    ],
+)
+def test_the_summary_names_whatever_numbers_a_script_writes(make_stage, remote, metrics, expected):
+    (remote / "metrics.json").write_text(json.dumps(metrics))
+    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    fetch_results(stage)
+    assert dict(summary_lines(stage.plan, stage.record.read()))["training"] == expected
+
+
 def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_stage):
     stage, _ = make_stage(None)
     stage.record.update(

@@ -35,7 +35,7 @@ def test_nothing_is_known_of_a_training_that_says_nothing(tmp_path):
         ({"epochs": epochs(2.0, 1.0), "epochs_requested": 2}, {"epoch": 2, "epochs": 2, "loss": 1.0, "accuracy": 0.9}),
         ({"epochs": epochs(2.0), "epochs_requested": 3, "now": {"epoch": 2, "share": 0.5, "loss": 1.5}},
          {"epoch": 2, "epochs": 3, "loss": 1.5, "accuracy": 0.9}),
-        ({"epochs": 12, "loss": 1}, {}),  # a script's own form
+        ({"epochs": 12, "loss": 1}, {"numbers": {"loss": 1, "epochs": 12}}),  # a script's own form
     ],
 )  # fmt: skip
 def test_a_training_that_measures_itself(tmp_path, metrics, expected):
@@ -70,5 +70,5 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["epochs", "now", "epochs_requested", "step", "loss", "epoch"]), JSON), JSON)
 def test_whatever_a_script_writes_gives_numbers(tmp_path, metrics, own):
     found = of(tmp_path, own, metrics)
-    assert set(found) <= {"step", "epoch", "epochs", "loss", "accuracy"}
+    assert set(found) <= {"step", "epoch", "epochs", "loss", "accuracy", "numbers"}
     json.dumps(found, allow_nan=False)
