@@ -8,17 +8,8 @@ from pathlib import Path
 
 from modak_ansible.deployment.run import fetch_results
 from modak_ansible.errors import ModakError
-from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.target.core.files import sha256_of
-
-
-@dataclass(frozen=True)
-class ResultFile:
-    """A file that came back; its path is relative to the folder of the results, its size in bytes."""
-
-    path: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None) -> list[Re
 
 def _results(store: DeploymentStore, to: Path | None) -> Results:
     record = store.record_now()
-    files = tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in store.files)
+    files = store.files
     is_gone = bool(record.get("undeployed"))
     return Results(
         deployment=store.name,

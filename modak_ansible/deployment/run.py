@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
 from modak_ansible.errors import JOB_FAILED, UsageError
@@ -26,7 +25,7 @@ class Deployed:
     stores: tuple[DeploymentStore, ...]
 
 
-def plans_of(stores: Sequence[DeploymentStore]) -> dict[str, Any]:
+def plans_of(stores: Sequence[DeploymentStore]) -> dict[str, object]:
     """The variables by which a playbook knows its deployments."""
     files = [str(store.plan_file) for store in stores]
     return {"modak_plans": files} if len(files) > 1 else {"modak_plan": files[0]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.deployments import natural
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.store.record import JobNote, Progress, RecordData, StageNote
+    from modak_ansible.target.core.plan import Plan
 
 # What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
 _ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")
@@ -47,8 +49,8 @@ def may_live(known: DeploymentStore) -> bool:
         return False
     if is_damaged(known):
         return True
-    state = _mapping(record.get("job")).get("state", "NONE")
-    stages = [_mapping(each) for each in _mapping(record.get("stages")).values()]
+    state = _noted_job(record).get("state", "NONE")
+    stages = _noted_stages(record)
     # a deploy that was killed may have submitted a job that it has not noted
     has_begun = bool(stages) and all(stage.get("state") == "done" for stage in stages)
     return state in LIVING or (state == "NONE" and has_begun)
@@ -98,11 +100,11 @@ def row_of(entry: Entry) -> StatusRow:
         KeyError, TypeError: the plan lacks what every plan has.
     """
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
-    noted = _mapping(record.get("job"))
-    job = _mapping(answer.get("situation") or noted)
+    noted = _noted_job(record)
+    job = cast("JobNote", _mapping(answer.get("situation") or noted))
     job = latest(noted, job) if job.get("state") == UNKNOWN else job
     is_noted = job.get("job_id") == noted.get("job_id")
-    progress = _mapping(answer.get("progress") or (record.get("progress") if is_noted else None))
+    progress = cast("Progress", _mapping(answer.get("progress") or (record.get("progress") if is_noted else None)))
     metrics = _mapping(record.get("metrics"))
     numbers = _mapping(progress.get("numbers") or metrics.get("numbers"))
     return {
@@ -176,7 +178,7 @@ def _place(row: StatusRow) -> tuple[int, float]:
     return _ORDER.index(state) if state in _ORDER else over, row.get("position") or float("inf")
 
 
-def _state(entry: Entry, job: dict[str, Any]) -> str:
+def _state(entry: Entry, job: JobNote) -> str:
     if entry.known.record.get("undeployed"):
         return "UNDEPLOYED"
     if entry.answer is None and is_damaged(entry.known):
@@ -184,19 +186,19 @@ def _state(entry: Entry, job: dict[str, Any]) -> str:
     return str(job.get("state", "NONE"))
 
 
-def _explanation(entry: Entry, job: dict[str, Any]) -> str:
+def _explanation(entry: Entry, job: JobNote) -> str:
     if entry.answer is None and is_damaged(entry.known):
         return "its record here cannot be read; the target was not asked"
-    if entry.answer and not entry.answer["there"] and _mapping(entry.known.record.get("job")).get("job_id"):
+    if entry.answer and not entry.answer["there"] and _noted_job(entry.known.record).get("job_id"):
         return "its folder on the target is gone"
-    failed = [_mapping(each) for each in _mapping(entry.known.record.get("stages")).values()]
+    stages = _noted_stages(entry.known.record)
     if not job.get("job_id") and job.get("state") != "DAMAGED":
-        messages = [str(each.get("message", "")) for each in failed if each.get("state") == "failed"]
+        messages = [str(each.get("message", "")) for each in stages if each.get("state") == "failed"]
         return messages[-1].partition("\n")[0] if messages else ""
     return str(job.get("explanation", ""))
 
 
-def _stage(record: dict[str, Any], job: dict[str, Any]) -> str:
+def _stage(record: RecordData, job: JobNote) -> str:
     """Where the deployment is: at its job while that may live, and else at the last stage that it came to."""
     if record.get("undeployed"):
         return "undeployed"
@@ -206,7 +208,7 @@ def _stage(record: dict[str, Any], job: dict[str, Any]) -> str:
     return "results" if stage == "report" else stage
 
 
-def _elapsed(entry: Entry, job: dict[str, Any]) -> float | None:
+def _elapsed(entry: Entry, job: JobNote) -> float | None:
     """Seconds that the job has run, or ran; by the target's own clock."""
     if entry.answer and entry.answer.get("elapsed") is not None:
         since = time.monotonic() - entry.asked if job.get("state") == "RUNNING" else 0.0
@@ -215,7 +217,7 @@ def _elapsed(entry: Entry, job: dict[str, Any]) -> float | None:
     return round(max(0.0, ended - started), 1) if started and ended else None
 
 
-def _predicted(plan: dict[str, Any]) -> float | None:
+def _predicted(plan: Plan) -> float | None:
     """Seconds that the whole run was predicted to take; None where nothing like it was measured."""
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
@@ -223,9 +225,17 @@ def _predicted(plan: dict[str, Any]) -> float | None:
     return round(float(found["seconds"]["middle"]), 1) if found and found.get("known") else None
 
 
-def _planned_epochs(plan: dict[str, Any]) -> int | None:
-    found: int | None = (plan["application"].get("work") or {}).get("epochs")
-    return found
+def _planned_epochs(plan: Plan) -> int | None:
+    work = plan["application"].get("work")
+    return work.get("epochs") if work else None
+
+
+def _noted_job(record: RecordData) -> JobNote:
+    return cast("JobNote", _mapping(record.get("job")))
+
+
+def _noted_stages(record: RecordData) -> list[StageNote]:
+    return [cast("StageNote", _mapping(stage)) for stage in _mapping(record.get("stages")).values()]
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class _Group:
     """Deployments that are asked for together; the first one's plan says where."""
 
     entries: tuple[Entry, ...]
-    variables: dict[str, Any]
+    variables: dict[str, object]
 
     def take(self, answer: dict[str, Any]) -> None:
         jobs, problem = answer.get("jobs", {}), answer.get("problem", "")

@@ -13,6 +13,7 @@ from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_pl
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.planning.service import Planned
+from modak_ansible.store.record import JobNote
 from modak_ansible.target.core.files import read_json
 from modak_ansible.transport.rsync import Say
 
@@ -28,7 +29,7 @@ class Outcome:
     """
 
     metrics: dict[str, Any] | None
-    job: dict[str, Any] = field(default_factory=dict)
+    job: JobNote = field(default_factory=JobNote)
     problem: str = ""
 
 

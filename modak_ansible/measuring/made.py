@@ -72,7 +72,7 @@ def record_of(
         plan=plan.digest,
         image=image(plan),
         target=_target(variant, plan.target, facts, metrics),
-        allocation=allocation(plan, outcome.job),
+        allocation=allocation(plan, outcome.job.get("job_id", "")),
         load=load(metrics),
         versions=metrics.get("versions", {}),
     )

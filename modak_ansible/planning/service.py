@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
@@ -23,10 +24,11 @@ from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
 from modak_ansible.requests.recognise import is_request
-from modak_ansible.store.deployment import FOLDER, DeploymentStore
+from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.store.refusals import known_refusals
 from modak_ansible.target.core.files import make_private, write_whole
+from modak_ansible.target.core.plan import Plan as PlanJson
 from modak_ansible.transport.ssh import queue_of
 
 _SHOWN = 8  # names in a message
@@ -77,11 +79,13 @@ class Planned:
         ignore = self.state / ".gitignore"
         if folder.is_relative_to(self.state) and not ignore.exists():
             write_whole(ignore, "*\n")
-        paths = {"blueprint": self.blueprint.absolute(), "state": self.state, "testbed": self.testbed}
-        origin: dict[str, object] = {name: str(path) for name, path in paths.items()}
-        origin.update({"node": self.node, "parallel": self.parallel} if self.node else {})
-        plan = self.plan.model_dump(mode="json")
-        origin["queue"] = queue_of(plan, str(self.blueprint.absolute()))
+        plan = cast(PlanJson, self.plan.model_dump(mode="json"))
+        blueprint = str(self.blueprint.absolute())
+        origin = Origin(
+            blueprint=blueprint, state=str(self.state), testbed=str(self.testbed), queue=queue_of(plan, blueprint)
+        )
+        if self.node:
+            origin |= {"node": self.node, "parallel": self.parallel}
         DeploymentStore(folder).save(plan, origin)
         return folder
 

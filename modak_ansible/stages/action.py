@@ -28,8 +28,6 @@ from modak_ansible.transport.ssh import Connection, Way, connect
 PROGRESS = "modak"
 # Stages whose progress is noted in the deployment's stage log; what a job writes is in its own log.
 _NOTED = ("dataset", "image", "results")
-# What a stage has the record know of the target, and not of one deployment.
-_SHARED = ("target", "image")
 
 
 class StageAction(ActionBase):  # type: ignore[misc]
@@ -71,7 +69,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 finish(outcome)
         finally:
             for stage in stages[1:] if not first.check else ():
-                stage.record.take_over(self.stage_name, first.record.read(), _SHARED)
+                stage.record.take_over(self.stage_name, first.record.read())
         return outcome
 
     def _outcome(self, stages: list[Stage]) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,7 +16,7 @@ from modak_ansible.stages.jobs.job import deployment_arguments, describe
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.log_times import note_look
-from modak_ansible.store.record import STAGES
+from modak_ansible.store.record import STAGES, JobNote, Metrics, RecordData
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
@@ -158,7 +158,7 @@ def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: 
     shutil.rmtree(part, ignore_errors=True)
 
 
-def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+def _summary(metrics: dict[str, Any] | None) -> Metrics | None:
     """What a summary says of a training; None where its metrics.json holds no number."""
     listed = (metrics or {}).get("epochs")
     epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -177,13 +177,19 @@ def _summary(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _of_another_form(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+def _of_another_form(metrics: dict[str, Any] | None) -> Metrics | None:
     """The same of a script that writes its numbers as it likes; ``numbers`` has all of them by their names."""
     found = numbers_of(metrics)
     if not found:
         return None
-    known = {name: found.get(name) for name in ("accuracy", "loss")}
-    return {"epochs": None, "epochs_requested": None, **known, "epoch_seconds": None, "numbers": found}
+    return {
+        "epochs": None,
+        "epochs_requested": None,
+        "accuracy": found.get("accuracy"),
+        "loss": found.get("loss"),
+        "epoch_seconds": None,
+        "numbers": found,
+    }
 
 
 def report(stage: Stage) -> Outcome:
@@ -210,12 +216,12 @@ def report(stage: Stage) -> Outcome:
     raise JobFailed("\n".join(failure_lines(situation, state)), hint=hint)
 
 
-def _accuracy(metrics: dict[str, Any] | None) -> str:
-    accuracy = (metrics or {}).get("accuracy")
+def _accuracy(metrics: Metrics | None) -> str:
+    accuracy = metrics.get("accuracy") if metrics else None
     return "" if accuracy is None else f"{accuracy:.4f}"
 
 
-def failure_lines(situation: dict[str, Any], state: dict[str, Any]) -> list[str]:
+def failure_lines(situation: JobNote, state: RecordData) -> list[str]:
     """How a job failed, and the end of what it wrote of it.
 
     Args:
@@ -241,9 +247,9 @@ def _chosen(choices: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
 
 
-def summary_lines(plan: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str, str]]:
     """What a finished deployment amounts to, as pairs of a title and a text."""
-    metrics = state.get("metrics") or {}
+    metrics: Metrics = state.get("metrics") or {}
     lines = [
         ("plan", f"{plan['digest'][:12]}  {plan['name']} on {plan['target']['name']} ({plan['job']['scheduler']})")
     ]

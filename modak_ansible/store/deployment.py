@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
-from modak_ansible.store.record import NAME, Record
+from modak_ansible.store.record import NAME, JobNote, Record, RecordData
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json
+from modak_ansible.target.core.plan import Plan
 
 # In a project's state folder.
 FOLDER = "deployments"
 _SAVED = "saved"
+
+
+class Origin(TypedDict, total=False):
+    """Where a plan comes from.
+
+    Attributes:
+        blueprint, state, testbed: paths, as planning.service.Planned has them.
+        node, parallel: as it has them; not there for a request.
+        queue: as transport.ssh.queue_of.
+    """
+
+    blueprint: str
+    state: str
+    testbed: str
+    node: str
+    parallel: int | None
+    queue: str
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """A file that came back; its path is relative to the folder of the results, its size in bytes."""
+
+    path: str
+    size: int
+    sha256: str
 
 
 class DeploymentStore:
@@ -50,21 +78,21 @@ class DeploymentStore:
         return (self.folder / NAME).exists()
 
     @cached_property
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> Plan:
         """Empty where it cannot be read; reading those of a thousand deployments takes half a second."""
-        return read_json(self.plan_file) or {}
+        return cast(Plan, read_json(self.plan_file) or {})
 
     @cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RecordData:
         """The record as it was when it was first asked for; empty where there is none, or it is damaged."""
         return self.record_now()
 
-    def record_now(self) -> dict[str, Any]:
+    def record_now(self) -> RecordData:
         """The record as it is now."""
         return Record(self.folder).read()
 
     @property
-    def job(self) -> dict[str, Any]:
+    def job(self) -> JobNote:
         """What is known of the job now; empty where none was submitted."""
         return self.record_now().get("job") or {}
 
@@ -80,12 +108,9 @@ class DeploymentStore:
         return bool(self.job.get("state") == UNKNOWN)
 
     @property
-    def origin(self) -> dict[str, Any]:
-        """Where the plan comes from: ``blueprint``, ``state`` and ``testbed``, ``node``, ``queue`` and others.
-
-        Empty where that cannot be read.
-        """
-        return read_json(self.folder / "origin.json") or {}
+    def origin(self) -> Origin:
+        """Empty where it cannot be read."""
+        return cast(Origin, read_json(self.folder / "origin.json") or {})
 
     @property
     def manifest(self) -> Path:
@@ -93,9 +118,10 @@ class DeploymentStore:
         return self.results / "manifest.json"
 
     @property
-    def files(self) -> list[dict[str, Any]]:
-        """What came back, by the manifest: ``path``, ``size`` and ``sha256`` of each file."""
-        return list((read_json(self.manifest) or {}).get("files", []))
+    def files(self) -> tuple[ResultFile, ...]:
+        """What came back, by the manifest."""
+        listed = (read_json(self.manifest) or {}).get("files", [])
+        return tuple(ResultFile(file["path"], file["size"], file["sha256"]) for file in listed)
 
     @property
     def saved(self) -> float:
@@ -111,7 +137,7 @@ class DeploymentStore:
         value = self.record.get("updated", 0)
         return float(value) if isinstance(value, (int, float)) else 0.0
 
-    def save(self, plan: dict[str, Any], origin: dict[str, Any]) -> None:
+    def save(self, plan: Plan, origin: Origin) -> None:
         """Keeps a plan and where it comes from; it is the newest one of its blueprint then, even where another one was
         deployed since it was first kept."""
         make_private(self.folder)

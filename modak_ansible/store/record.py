@@ -7,22 +7,134 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
+from modak_ansible.target.core.probe import TargetFacts
 
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
 NOT_RUN = "not run: "
 # What the stage that asks for jobs says as an answer comes in.
 ANSWERED = "answered"
+# What a deployment has no more once it was undeployed and is deployed again.
+_OF_A_RUN = ("undeployed", "job", "metrics")
 # As they follow each other in a deployment.
 STAGES = ("target", "dataset", "image", "job", "results", "report")
 
 
-def latest(known: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
+class JobNote(TypedDict, total=False):
+    """What is known of a job, as target.jobs.situation has it; where its files there are damaged the first few."""
+
+    state: str
+    job_id: str
+    explanation: str
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    nodes: str
+    started: float | None
+    ended: float | None
+    attempt: int
+    run: int
+    held_by: str
+    down: str
+    error_tail: list[str]
+
+
+class Worked(TypedDict, total=False):
+    """The last run of a stage that changed something; in seconds."""
+
+    seconds: float
+    message: str
+
+
+class StageNote(TypedDict, total=False):
+    """How a stage ended, or that it failed: ``state`` is done or failed."""
+
+    state: str
+    seconds: float
+    changed: bool
+    message: str
+    worked: Worked
+
+
+class Metrics(TypedDict, total=False):
+    """What a summary says of a training; None stands for what its script does not tell, seconds are a median.
+
+    Attributes:
+        numbers: of a script that writes them as it likes all, by their names.
+    """
+
+    epochs: int | None
+    epochs_requested: float | None
+    accuracy: float | None
+    loss: float | None
+    epoch_seconds: float | None
+    images_per_second: float | None
+    numbers: dict[str, float]
+
+
+class Progress(TypedDict, total=False):
+    """How far a training is, as target.jobs.progress has it."""
+
+    step: int
+    epoch: int
+    epochs: int
+    loss: float
+    accuracy: float
+    numbers: dict[str, float]
+
+
+class AppliedChoice(TypedDict):
+    """What became of a choice that acts in the script's own code.
+
+    Attributes:
+        applied: the value; None where it was not applied, or where nobody knows.
+        known: whether somebody does.
+    """
+
+    name: str
+    planned: str
+    applied: str | None
+    known: bool
+    how: str
+    reason: str
+
+
+class RecordData(TypedDict, total=False):
+    """The record's file.
+
+    Attributes:
+        stage: the last one that began.
+        job: None where none was submitted.
+        image: where it is on the target, and what is known of it there.
+        missing_outputs: declared outputs that no file fits.
+        unnamed_outputs: files that were left on the target, for their names.
+        tuning: what that amounts to, as pairs of a title and a text.
+        undeployed: when that was, in seconds since the epoch.
+        updated: when it was written, likewise.
+    """
+
+    stage: str
+    stages: dict[str, StageNote]
+    target: TargetFacts
+    image: dict[str, object]
+    job: JobNote | None
+    progress: Progress
+    results: str
+    metrics: Metrics | None
+    missing_outputs: list[str]
+    unnamed_outputs: list[str]
+    applied: list[AppliedChoice]
+    tuning: list[tuple[str, str]]
+    undeployed: float | None
+    updated: float
+
+
+def latest(known: JobNote | None, now: JobNote) -> JobNote:
     """What is known of a job: how it is now, or the end that was known before, where nobody says how it is now."""
     if not known or now["state"] != UNKNOWN or known.get("job_id") != now["job_id"]:
         return now
@@ -36,10 +148,10 @@ class Record:
         self.path = folder / NAME
         self._lock_path = folder / ".state.lock"  # two deploys of one plan note in turn
 
-    def read(self) -> dict[str, Any]:
-        return read_json(self.path) or {}
+    def read(self) -> RecordData:
+        return cast(RecordData, read_json(self.path) or {})
 
-    def update(self, **values: Any) -> None:
+    def update(self, **values: Unpack[RecordData]) -> None:
         """Sets top-level values."""
         with Lock(self._lock_path):
             self._write({**self.read(), **values})
@@ -55,12 +167,12 @@ class Record:
         with Lock(self._lock_path):
             state = self.read()
             if behind == STAGES and state.get("undeployed"):
-                state = {key: state[key] for key in state if key not in ("undeployed", "job", "metrics")}
+                state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_RUN})
             failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
             stages = {key: each for key, each in state.get("stages", {}).items() if key not in failed}
             self._write({**state, "stages": stages, "stage": name})
 
-    def note_job(self, situation: dict[str, Any], **values: Any) -> dict[str, Any]:
+    def note_job(self, situation: JobNote, **values: Unpack[RecordData]) -> JobNote:
         """Sets what is known of the job, and other top-level values; gives what is known now.
 
         A known end stays: that its scheduler does not answer any more is no news of a job.
@@ -72,42 +184,41 @@ class Record:
                 self._write({**state, **values, "job": job})
         return job
 
-    def note_stage(self, name: str, **values: Any) -> None:
+    def note_stage(self, name: str, **values: Unpack[StageNote]) -> None:
         """Sets values of one stage; those of its last run that changed something are kept beside it."""
         with Lock(self._lock_path):
             state = self.read()
             stages = state.get("stages", {})
-            previous = stages.get(name, {})
-            worked = previous.get("worked") if not values.get("changed") else None
             if values.get("changed"):
-                worked = {key: values[key] for key in ("seconds", "message") if key in values}
-            stages[name] = {**values, **({"worked": worked} if worked else {})}
+                values["worked"] = {"seconds": values.get("seconds", 0.0), "message": values.get("message", "")}
+            elif worked := stages.get(name, {}).get("worked"):
+                values["worked"] = worked
+            stages[name] = values
             self._write({**state, "stages": stages, "stage": name})
         failed = "failed: " if values.get("state") == "failed" else ""
         note(self.path.parent, name, f"{failed}{values.get('message', '')}")
 
-    def take_over(self, name: str, other: dict[str, Any], shared: tuple[str, ...]) -> None:
+    def take_over(self, name: str, other: RecordData) -> None:
         """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.
 
-        Args:
-            name: the stage.
-            other: the other's record.
-            shared: top-level values of it that count for both.
+        What it knows of the target and of the image counts for both.
         """
         done = other.get("stages", {}).get(name)
         with Lock(self._lock_path):
             state = self.read()
             known = state.get("stages", {}).get(name, {})
             if done and (done.get("changed") or known.get("state") != done.get("state")):
-                found = {each: other[each] for each in shared if each in other}
-                stages = {**state.get("stages", {}), name: done}
-                self._write({**state, **found, "stages": stages, "stage": name})
+                if "target" in other:
+                    state["target"] = other["target"]
+                if "image" in other:
+                    state["image"] = other["image"]
+                self._write({**state, "stages": {**state.get("stages", {}), name: done}, "stage": name})
 
-    def _write(self, state: dict[str, Any]) -> None:
+    def _write(self, state: RecordData) -> None:
         write_json(self.path, {**state, "updated": time.time()})
 
 
-def _is_stale(state: dict[str, Any], behind: tuple[str, ...]) -> bool:
+def _is_stale(state: RecordData, behind: tuple[str, ...]) -> bool:
     stages = state.get("stages", {})
     has_failed = any(stages.get(each, {}).get("state") == "failed" for each in behind)
     return has_failed or (behind == STAGES and bool(state.get("undeployed")))

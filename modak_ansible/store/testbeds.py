@@ -9,10 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import expanded, make_private, read_json, write_whole
+
+
+class Testbed(TypedDict, total=False):
+    """What a running testbed says of itself."""
+
+    name: str
+    pid: int
+    address: str
+    port: int
+    user: str
+    nodes: list[str]
 
 
 def name_of(folder: Path) -> str:
@@ -20,9 +31,9 @@ def name_of(folder: Path) -> str:
     return "testbed-" + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
-def state_of(folder: Path) -> dict[str, Any]:
-    """What a running testbed says of itself: ``name``, ``pid``, ``address`` and more; empty where it does not run."""
-    state = read_json(folder / "state.json") or {}
+def state_of(folder: Path) -> Testbed:
+    """What a testbed says of itself; empty where it does not run."""
+    state = cast(Testbed, read_json(folder / "state.json") or {})
     try:
         words = Path(f"/proc/{int(state['pid'])}/cmdline").read_bytes().split(b"\0")
     except (OSError, KeyError, TypeError, ValueError):

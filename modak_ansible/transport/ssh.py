@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import owner_of, running
 from modak_ansible.target.core.files import expanded, write_whole
+from modak_ansible.target.core.plan import Plan
+from modak_ansible.target.core.plan import Target as PlannedTarget
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
@@ -48,20 +50,20 @@ class Way:
     local: bool
 
     @classmethod
-    def of(cls, target: dict[str, Any]) -> Way:
+    def of(cls, target: PlannedTarget) -> Way:
         """That of a target in a plan's JSON.
 
         Raises:
             KeyError: it is none.
         """
-        return cls(**{name: target[name] for name in ("address", "username", "port", "identity_file", "local")})
+        return cls(target["address"], target["username"], target["port"], target["identity_file"], target["local"])
 
 
 # What tells one way to a target, and one queue there, from another.
 _QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
 
 
-def queue_of(plan: dict[str, Any], blueprint: str) -> str:
+def queue_of(plan: Plan, blueprint: str) -> str:
     """The digest of the way to a plan's target and of its scheduler: deployments with the same are asked for together.
 
     Args:
@@ -98,7 +100,7 @@ class Connection:
     def ssh_command(self) -> list[str]:
         return ["ssh", "-F", str(self.config)]
 
-    def ansible_variables(self) -> dict[str, Any]:
+    def ansible_variables(self) -> dict[str, object]:
         """What Ansible's inventory says of the target."""
         if self.is_local:
             return {

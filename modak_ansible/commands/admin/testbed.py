@@ -7,11 +7,14 @@ import os
 import subprocess
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_ansible.commands.options import Json
+
+if TYPE_CHECKING:
+    from modak_ansible.store.testbeds import Testbed
 
 _LONG_SECONDS = 4
 
@@ -180,7 +183,7 @@ def _show(as_json: bool) -> None:
         )
 
 
-def _way(state: dict[str, Any]) -> str:
+def _way(state: Testbed) -> str:
     return f"{state['user']}@{state['address']} port {state['port']}, nodes {', '.join(state['nodes'])}"
 
 

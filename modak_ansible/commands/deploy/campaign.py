@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from modak_ansible.deployment.status import StatusRow
     from modak_ansible.errors import ModakError
     from modak_ansible.planning.service import Planned
     from modak_ansible.store.deployment import DeploymentStore
@@ -64,9 +66,9 @@ def deploy_all(
         failure = TimeIsOver("the time limit is over", hint=hint.replace("\n", "\n  "))
     except PlaybookError as error:
         failure = error
-    rows = [row_of(each.store) for each in planned]
+    rows = rows_of(each.store for each in planned)
     if as_json and failure is None:
-        typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
+        typer.echo(json_of(rows, changed=changed))
     elif not as_json:
         print_table(console, rows)
     if failure is not None:
@@ -100,33 +102,29 @@ def _what_goes_on(planned: list[Planned], again: str) -> str:
     return f"{words}. To follow it, and to do the rest: {again}\n{end}"
 
 
-def row_of(store: DeploymentStore) -> dict[str, Any]:
-    """What is known of a training, by its deployment's folder."""
-    plan, record = store.plan, store.record_now()
-    job, metrics = record.get("job") or {}, record.get("metrics") or {}
-    return {
-        "training": plan["training"],
-        "deployment": store.name,
-        "digest": plan["digest"],
-        "job_id": job.get("job_id", ""),
-        "state": job.get("state", "NONE"),
-        "exit_code": job.get("exit_code"),
-        "explanation": job.get("explanation", ""),
-        "epochs": metrics.get("epochs"),
-        "accuracy": metrics.get("accuracy"),
-        "numbers": metrics.get("numbers") or {},
-        "seconds": _seconds(job),
-        "results": record.get("results", ""),
-    }
+def rows_of(stores: Iterable[DeploymentStore]) -> list[StatusRow]:
+    """How trainings are by their records as these are now, in the order given."""
+    from modak_ansible.deployment.status import Entry, row_of
+    from modak_ansible.store.deployment import DeploymentStore
+
+    return [row_of(Entry(DeploymentStore(store.folder))) for store in stores]
 
 
-def _seconds(job: dict[str, Any]) -> float | None:
-    """How long the job ran, where it noted its end."""
-    began, ended = job.get("started"), job.get("ended")
-    return round(ended - began, 1) if began and ended and ended >= began else None
+# What of a row is printed as JSON, by the names that it has there.
+_AS_JSON = {
+    **{name: name for name in ("training", "deployment", "digest", "job_id", "state", "exit_code", "explanation")},
+    **{name: name for name in ("epochs", "accuracy", "numbers", "results")},
+    "seconds": "elapsed_seconds",
+}
 
 
-def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
+def json_of(rows: list[StatusRow], *, changed: bool) -> str:
+    """The answer for other programs."""
+    trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in rows]
+    return json.dumps({"changed": changed, "trainings": trainings}, indent=2, sort_keys=True)
+
+
+def print_table(console: Console, rows: list[StatusRow]) -> None:
     """Shows how trainings are or have ended, a line each."""
     from modak_ansible.commands import tables
     from modak_ansible.model.quantities import format_seconds
@@ -134,7 +132,7 @@ def print_table(console: Console, rows: list[dict[str, Any]]) -> None:
 
     shown = []
     for row in rows:
-        seconds = format_seconds(row["seconds"]) if row["seconds"] is not None else ""
+        seconds = format_seconds(row["elapsed_seconds"]) if row["elapsed_seconds"] is not None else ""
         numbers = {} if row["accuracy"] is None else {"accuracy": row["accuracy"]}
         told = ", ".join(shown_numbers({**numbers, **row["numbers"]}, _NUMBERS))
         epochs = str(row["epochs"] or "")

@@ -189,7 +189,7 @@ def _time_is_over(store: DeploymentStore, again: str, at_time_limit: AtTimeLimit
 def _what_goes_on(store: DeploymentStore, again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
     record = store.record_now()
-    job = record.get("job", {})
+    job = record.get("job") or {}
     if job.get("job_id") and not record.get("undeployed"):
         if store.has_ended:
             return f"Job {job['job_id']} had ended before. To go on: {again}"

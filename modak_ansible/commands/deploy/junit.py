@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from xml.etree import ElementTree as Xml
 
 from modak_ansible.model.plan import Plan
-from modak_ansible.store.record import STAGES
+from modak_ansible.store.record import STAGES, RecordData
 
 # What XML 1.0 has no way to hold.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(deployments: list[tuple[Plan, dict[str, Any]]], error: BaseException | None, seconds: float) -> str:
+def junit_xml(deployments: list[tuple[Plan, RecordData]], error: BaseException | None, seconds: float) -> str:
     """The report of a command.
 
     Args:
@@ -34,7 +33,7 @@ def junit_xml(deployments: list[tuple[Plan, dict[str, Any]]], error: BaseExcepti
     return "<?xml version='1.0' encoding='utf-8'?>\n" + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(plan: Plan, record: dict[str, Any], error: BaseException | None) -> Xml.Element:
+def _suite(plan: Plan, record: RecordData, error: BaseException | None) -> Xml.Element:
     stages = record.get("stages") or {}
     suite = Xml.Element("testsuite", name=plan.deployment)
     properties = Xml.SubElement(suite, "properties")

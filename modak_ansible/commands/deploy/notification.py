@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.errors import JOB_FAILED, TIME_OVER, ModakError, UsageError
 from modak_ansible.model.plan import Plan
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.files import write_whole
 
 # How long a notification may take, in seconds.
@@ -56,7 +56,7 @@ class Ending:
         if self._command and not isinstance(error, KeyboardInterrupt):
             self.problem = run_command(self._command, facts_of(self._read(), error, seconds))
 
-    def _read(self) -> list[tuple[Plan, dict[str, Any]]]:
+    def _read(self) -> list[tuple[Plan, RecordData]]:
         return [(plan, DeploymentStore(folder).record_now()) for plan, folder in self.deployments]
 
 
@@ -74,9 +74,7 @@ def split_command(text: str) -> list[str]:
         ) from error
 
 
-def facts_of(
-    deployments: list[tuple[Plan, dict[str, Any]]], error: BaseException | None, seconds: float
-) -> dict[str, str]:
+def facts_of(deployments: list[tuple[Plan, RecordData]], error: BaseException | None, seconds: float) -> dict[str, str]:
     """The environment variables of a notification.
 
     Args:
@@ -121,5 +119,5 @@ def run_command(command: list[str], facts: dict[str, str]) -> str:
     return ""
 
 
-def _state(record: dict[str, Any]) -> str:
+def _state(record: RecordData) -> str:
     return str((record.get("job") or {}).get("state") or "")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,10 +42,15 @@ def command(
         _print(found[0])
 
 
-def _facts(results: Results) -> dict[str, Any]:
-    files = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in results.files]
-    facts = {"deployment": results.deployment, "state": results.state, "folder": str(results.folder), "files": files}
-    return {**facts, "missing": list(results.missing), "unnamed": list(results.unnamed)}
+def _facts(results: Results) -> dict[str, object]:
+    return {
+        "deployment": results.deployment,
+        "state": results.state,
+        "folder": str(results.folder),
+        "files": [asdict(file) for file in results.files],
+        "missing": list(results.missing),
+        "unnamed": list(results.unnamed),
+    }
 
 
 def _print_all(found: list[Results]) -> None:

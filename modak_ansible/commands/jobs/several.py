@@ -95,7 +95,7 @@ def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json:
     """
     from rich.console import Console
 
-    from modak_ansible.commands.deploy.campaign import print_table, row_of
+    from modak_ansible.commands.deploy.campaign import json_of, print_table, rows_of
     from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.errors import ModakError
 
@@ -113,11 +113,11 @@ def resume_all(found: list[DeploymentStore], named: str, *, wait: bool, as_json:
         raise
     except PlaybookError as error:
         failure = error
-    rows = [row_of(each) for each in there]
+    rows = rows_of(there)
     if not as_json:
         print_table(console, rows)
     elif failure is None:
-        typer.echo(json.dumps({"changed": changed, "trainings": rows}, indent=2, sort_keys=True))
+        typer.echo(json_of(rows, changed=changed))
     if failure is not None:
         raise failure
     if not changed and not as_json and not any(store.is_in_doubt for store in there):

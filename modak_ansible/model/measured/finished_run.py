@@ -80,10 +80,10 @@ def accelerator(target: Target, metrics: dict[str, Any]) -> str:
     return target.accelerator.model or target.accelerator.vendor or "" if target.accelerator.count else ""
 
 
-def allocation(plan: Plan, job: dict[str, Any]) -> Allocation:
+def allocation(plan: Plan, job_id: str) -> Allocation:
     """What the scheduler gave the run."""
     return Allocation(
-        job_id=job.get("job_id", ""),
+        job_id=job_id,
         partition=plan.job.partition,
         nodes=plan.job.nodes,
         processes_per_node=plan.job.processes_per_node,

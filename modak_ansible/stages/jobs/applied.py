@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from modak_ansible.store.record import AppliedChoice
 from modak_ansible.target.core.files import read_json
 
 REPORT = "applied.json"
@@ -34,15 +35,8 @@ def switches_of(metrics: dict[str, Any] | None) -> dict[str, str] | None:
     return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None
 
 
-def compare(
-    plan: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None
-) -> list[dict[str, Any]]:
-    """Each of the choices with what became of it.
-
-    Returns:
-        ``name``, ``planned``, ``applied`` (None where it was not, or where nobody knows), ``known``, ``how`` and
-        ``reason``, in the plan's order.
-    """
+def compare(plan: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> list[AppliedChoice]:
+    """Each of the choices with what became of it, in the plan's order."""
     switches = switches_of(metrics) or {}
     reported = (report or {}).get("choices")
     reported = reported if isinstance(reported, dict) else {}
@@ -61,8 +55,8 @@ def _wanted(plan: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str, Any]) -> dict[str, Any]:
-    outcome = {"name": name, "planned": value, "applied": None, "known": True, "how": "", "reason": ""}
+def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str, Any]) -> AppliedChoice:
+    outcome: AppliedChoice = {"name": name, "planned": value, "applied": None, "known": True, "how": "", "reason": ""}
     if name in switches:
         stands = switches[name]
         reason = "" if stands == value else f"the script's own switch stands at {stands}"
@@ -79,7 +73,7 @@ def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str
     }
 
 
-def summary_pairs(outcomes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def summary_pairs(outcomes: list[AppliedChoice]) -> list[tuple[str, str]]:
     """What became of the choices, as pairs of a title and a text; nothing where none acts in the code."""
     done = [
         f"{outcome['name']} {outcome['applied']} ({outcome['how']})"
@@ -91,7 +85,7 @@ def summary_pairs(outcomes: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return pairs
 
 
-def warnings_of(outcomes: list[dict[str, Any]]) -> list[str]:
+def warnings_of(outcomes: list[AppliedChoice]) -> list[str]:
     """A line for each choice that did not act, or of which nobody knows whether it did."""
     lines = []
     for outcome in outcomes:

@@ -21,7 +21,7 @@ from modak_ansible.stages.jobs.campaign_results import fetch_all
 from modak_ansible.stages.jobs.job import code_archive, deployment_arguments, describe, images_gone, images_of
 from modak_ansible.stages.jobs.members import NONE, Member, Members, MemberState
 from modak_ansible.stages.results import failure_lines
-from modak_ansible.store.record import NOT_RUN, latest
+from modak_ansible.store.record import NOT_RUN, JobNote, RecordData, latest
 from modak_ansible.target.jobs.campaign import INCOMING, PLANS
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push
@@ -78,11 +78,11 @@ def report_all(stages: Sequence[Stage]) -> Outcome:
     raise JobFailed("\n".join(lines), hint=hint)
 
 
-def _job(state: dict[str, Any]) -> dict[str, Any]:
-    return {**NONE, **(state.get("job") or {})}
+def _job(state: RecordData) -> JobNote:
+    return {**NONE, **(state.get("job") or JobNote())}
 
 
-def _failures(failed: list[tuple[Stage, dict[str, Any]]]) -> Iterator[str]:
+def _failures(failed: list[tuple[Stage, RecordData]]) -> Iterator[str]:
     """How each training failed, with the end of its error output unless that ends as another's above it."""
     shown: dict[str, str] = {}
     for stage, state in failed:
@@ -113,7 +113,7 @@ def keep_all_results(stages: Sequence[Stage]) -> Outcome:
     return fetch_all(begun) if begun else Outcome(False, "no training has begun")
 
 
-def _is_skipped(job: dict[str, Any]) -> bool:
+def _is_skipped(job: JobNote) -> bool:
     return bool(job["explanation"].startswith(NOT_RUN))
 
 

@@ -16,6 +16,7 @@ from modak_ansible.runtime import FILES
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.store.log_times import note_look
+from modak_ansible.store.record import JobNote
 from modak_ansible.target.core.files import Lock, sha256_of
 from modak_ansible.target.core.staging import CODE, RUNTIME
 from modak_ansible.transport.lifeline import passing_folder
@@ -116,8 +117,8 @@ def _stage_code(stage: Stage, arguments: dict[str, Any], folder: str) -> None:
 
 
 def _watch(
-    stage: Stage, arguments: dict[str, Any], situation: dict[str, Any], log: str = "output.log", offset: int = 0
-) -> dict[str, Any]:
+    stage: Stage, arguments: dict[str, Any], situation: JobNote, log: str = "output.log", offset: int = 0
+) -> JobNote:
     """Shows a job's states and what it writes behind an offset in bytes, up to its end."""
     said, drained = "", 0
     while True:
@@ -143,7 +144,7 @@ def _watch(
             situation = stage.record.note_job(answer["situation"])
 
 
-def _await(stage: Stage, arguments: dict[str, Any], situation: dict[str, Any]) -> dict[str, Any]:
+def _await(stage: Stage, arguments: dict[str, Any], situation: JobNote) -> JobNote:
     said = ""
     while situation["state"] in LIVING:
         answer = stage.call("modak_job", **arguments, action="await", seconds=_QUIET_SECONDS)
@@ -161,7 +162,7 @@ def _shown_lines(output: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def describe(situation: dict[str, Any]) -> str:
+def describe(situation: JobNote) -> str:
     """A job's state in words: ``job 12 is running on node01``."""
     if not situation["job_id"]:
         return "no job was submitted"
@@ -185,7 +186,7 @@ def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcom
     Raises:
         ModakError: no job was submitted.
     """
-    situation = query_job(stage).data["situation"]
+    situation: JobNote = query_job(stage).data["situation"]
     if not situation["job_id"]:
         raise ModakError("no job was submitted", hint="modak deploy submits it")
     situation = _watch(stage, deployment_arguments(stage.plan), situation, log, offset)

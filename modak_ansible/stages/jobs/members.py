@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.job import deployment_arguments
-from modak_ansible.store.record import NOT_RUN
+from modak_ansible.store.record import NOT_RUN, JobNote
 
-NONE: dict[str, Any] = {
+NONE: JobNote = {
     "state": "NONE",
     "job_id": "",
     "exit_code": None,
@@ -33,7 +32,7 @@ class MemberState:
         staged: whether its files are there.
     """
 
-    situation: dict[str, Any] = field(default_factory=lambda: dict(NONE))
+    situation: JobNote = field(default_factory=NONE.copy)
     began: bool = False
     skipped: bool = False
     waited: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import ANSWERED, Record, latest
+from modak_ansible.store.record import ANSWERED, JobNote, Record, latest
 from modak_ansible.target.core.files import write_json
 
 # Between two looks, in seconds, while nothing changes.
@@ -83,7 +83,7 @@ def _note(deployments: Path, jobs: dict[str, Any]) -> None:
         list(pool.map(lambda name: _update(deployments / name, jobs[name]), news))
 
 
-def _is_news(folder: Path, situation: dict[str, Any]) -> bool:
+def _is_news(folder: Path, situation: JobNote) -> bool:
     if situation["state"] == "DAMAGED":
         return False
     noted = DeploymentStore(folder).job

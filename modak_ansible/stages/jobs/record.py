@@ -28,6 +28,7 @@ from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import compare, report_of, switches_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import moved_with
+from modak_ansible.store.record import AppliedChoice, JobNote
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private, read_json
 
@@ -72,7 +73,7 @@ def add_record(folder: Path, record: Record) -> bool:
         raise ModakError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
+def job_record(plan: Plan, job: JobNote, results: Path) -> Record:
     """What a finished job has to say.
 
     Args:
@@ -83,7 +84,7 @@ def job_record(plan: Plan, job: dict[str, Any], results: Path) -> Record:
     return record_of(plan, job, report_of(results), read_json(results / "metrics.json"))
 
 
-def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
+def record_of(plan: Plan, job: JobNote, report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
     """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
     try:
         return _whole_record(plan, job, report, metrics)
@@ -94,9 +95,7 @@ def record_of(plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, me
         return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {words}"})
 
 
-def _whole_record(
-    plan: Plan, job: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None
-) -> Record:
+def _whole_record(plan: Plan, job: JobNote, report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
     as_json = plan.model_dump(mode="json")
     ours = metrics if switches_of(metrics) is not None else None
     reported = _mapping(_mapping(report).get("choices"))
@@ -108,7 +107,7 @@ def _whole_record(
         plan=plan.digest,
         image=image(plan),
         target=_target(plan, job, seen),
-        allocation=allocation(plan, job),
+        allocation=allocation(plan, job.get("job_id", "")),
         load=load(ours) if ours else Load(foreign_cores=_mapping(_mapping(report).get("steps")).get("foreign_cores")),
         versions=ours.get("versions", {}) if ours else _versions(report),
         work=plan.application.work,
@@ -124,12 +123,12 @@ def _whole_record(
     return record.model_copy(update={"outcome": "disturbed", "reason": reason}) if reason else record
 
 
-def _interruption(job: dict[str, Any]) -> str:
+def _interruption(job: JobNote) -> str:
     """Why the times of a job are not those of a run at one go; empty where they are."""
     return f"it was interrupted, and went on in run {job['run']}" if job.get("run", 1) > 1 else ""
 
 
-def program_record(plan: Plan, job: dict[str, Any]) -> Record:
+def program_record(plan: Plan, job: JobNote) -> Record:
     """What a finished parallel program has to say: how long it ran with so many processes and threads."""
     record = Record(
         **{**_identity(plan, job, {}, None, None), "workload": plan.application.name},
@@ -137,7 +136,7 @@ def program_record(plan: Plan, job: dict[str, Any]) -> Record:
         plan=plan.digest,
         image=image(plan),
         target=_target(plan, job, {"processor": {"model": plan.target.processor.model}}),
-        allocation=allocation(plan, job),
+        allocation=allocation(plan, job.get("job_id", "")),
     )
     if job["state"] != "COMPLETED":
         words = job.get("explanation") or "no reason given"
@@ -154,7 +153,7 @@ def program_record(plan: Plan, job: dict[str, Any]) -> Record:
 
 
 def _settings(
-    plan: Plan, outcomes: list[dict[str, Any]], reported: dict[str, Any], switches: dict[str, str] | None
+    plan: Plan, outcomes: list[AppliedChoice], reported: dict[str, Any], switches: dict[str, str] | None
 ) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
     chosen = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
@@ -171,13 +170,14 @@ def _settings(
 
 def _identity(
     plan: Plan,
-    job: dict[str, Any],
+    job: JobNote,
     settings: dict[str, str],
     metrics: dict[str, Any] | None,
     report: dict[str, Any] | None,
 ) -> dict[str, Any]:
     entry = next((entry for entry in load_catalogue().entries if entry.name == plan.image.entry), None)
-    began = datetime.fromtimestamp(job["started"], UTC) if job.get("started") else datetime.now(UTC)
+    started = job.get("started")
+    began = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
     said = _reported_version(plan, report) or str(_mapping(_mapping(metrics).get("framework")).get("version") or "")
     is_entry = entry is not None and (not said or is_release(entry, said))
     return {
@@ -208,7 +208,7 @@ def _versions(report: dict[str, Any] | None) -> dict[str, str]:
     return {name: str(_mapping(each).get("version", "")) for name, each in frameworks.items()}
 
 
-def _target(plan: Plan, job: dict[str, Any], seen: dict[str, Any]) -> RecordedTarget:
+def _target(plan: Plan, job: JobNote, seen: dict[str, Any]) -> RecordedTarget:
     processor, target = _mapping(seen.get("processor")), plan.target
     return RecordedTarget(
         name=target.name,

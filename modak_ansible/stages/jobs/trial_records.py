@@ -11,6 +11,7 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.model.tuning import TuningReport, TuningTrial
 from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.record import add_record, record_of
+from modak_ansible.store.record import JobNote
 from modak_ansible.store.tuned import as_trained, read_report
 
 SUITE = "tuning"
@@ -32,7 +33,7 @@ def record_trials(stage: Stage) -> int:
     return sum(add_record(stage.folder, record) for record in records)
 
 
-def trial_records(plan: dict[str, Any], job: dict[str, Any], report: TuningReport) -> list[Record]:
+def trial_records(plan: dict[str, Any], job: JobNote, report: TuningReport) -> list[Record]:
     """What the trials have to say, in their order; candidates of one rung are compared with each other.
 
     Args:
@@ -49,7 +50,7 @@ def trial_records(plan: dict[str, Any], job: dict[str, Any], report: TuningRepor
 
 
 def _record(
-    plan: dict[str, Any], candidate: dict[str, Any], job: dict[str, Any], report: TuningReport, trial: TuningTrial
+    plan: dict[str, Any], candidate: dict[str, Any], job: JobNote, report: TuningReport, trial: TuningTrial
 ) -> Record:
     tried = Plan.model_validate(as_trained(plan, candidate))
     said = {"hostname": report.hostname, **trial.report, "steps": trial.steps}

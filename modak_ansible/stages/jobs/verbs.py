@@ -11,7 +11,7 @@ from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import run_campaign
 from modak_ansible.stages.jobs.job import deployment_arguments, describe, run_job
-from modak_ansible.store.record import latest
+from modak_ansible.store.record import JobNote, latest
 
 # The deed behind each state that the job is to be in.
 DEEDS = {"cancelled": "cancel", "held": "hold", "released": "release", "requeued": "requeue"}
@@ -59,7 +59,7 @@ def resume_job(stage: Stage, run: Callable[[Stage], Outcome] = run_job) -> Outco
     return run(stage)
 
 
-def _check_that_it_is_known(stage: Stage, situation: dict[str, Any]) -> None:
+def _check_that_it_is_known(stage: Stage, situation: JobNote) -> None:
     """
     Raises:
         SchedulerAway: the job was known to have ended, and whether it may be tried once more nobody says now.

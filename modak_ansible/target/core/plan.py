@@ -1,0 +1,98 @@
+"""The plan's JSON where there is no pydantic: on targets, and where many deployments are listed at once.
+
+Each class has those fields of the model of its name that are read there. A plan that an earlier version wrote, or that
+is damaged, may lack any.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, TypedDict
+
+
+class SourceFile(TypedDict, total=False):
+    path: str
+    sha256: str
+
+
+class Work(TypedDict, total=False):
+    epochs: Optional[int]
+
+
+class Application(TypedDict, total=False):
+    files: List[SourceFile]
+    outputs: List[str]
+    work: Optional[Work]
+
+
+class Target(TypedDict, total=False):
+    name: str
+    address: str
+    username: Optional[str]
+    port: Optional[int]
+    identity_file: Optional[str]
+    local: bool
+    workspace: str
+    site: Dict[str, Any]
+
+
+class Layer(TypedDict, total=False):
+    name: str
+    kind: str
+    digest: str
+    definition: str
+    path: str
+    source: str
+    checksum: str
+    probe: List[str]
+
+
+class PlannedImage(TypedDict, total=False):
+    entry: str
+    container_runtime: str
+    digest: str
+    layers: List[Layer]
+
+
+class PlannedDataset(TypedDict, total=False):
+    name: str
+    digest: str
+    path: str
+    staging: str
+
+
+class PlannedJob(TypedDict, total=False):
+    scheduler: str
+    script: str
+
+
+class Interval(TypedDict):
+    middle: float
+
+
+class Prediction(TypedDict, total=False):
+    seconds: Interval
+    known: bool
+
+
+class Candidate(TypedDict, total=False):
+    chosen: bool
+    prediction: Optional[Prediction]
+
+
+class Choice(TypedDict, total=False):
+    name: str
+    value: str
+
+
+class Plan(TypedDict, total=False):
+    digest: str
+    name: str
+    training: str
+    application: Application
+    target: Target
+    image: PlannedImage
+    dataset: Optional[PlannedDataset]
+    job: PlannedJob
+    runtime: List[SourceFile]
+    choices: List[Choice]
+    candidates: List[Candidate]

@@ -1,0 +1,35 @@
+"""What is read without pydantic has the shape of what is written with it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from modak_ansible.model.application import Application, SourceFile
+from modak_ansible.model.measured.prediction import Interval, Prediction
+from modak_ansible.model.measured.work import Work
+from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedImage, PlannedJob
+from modak_ansible.model.target import Target
+from modak_ansible.store.record import JobNote
+from modak_ansible.target.core import plan as shapes
+from modak_ansible.target.jobs.situation import Situation
+
+MODELS = (
+    SourceFile, Work, Application, Target, Layer, PlannedImage, PlannedDataset, PlannedJob, Interval, Prediction,
+    Candidate, Choice, Plan,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_of_a_plan_nothing_is_read_that_it_lacks(model):
+    assert set(getattr(shapes, model.__name__).__annotations__) <= set(model.model_fields)
+
+
+def test_every_shape_of_a_plan_has_its_model():
+    declared = {name for name, value in vars(shapes).items() if getattr(value, "__module__", "") == shapes.__name__}
+    assert declared == {model.__name__ for model in MODELS}
+
+
+def test_what_is_noted_of_a_job_is_what_the_target_says():
+    assert set(JobNote.__annotations__) == {field.name for field in dataclasses.fields(Situation)}
