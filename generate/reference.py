@@ -50,7 +50,9 @@ def _one_line(text: object) -> str:
 
 
 def _code(value: object) -> str:
-    return f"`{_one_line(value)}`" if value not in ("", [], {}, None) else ""
+    if isinstance(value, list):
+        return ", ".join(f"`{_one_line(each)}`" for each in value)
+    return f"`{_one_line(value)}`" if value not in ("", {}, None) else ""
 
 
 def _page(title: str, *parts: str) -> str:
@@ -116,8 +118,7 @@ def _property(name: str, said: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _values(bound: str, value: object) -> str:
-    values = value if isinstance(value, list) else [value]
-    return (" to " if bound == "in_range" else ", ").join(f"`{_one_line(each)}`" for each in values)
+    return _code(value).replace(", ", " to ") if bound == "in_range" else _code(value)
 
 
 def _shipped() -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from documented import Page
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
@@ -13,7 +14,7 @@ from modak_ansible.planning.service import check_blueprint
 
 @pytest.fixture(scope="module")
 def page(root):
-    return root / "docs" / "requests.md"
+    return Page(root / "docs" / "requests.md")
 
 
 def test_the_example_is_valid_without_a_warning(root):
@@ -25,10 +26,8 @@ def test_the_example_is_valid_without_a_warning(root):
 
 
 def test_the_example_of_a_target_is_read(page, tmp_path, root):
-    text = page.read_text()
-    block = text[text.index("    # targets.yaml") :]
-    lines = [line[4:] for line in block[: block.index("\n\n## ")].splitlines()]
-    (tmp_path / "targets.yaml").write_text("\n".join(lines))
+    (text,) = (block.text for block in page.blocks if block.text.startswith("# targets.yaml"))
+    (tmp_path / "targets.yaml").write_text(text)
     (tmp_path / "types").symlink_to(root / "tosca" / "types")
     (tmp_path / "train.py").write_text("")
     request = json.loads((root / "docs" / "example" / "request.json").read_text())
