@@ -54,7 +54,7 @@ class Application(Model):
         exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
     )
     prepares: bool = Field(
-        default=False, description="whether the user's files hold the line that calls modak's prepare"
+        default=False, description="whether the user's files call modak's prepare, or a trainer that it is called in"
     )
 
     @property

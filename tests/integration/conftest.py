@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,8 +50,8 @@ def mnist() -> Path:
     return folder
 
 
-def make_environment(folder: Path, framework: str) -> str:
-    """The interpreter of an environment with a framework, made as the local blueprint makes it."""
+def make_environment(folder: Path, framework: str, packages: Sequence[str] = ()) -> str:
+    """The interpreter of an environment with a framework and packages, made as the local blueprint makes it."""
     (folder / ".modak").mkdir(parents=True)
     for name, target in (("types", "tosca/types"), ("train", "benchmarks/mnist_cnn")):
         (folder / name).symlink_to(ROOT / target)
@@ -68,6 +68,7 @@ topology_template:
         framework: {framework}
         script: train/output.py
         files: [ output.py ]
+        requirements_txt: {json.dumps(list(packages))}
       requirements: [ {{ host: machine }} ]
 """
     (folder / "service.yaml").write_text(template)
@@ -81,6 +82,12 @@ topology_template:
 @pytest.fixture(scope="session")
 def pytorch_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_environment(tmp_path_factory.mktemp("pytorch") / "project", "pytorch")
+
+
+@pytest.fixture(scope="session")
+def trainers_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    packages = ["transformers==5.23.0", "accelerate==1.15.0", "lightning==2.6.6"]
+    return make_environment(tmp_path_factory.mktemp("trainers") / "project", "pytorch", packages)
 
 
 @pytest.fixture(scope="session")

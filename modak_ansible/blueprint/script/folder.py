@@ -1,8 +1,9 @@
-"""What a script's folder tells of the training: the files that travel, workload.yaml, and the line that prepares."""
+"""What a script's folder tells of the training: the files that travel, workload.yaml, and whether choices reach it."""
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ from modak_ansible.model.measured.workload import Workload, WorkloadScript
 
 WORKLOAD_FILE = "workload.yaml"
 _RUNTIME = "modak_runtime"
+# Libraries whose trainers run the loop, and tell the runtime what a line in the script would.
+_TRAINERS = {"transformers", "lightning", "pytorch_lightning", "trl"}
+_TRAINS = re.compile(rb"Trainer\b|\bLightningCLI\b")
 # Options by which scripts are told what they compute, with _ for -.
 _ARGUMENTS = {"epochs": ("epochs",), "batch_size": ("batch_size",), "samples": ("images", "limit")}
 
@@ -47,20 +51,23 @@ class ScriptFolders:
         return self._workloads[folder]
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
-        """Whether one of the files imports the runtime, which it does to call prepare."""
-        return any(self._imports(folder / source_file.path) for source_file in code if source_file.path.endswith(".py"))
+        """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""
+        return any(
+            self._is_reached(folder / source_file.path) for source_file in code if source_file.path.endswith(".py")
+        )
 
-    def _imports(self, path: Path) -> bool:
+    def _is_reached(self, path: Path) -> bool:
         if path not in self._prepares:
-            self._prepares[path] = imports_runtime(path)
+            self._prepares[path] = is_reached(path)
         return self._prepares[path]
 
 
-def imports_runtime(path: Path) -> bool:
-    """Whether a Python file imports modak_runtime; a file that cannot be read or parsed does not."""
+def is_reached(path: Path) -> bool:
+    """Whether a Python file imports modak_runtime, or a library's trainer; one that cannot be parsed does not."""
     try:
         text = path.read_bytes()
-        if _RUNTIME.encode() not in text:
+        trains = _TRAINS.search(text) is not None
+        if _RUNTIME.encode() not in text and not trains:
             return False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's own literals and escapes
@@ -73,7 +80,7 @@ def imports_runtime(path: Path) -> bool:
             names |= {name.name.split(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module.split(".")[0])
-    return _RUNTIME in names
+    return _RUNTIME in names or (trains and not names.isdisjoint(_TRAINERS))
 
 
 def read_workload(path: Path, mistakes: Mistakes) -> Workload | None:

@@ -10,7 +10,24 @@ _TOLD = ("seconds", "test_accuracy", "images_per_second")
 _MOST, _DEEPEST = 24, 3
 _LONGEST = 60
 # Parts of names that say how a script ran, not how well: they are told behind the others.
-_ASIDE = ("second", "time", "runtime", "flos", "step", "epoch", "seed", "version", "sample", "batch", "param", "lr")
+_ASIDE = (
+    "second",
+    "time",
+    "runtime",
+    "flos",
+    "step",
+    "epoch",
+    "seed",
+    "version",
+    "sample",
+    "batch",
+    "param",
+    "lr",
+    "learning_rate",
+    "grad_norm",
+    "thread",
+    "core",
+)
 
 
 def number(value: Any) -> float | None:
@@ -53,7 +70,7 @@ def _shown(name: str, value: float) -> str:
 
 
 def _sorted(found: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    return sorted(found, key=lambda each: any(word in each[0].lower() for word in _ASIDE))  # stable
+    return sorted(found, key=lambda each: (any(word in each[0].lower() for word in _ASIDE), each[0].count(".")))
 
 
 def _walk(name: str, value: Any, depth: int) -> Iterator[tuple[str, float]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.script.folder import ScriptFolders, imports_runtime, read_workload, work_of
+from modak_ansible.blueprint.script.folder import ScriptFolders, is_reached, read_workload, work_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint, request_of
 
@@ -129,12 +129,19 @@ def test_any_workload_is_read_or_noted(tmp_path, content):
         ("import modak_runtime\nprint 'Python 2'\n", False),
         ("import modak_runtime\x00", False),
         ("", False),
+        ("from transformers import Trainer, TrainingArguments\n", True),
+        ("import lightning as L\nL.Trainer(max_epochs=1)\n", True),
+        ("import pytorch_lightning as pl\nfrom pytorch_lightning.cli import LightningCLI\nLightningCLI(A)\n", True),
+        ("from trl import SFTTrainer\n", True),
+        ("from transformers import AutoModel\n", False),
+        ("from mine import Trainer\n", False),
+        ("import lightning\n# no Trainers\n", False),
     ],
 )
 def test_the_line_is_found_where_python_would(tmp_path, text, prepares):
     path = tmp_path / "train.py"
     path.write_text(text)
-    assert imports_runtime(path) is prepares
+    assert is_reached(path) is prepares
 
 
 def test_any_file_that_travels_may_hold_the_line(blueprint):

@@ -73,6 +73,18 @@ def _tensorflow(module, report, _steps):
     keras_model.tensorflow_imported(module, report)
 
 
+def _transformers(module, report, steps):
+    from modak_runtime import transformers_trainer
+
+    transformers_trainer.imported(module, report, steps)
+
+
+def _lightning(module, report, steps):
+    from modak_runtime import lightning_trainer
+
+    lightning_trainer.imported(module, report, steps)
+
+
 class _Finder:
     """Finds nothing itself: it has those modules call us that we wait for, when they have been imported."""
 
@@ -83,6 +95,9 @@ class _Finder:
             "torch.utils.data.dataloader": _loader,
             "tensorflow": _tensorflow,
             "keras": _keras,
+            "transformers.trainer": _transformers,
+            "lightning.pytorch.trainer.trainer": _lightning,
+            "pytorch_lightning.trainer.trainer": _lightning,
         }
 
     def find_spec(self, name, path=None, target=None):

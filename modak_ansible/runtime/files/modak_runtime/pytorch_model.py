@@ -105,6 +105,10 @@ def _as_float32(torch, value):
         return type(value)([_as_float32(torch, each) for each in value])
     if isinstance(value, tuple) and hasattr(value, "_make"):
         return value._make([_as_float32(torch, each) for each in value])
+    if isinstance(value, dict) and hasattr(value, "to_tuple"):  # as transformers returns what a model computes
+        for name in value:
+            value[name] = _as_float32(torch, value[name])
+        return value
     if type(value) is dict:
         return {name: _as_float32(torch, each) for name, each in value.items()}
     return value

@@ -23,6 +23,7 @@ class Report:
         self.mistakes = []
         self.accelerator = ""
         self.prepared = False
+        self.trainer = ""  # the library whose trainer runs the loop, and is told what a script's own line would be
         self._found = {}
         self._steps = None
         self._process = os.getpid()
@@ -108,6 +109,8 @@ class Report:
             return self.mistakes[-1]
         if "keras" in self.frameworks:
             return "no Keras model was compiled and fitted"
+        if self.trainer:
+            return "nothing that it acts on was trained by the trainer of %s" % self.trainer
         if "torch" in self.frameworks and not self.prepared:
             return "the script calls no prepare"
         if "torch" in self.frameworks:

@@ -1,0 +1,152 @@
+"""What trainers of libraries have in common: what they tell of a training, and when it is to save its state and to end.
+
+A trainer runs the loop in the script's place, so that nothing needs to stand in the script: its own callbacks are told.
+"""
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+
+from modak_runtime.report import warn
+
+SCHEMA = "modak.trainer/1"
+_LOOK = 1.0  # seconds between two looks for the file that asks for the end
+_SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+def guarded(report, where, act, *arguments):
+    """What an act of ours gives; None where it goes wrong, and the training goes on as it was written."""
+    try:
+        return act(*arguments)
+    except Exception as error:  # the border: a trainer of another release than is known
+        report.mistake(where, error)
+        return None
+
+
+def prepare(report, objects, own=()):
+    """Lets the choices act on models and loaders, as the line in a script does.
+
+    Args:
+        report: of this process.
+        objects: models and loaders; a script that prepares them itself has done so.
+        own: choices that the trainer's own settings stand against, or that are made in those.
+    """
+    from modak_runtime import pytorch
+
+    return pytorch.prepare(sys.modules["torch"], _Without(report, own), objects)
+
+
+class _Without:
+    """A report in which some choices are not planned."""
+
+    def __init__(self, report, names):
+        self._report = report
+        self.planned = {name: value for name, value in report.planned.items() if name not in names}
+
+    def __getattr__(self, name):
+        return getattr(self._report, name)
+
+
+class Numbers:
+    """The numbers that a trainer logs: metrics.json has the newest of each, where the script itself writes none."""
+
+    def __init__(self, report, library):
+        self._report, self._found = report, {"schema": SCHEMA, "library": library}
+        self._path = os.environ.get("MODAK_METRICS", "")
+
+    def take(self, logs):
+        """Notes what is a number among them."""
+        for name, value in dict(logs or {}).items():
+            try:
+                number = float(value)
+            except (TypeError, ValueError, RuntimeError):
+                continue
+            if math.isfinite(number):
+                self._found[str(name)] = number
+
+    def get(self, name):
+        return self._found.get(name)
+
+    def write(self):
+        """Writes the file as a whole, unless it is the script's own."""
+        if not self._path or not self._report.speaks() or len(self._found) == 2 or not self._is_ours():
+            return
+        part = "%s.%d.part" % (self._path, os.getpid())
+        try:
+            with open(part, "w") as file:
+                json.dump(self._found, file)
+            os.replace(part, self._path)
+        except OSError as error:  # a full disk is no reason to end a training
+            warn("%s cannot be written: %s" % (self._path, error.strerror))
+            self._path = ""
+
+    def _is_ours(self):
+        try:
+            with open(self._path) as file:
+                return json.load(file).get("schema") == SCHEMA
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError, AttributeError):
+            return False
+
+
+class Ending:
+    """When a training is to save its state, and whether it is to end; nothing of it outside of a job with checkpoints.
+
+    Attributes:
+        folder: of the job's checkpoints; empty where none are asked for, or where the script keeps its own.
+    """
+
+    def __init__(self):
+        several = any(os.environ.get(name, "1") != "1" for name in _SIZES)
+        self.folder = "" if several else os.environ.get("MODAK_CHECKPOINTS", "")
+        self._stop, self._every = os.environ.get("MODAK_STOP", ""), _seconds(os.environ.get("MODAK_CHECKPOINT_EVERY"))
+        self._next_save, self._next_look = time.monotonic() + self._every, 0.0
+        self._is_told = self._is_asked = False  # by a signal; by the file
+
+    def begins(self):
+        """Takes that the training begins: from now on a signal waits for the end of its step."""
+        if "modak_checkpoint.beginning" in sys.modules:  # the script keeps its own
+            self.folder = ""
+        if self.folder and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._told)
+
+    def is_due(self):
+        """Whether it is time for a checkpoint."""
+        return bool(self.folder) and time.monotonic() >= self._next_save
+
+    def is_asked(self):
+        """Whether the training is to end."""
+        now = time.monotonic()
+        if self.folder and not (self._is_told or self._is_asked) and now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._is_asked = os.path.exists(self._stop)
+        return self._is_told or self._is_asked
+
+    def saved(self):
+        """Takes that a checkpoint was written."""
+        self._next_save = time.monotonic() + self._every
+
+    def leave(self):
+        """Ends the process in the way that has its job run again."""
+        from modak_checkpoint.progress import GOES_ON
+
+        sys.stdout.write("modak: the training is stopped, and its state saved\n")
+        sys.stdout.flush()
+        sys.exit(128 + signal.SIGTERM if self._is_told else GOES_ON)
+
+    def _told(self, number, _frame):
+        if self._is_told:
+            sys.exit(128 + number)
+        self._is_told = True
+
+
+def _seconds(text):
+    try:
+        return float(text or 600)
+    except ValueError:
+        return 600.0

@@ -1,0 +1,147 @@
+"""What acts in a script that trains with the Trainer of Hugging Face's transformers, without a line in it."""
+
+import functools
+import math
+import os
+import sys
+
+from modak_runtime.trainers import Ending, Numbers, guarded, prepare
+
+_LAST = "transformers"  # in the folder of checkpoints: where the Trainer has written its last one
+
+
+def imported(module, report, steps):
+    """Acts as soon as the module with the Trainer is imported."""
+    library = sys.modules["transformers"]
+    report.framework("transformers", getattr(library, "__version__", ""), 0.0)
+    trainer = module.Trainer
+    train, loop = trainer.train, trainer._inner_training_loop
+    callback = _callback(module.TrainerCallback)
+
+    @functools.wraps(train)
+    def followed_train(self, *arguments, **options):
+        options = guarded(report, "transformers", _begins, self, report, steps, callback, arguments, options) or options
+        return train(self, *arguments, **options)
+
+    @functools.wraps(loop)
+    def prepared_loop(self, *arguments, **options):
+        guarded(report, "transformers", _prepare, self, report)
+        return loop(self, *arguments, **options)
+
+    trainer.train, trainer._inner_training_loop = followed_train, prepared_loop
+
+
+def _begins(trainer, report, steps, callback, arguments, options):
+    """Adds the callback, once, and goes on from the last checkpoint of a training that was stopped."""
+    known = getattr(trainer, "_modak_callback", None)
+    if known is None:
+        known = trainer._modak_callback = callback(report, steps)
+        trainer.add_callback(known)
+    known.ending.begins()
+    _resize(trainer, report)
+    if arguments or options.get("resume_from_checkpoint") is not None or not known.ending.folder:
+        return options
+    last = _last(known.ending.folder)
+    if last:
+        sys.stdout.write("modak: the training goes on from %s\n" % last)
+        sys.stdout.flush()
+        return dict(options, resume_from_checkpoint=last)
+    return options
+
+
+def _resize(trainer, report):
+    """Sets the planned batch where the Trainer has its own; once."""
+    arguments, planned = trainer.args, report.planned
+    if getattr(trainer, "_modak_resized", False):
+        return
+    trainer._modak_resized = True
+    if "batch_size" in planned:
+        arguments.per_device_train_batch_size = int(planned["batch_size"])
+        trainer._train_batch_size = arguments.train_batch_size
+        report.applied("batch_size", "trainer")
+    if "accumulation" in planned:
+        arguments.gradient_accumulation_steps *= int(planned["accumulation"])
+        report.applied("accumulation", "trainer")
+
+
+def _prepare(trainer, report):
+    if getattr(trainer, "_modak_prepared", None) is trainer.model or report.prepared:
+        return
+    trainer._modak_prepared, report.trainer = trainer.model, "transformers"
+    own = ["batch_size", "accumulation"]
+    if trainer.args.bf16 or trainer.args.fp16:
+        report.refused("precision", "the script's own TrainingArguments choose the number format", "trainer")
+        own.append("precision")
+    if getattr(trainer.args, "torch_compile", False):
+        report.refused("compiler", "the script's own TrainingArguments choose the compiler", "trainer")
+        own.append("compiler")
+    prepare(report, (trainer.model,), own)
+    made = trainer.get_train_dataloader
+
+    def get_train_dataloader():
+        loader = made()
+        inner = getattr(loader, "base_dataloader", loader)  # accelerate puts its own around it
+        guarded(report, "transformers", prepare, report, (inner,), own)
+        return loader
+
+    trainer.get_train_dataloader = get_train_dataloader
+
+
+def _callback(base):
+    class Follow(base):
+        """Tells how far a training is, keeps its numbers, and has the Trainer save where the job asks for it."""
+
+        def __init__(self, report, steps):
+            self.ending, self._numbers = Ending(), Numbers(report, "transformers")
+            self._progress = steps.progress
+
+        def on_step_end(self, args, state, control, **_options):
+            progress = self._progress
+            progress.epoch = max(1, math.ceil((state.epoch or 0) - 1e-6))
+            progress.epochs = None if args.max_steps > 0 else int(state.num_train_epochs)
+            if self.ending.is_due() or self.ending.is_asked():
+                control.should_save = True
+            return control
+
+        def on_log(self, args, state, control, logs=None, **_options):
+            self._numbers.take(logs)
+            if "loss" in (logs or {}):
+                self._progress.loss = self._numbers.get("loss")
+            self._numbers.write()
+
+        def on_evaluate(self, args, state, control, metrics=None, **_options):
+            self._numbers.take(metrics)
+            self._numbers.write()
+
+        def on_save(self, args, state, control, **_options):
+            if not self.ending.folder:
+                return
+            folder = os.path.join(args.output_dir, "checkpoint-%d" % state.global_step)
+            if os.path.isdir(folder):
+                _note(self.ending.folder, os.path.abspath(folder))
+            self.ending.saved()
+            if self.ending.is_asked() and state.global_step < state.max_steps:
+                self.ending.leave()
+
+        def on_train_end(self, args, state, control, **_options):
+            self._numbers.write()
+
+    return Follow
+
+
+def _note(folder, path):
+    os.makedirs(folder, exist_ok=True)
+    part = os.path.join(folder, ".%s.part" % _LAST)
+    with open(part, "w") as file:
+        file.write(path)
+    os.replace(part, os.path.join(folder, _LAST))
+
+
+def _last(folder):
+    """The newest checkpoint of the Trainer's; empty where there is none any more."""
+    try:
+        with open(os.path.join(folder, _LAST)) as file:
+            path = file.read()
+    except OSError:
+        return ""
+    return path if os.path.isfile(os.path.join(path, "trainer_state.json")) else ""

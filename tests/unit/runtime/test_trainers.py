@@ -1,0 +1,124 @@
+"""What trainers of libraries tell: their numbers, and when their training is to save and to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from modak_ansible.runtime import FILES
+from modak_ansible.target.jobs.numbers import numbers_of
+
+sys.path.insert(0, str(FILES))
+
+from modak_runtime import trainers, transformers_trainer
+from modak_runtime.report import Report
+from modak_runtime.trainers import Ending, Numbers
+
+sys.path.remove(str(FILES))
+
+
+@pytest.fixture
+def numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("MODAK_METRICS", str(tmp_path / "metrics.json"))
+    return Numbers(Report(str(tmp_path / "applied.json"), {}), "lightning")
+
+
+def test_the_newest_of_each_number_is_kept(numbers, tmp_path):
+    numbers.take({"loss": 2.0, "note": "text", "bad": float("nan"), "none": None})
+    numbers.take({"loss": 1.5, "eval_f1": "0.5"})
+    numbers.write()
+    assert numbers_of(json.loads((tmp_path / "metrics.json").read_text())) == {"loss": 1.5, "eval_f1": 0.5}
+
+
+@pytest.mark.parametrize("text", ['{"r2": 1}', "[1]", "no json"])
+def test_a_file_of_the_script_s_own_stays(numbers, tmp_path, text):
+    (tmp_path / "metrics.json").write_text(text)
+    numbers.take({"loss": 2.0})
+    numbers.write()
+    assert (tmp_path / "metrics.json").read_text() == text
+
+
+def test_without_a_number_nothing_is_written(numbers, tmp_path):
+    numbers.take({"note": "text"})
+    numbers.write()
+    assert not (tmp_path / "metrics.json").exists()
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A job with checkpoints, whose signals come back to what they were."""
+    for name, value in (("MODAK_CHECKPOINTS", "ck"), ("MODAK_STOP", "stop")):
+        monkeypatch.setenv(name, str(tmp_path / value))
+    monkeypatch.setenv("MODAK_CHECKPOINT_EVERY", "600")
+    monkeypatch.delitem(sys.modules, "modak_checkpoint.beginning", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_outside_of_a_job_nothing_is_saved(monkeypatch):
+    monkeypatch.delenv("MODAK_CHECKPOINTS", raising=False)
+    ending = Ending()
+    ending.begins()
+    assert not (ending.folder or ending.is_due() or ending.is_asked())
+
+
+def test_a_file_asks_for_the_end_and_is_not_forgotten(job, monkeypatch):
+    ending = Ending()
+    assert not ending.is_asked()
+    (job / "stop").touch()
+    monkeypatch.setattr(trainers, "_LOOK", 0.0)
+    ending._next_look = 0.0
+    assert ending.is_asked()
+    (job / "stop").unlink()
+    assert ending.is_asked()
+    monkeypatch.syspath_prepend(FILES)
+    with pytest.raises(SystemExit) as left:
+        ending.leave()
+    assert left.value.code == 85
+
+
+def test_a_signal_waits_for_the_end_of_the_step(job, monkeypatch):
+    monkeypatch.syspath_prepend(FILES)
+    ending = Ending()
+    ending.begins()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert ending.is_asked()
+    with pytest.raises(SystemExit) as left:
+        ending.leave()
+    assert left.value.code == 128 + signal.SIGTERM
+
+
+def test_it_is_time_again_after_a_while(job, monkeypatch):
+    monkeypatch.setenv("MODAK_CHECKPOINT_EVERY", "0")
+    ending = Ending()
+    assert ending.is_due()
+    monkeypatch.setenv("MODAK_CHECKPOINT_EVERY", "junk")
+    assert not Ending().is_due()
+
+
+@pytest.mark.parametrize(("name", "value"), [("WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "4")])
+def test_one_of_several_processes_saves_nothing(job, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert Ending().folder == ""
+
+
+def test_a_script_that_keeps_its_own_checkpoints_is_left_to_it(job, monkeypatch):
+    ending = Ending()
+    monkeypatch.setitem(sys.modules, "modak_checkpoint.beginning", object())
+    ending.begins()
+    assert ending.folder == ""
+
+
+def test_the_trainer_s_last_checkpoint_is_found_again_while_it_is_there(tmp_path):
+    saved = tmp_path / "out" / "checkpoint-7"
+    saved.mkdir(parents=True)
+    transformers_trainer._note(str(tmp_path / "ck"), str(saved))
+    assert transformers_trainer._last(str(tmp_path / "ck")) == ""
+    (saved / "trainer_state.json").write_text("{}")
+    assert transformers_trainer._last(str(tmp_path / "ck")) == str(saved)
+    assert transformers_trainer._last(str(tmp_path / "none")) == ""
