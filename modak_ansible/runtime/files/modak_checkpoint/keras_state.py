@@ -33,8 +33,8 @@ class Model:
 
     def state_dict(self):
         return {
-            "variables": [self._value(each) for each in self._variables()],
-            "metrics": [self._value(each) for each in self._model.metrics_variables],
+            "variables": [self._value(variable) for variable in self._variables()],
+            "metrics": [self._value(metrics_variable) for metrics_variable in self._model.metrics_variables],
         }
 
     def load_state_dict(self, state):

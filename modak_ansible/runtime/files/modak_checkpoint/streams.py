@@ -40,7 +40,7 @@ def of_loader(loader):
     if torch is None:
         return []
     holders = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
-    found = [getattr(each, "generator", None) for each in holders]
+    found = [getattr(holder, "generator", None) for holder in holders]
     unique = {id(each): each for each in found if isinstance(each, torch.Generator)}
     return list(unique.values())
 

@@ -70,7 +70,11 @@ def _unsteady(data):
         getattr(data, "_predicate", None), "function", None
     )
     graph = getattr(function, "graph", None)
-    drawing = [each.type for each in graph.get_operations() if each.op_def and each.op_def.is_stateful] if graph else []
+    drawing = (
+        [operation.type for operation in graph.get_operations() if operation.op_def and operation.op_def.is_stateful]
+        if graph
+        else []
+    )
     if drawing:
         return "the pipeline's functions hold %s, which may give another value each time" % drawing[0]
     return next((problem for problem in map(_unsteady, data._inputs()) if problem), "")

@@ -46,7 +46,7 @@ def _precision(report, arguments, options):
 
 
 def _fit_begins(trainer, report, model, arguments, options):
-    mine = next((each for each in trainer.callbacks if hasattr(each, "modak_ending")), None)
+    mine = next((callback for callback in trainer.callbacks if hasattr(callback, "modak_ending")), None)
     if mine is None:
         return options
     ending = mine.modak_ending
@@ -106,7 +106,7 @@ def _prepare_model(report, model):
         return
     torch = sys.modules["torch"]
     own = type(model).forward is not torch.nn.Module.forward and not _is_stub(type(model))
-    networks = [each for each in model.children() if any(True for _ in each.parameters())]
+    networks = [child for child in model.children() if any(True for _ in child.parameters())]
     prepare(report, (model,) if own or not networks else tuple(networks), ("batch_size", "accumulation", "precision"))
 
 

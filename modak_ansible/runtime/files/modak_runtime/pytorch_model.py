@@ -72,7 +72,7 @@ def _replace_forward(torch, model, *, is_last, dtype):
     @functools.wraps(inner)
     def forward(self, *arguments, **options):
         if is_last:
-            arguments = [_as_channels_last(torch, each) for each in arguments]
+            arguments = [_as_channels_last(torch, argument) for argument in arguments]
             options = {name: _as_channels_last(torch, each) for name, each in options.items()}
         if dtype is None:
             return inner(self, *arguments, **options)

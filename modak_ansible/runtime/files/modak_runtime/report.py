@@ -137,4 +137,4 @@ def warn(words):
 
 def parsed(choices):
     """The choices of MODAK_CHOICES: ``compiler=inductor memory_format=channels_last``."""
-    return dict(each.partition("=")[::2] for each in choices.split() if "=" in each)
+    return dict(word.partition("=")[::2] for word in choices.split() if "=" in word)

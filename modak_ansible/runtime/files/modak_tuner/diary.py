@@ -20,7 +20,7 @@ class Diary:
 
     def __init__(self, folder, tuning):
         self._folder, self._began, self._position = folder, time.monotonic(), 0
-        self._titles = {each["name"]: each["title"] for each in tuning["candidates"]}
+        self._titles = {candidate["name"]: candidate["title"] for candidate in tuning["candidates"]}
         self._steps, self._reduction = tuning["steps"], tuning["reduction"]
         self.busy = scores.busy_limit(os.cpu_count())
         self._content = {
@@ -35,10 +35,10 @@ class Diary:
             "best": "",
             "best_rung": None,
             "candidates": {
-                each["name"]: {
-                    "title": each["title"], "settings": each["settings"], "outcome": "untried", "reason": "",
+                candidate["name"]: {
+                    "title": candidate["title"], "settings": candidate["settings"], "outcome": "untried", "reason": "",
                 }
-                for each in tuning["candidates"]
+                for candidate in tuning["candidates"]
             },
             "trials": [],
         }  # fmt: skip

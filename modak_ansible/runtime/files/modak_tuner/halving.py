@@ -31,7 +31,7 @@ def pruner_of(optuna, reduction, kept):
     class WholeRung(optuna.pruners.BasePruner):
         def prune(self, study, trial):
             step = trial.last_step
-            found = [each.intermediate_values for each in study.get_trials(deepcopy=False)]
+            found = [trial.intermediate_values for trial in study.get_trials(deepcopy=False)]
             values = sorted(each[step] for each in found if step in each)
             best = values[: max(1, math.ceil(len(values) / reduction))]
             return trial.number not in kept and trial.intermediate_values[step] > best[-1]
@@ -53,7 +53,7 @@ class Halving:
     def __init__(self, tuning, run, diary, clock=time.monotonic):
         self._tuning, self._run, self._diary, self._clock = tuning, run, diary, clock
         self._busy = diary.busy
-        self._candidates = {each["name"]: each for each in tuning["candidates"]}
+        self._candidates = {candidate["name"]: candidate for candidate in tuning["candidates"]}
         self._names = list(self._candidates)
         self._own = self._names[0]
         self._measures = [{} for _ in range(tuning["rungs"])]  # of each rung, by name
