@@ -1,6 +1,6 @@
 """What follows from declarations in the code, as files of the repository hold it: ``make generate`` writes it anew.
 
-Each module here has ``FILES``: by a file's path, what makes its new text from the one that it has. Several may write
+Modules here have ``FILES``: by a file's path, what makes its new text from the one that it has. Several may write
 parts of one file. tests/unit/test_generated.py says which files are behind.
 """
 
@@ -19,7 +19,7 @@ def generated_files() -> dict[str, list[Callable[[str], str]]]:
     found: dict[str, list[Callable[[str], str]]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name != "__main__":
-            writers: Writers = importlib.import_module(f"{__name__}.{module.name}").FILES
+            writers: Writers = getattr(importlib.import_module(f"{__name__}.{module.name}"), "FILES", {})
             for path, writer in writers.items():
                 found.setdefault(path, []).append(writer)
     return found

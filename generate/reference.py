@@ -187,6 +187,11 @@ def _navigation() -> str:
     return "\n".join(f"          - modak_ansible/optimisations/{name}.md" for name in names)
 
 
+def _blueprints() -> str:
+    names = sorted(path.parent.name for path in (ROOT / "tosca" / "blueprints").glob("*/README.md"))
+    return "\n".join(f"          - {name}: tosca/blueprints/{name}/README.md" for name in names)
+
+
 # --- catalogue
 
 
@@ -281,5 +286,7 @@ FILES: Writers = {
     "docs/reference/optimisations.md": lambda _: _optimisations(),
     "docs/reference/catalogue.md": lambda _: _catalogue(),
     "docs/reference/api.md": lambda _: _api(),
-    "mkdocs.yml": lambda text: with_section(text, "optimisations", _navigation()),
+    "mkdocs.yml": lambda text: with_section(
+        with_section(text, "optimisations", _navigation()), "blueprints", _blueprints()
+    ),
 }

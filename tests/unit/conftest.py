@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from example_blueprint import ROOT
 from shipped_once import share
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.errors import Location
 
 _STARTS = frozenset({"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn"})
 _OWN = os.getpid()
@@ -44,6 +49,22 @@ def shipped_once() -> Iterator[None]:
     """The types and the model that ship are read from disk once."""
     with pytest.MonkeyPatch.context() as patch:
         share(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rules_are_on_the_page() -> Iterator[None]:
+    """Whatever rule a test has the code name, docs/errors.md tells people of it."""
+    told = set(re.findall(r"^### (\S+)$", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE))
+    add = Mistakes.add
+
+    def checked(self: Mistakes, location: Location, rule: str, *words: str, **more: str) -> None:
+        is_ours = "/modak_ansible/" in sys._getframe(1).f_code.co_filename
+        assert rule in told or not is_ours, f"make generate: docs/errors.md has no {rule}"
+        add(self, location, rule, *words, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mistakes, "add", checked)
         yield
 
 

@@ -1,0 +1,102 @@
+"""docs/errors.md: every kind of message that the code has for users, with what it says is to be done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import modak_ansible.errors as codes
+from generate import Writers, table, with_section
+from generate.told import Source, Told, errors, findings, rules
+from modak_ansible.schedulers.base import JobState
+from modak_ansible.target.jobs.markers import LIMITS
+
+_SOURCE = Source.read()
+# In the order of the page: class, head, exit code.
+_KINDS = {
+    "CannotPlan": ("No plan fits", codes.INVALID_BLUEPRINT),
+    "UsageError": ("The command line", codes.USAGE),
+    "TargetUnreachable": ("The target cannot be reached", codes.TARGET_UNREACHABLE),
+    "SchedulerAway": ("The scheduler does not answer", codes.TARGET_UNREACHABLE),
+    "NotPermitted": ("A job's state does not permit it", codes.FAILED),
+    "InvalidPackage": ("A package is refused", codes.FAILED),
+    "TimeIsOver": ("The time is over", codes.TIME_OVER),
+    "ModakError": ("Everything else", codes.FAILED),
+}
+
+
+def _plain(text: str) -> str:
+    """A text of a message in a sentence of Markdown."""
+    return re.sub(r"([*_\[\]<>`|~])", r"\\\1", " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+
+
+def _lines(told: list[Told]) -> str:
+    """A line a message; one without a hint is left out where the same stands with one."""
+    hinted = {each.message for each in told if each.hint}
+    shown = [each for each in told if each.hint or each.message not in hinted]
+    shown.sort(key=lambda each: (re.sub(r"[^a-z]*(?:[A-Z_]{2,}|\.\.\.)[^a-z]*", "", each.message), each))
+    return "\n".join(f"- {_code(each.message)}{': ' + _plain(each.hint) if each.hint else ''}" for each in shown)
+
+
+def _rules() -> Iterator[str]:
+    for name, told in rules(_SOURCE).items():
+        yield f"### {name}"
+        yield _lines(told) if told else "The message says the value, and what it would have to be."
+
+
+def _errors() -> Iterator[str]:
+    for name, (head, code) in _KINDS.items():
+        yield f"## {head}"
+        yield f"{_SOURCE.said_of(name)} Exit code {code}."
+        yield _lines(errors(_SOURCE)[name])
+
+
+def _findings() -> str:
+    rows = [
+        (f"{_plain(about)}", kind, _code(told.message.replace("|", "/")), _plain(told.hint))
+        for about, all_told in findings(_SOURCE).items()
+        for kind, told in all_told
+    ]
+    return table(("about", "", "what was seen", "what to do"), *rows)
+
+
+def _states() -> str:
+    living = [state for state in JobState if not state.is_final]
+    ended = [state for state in JobState if state.is_final and state is not JobState.COMPLETED]
+    limits = "; ".join(LIMITS.values())
+    return (
+        f"A job that may still run is {_listed(living)}, or `UNKNOWN` while its scheduler does not answer. One that "
+        f"has ended without success is {_listed(ended)}; `modak status` says why in its last column, and of one that "
+        f"came to a limit which: *{limits}*. `modak logs` shows what it wrote, and `modak resume` runs it again."
+    )
+
+
+def _listed(states: list[JobState]) -> str:
+    return ", ".join(f"`{state}`" for state in states)
+
+
+def _all() -> str:
+    return "\n\n".join(
+        [
+            "",
+            "## Rules",
+            "What is wrong in a blueprint, its inputs, a target file, a request, a suite or a script stands behind the "
+            "name of its rule. Exit code 3.",
+            *_rules(),
+            *_errors(),
+            "## How jobs end",
+            _states(),
+            "Exit code 5.",
+            "## What modak check finds",
+            "What is *missing* keeps a deployment from working, and the command ends with 1; a *warning* does not.",
+            _findings(),
+            "",
+        ]
+    )
+
+
+FILES: Writers = {"docs/errors.md": lambda text: with_section(text, "messages", _all())}
