@@ -57,7 +57,10 @@ def _of_secrets(text: str, folder: Path) -> list[str]:
     file = folder / "secrets.yaml"
     file.write_text(text)
     file.chmod(0o600)
-    assert read_secrets({"MODAK_SECRETS": str(file)})
+    (folder / ".git").mkdir()  # a home that is a project, whatever lies above the folder of tests
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        assert read_secrets({"MODAK_SECRETS": str(file)})
     return []
 
 
