@@ -6,16 +6,15 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from .directives import plain
+from .rendered import render
 from .slurm_directives import slurm_directives
 from .torque_directives import torque_directives
 
 if TYPE_CHECKING:
-    import jinja2
-
     from modak_ansible.model.hpc import Build
     from modak_ansible.model.plan import PlannedJob
     from modak_ansible.model.tuning import PlannedTuning
@@ -120,66 +119,47 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     """
     container = parts.container_runtime is not None
     built, command = _program(parts)
-    text: str = (
-        _templates()
-        .get_template(f"{job.scheduler.value}.sh.j2")
-        .render(
-            job=job,
-            scheduler=job.scheduler.value,
-            directives=_DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
-            output_file=job.options.standard_output_file,
-            error_file=job.options.standard_error_file,
-            exports_nothing=job.options.copy_environment_variable and not job.options.copy_environment,
-            container=container,
-            runtimes=_RUNTIMES.get(parts.container_runtime or "any", ()),
-            container_flags=parts.container_flags,
-            image=_workspace_path(parts.image) if parts.image else "",
-            seal=parts.seal,
-            signing_key=_node_path(parts.signing_key) if container else "",
-            python=parts.python if container else '"$image/bin/python"',
-            script=parts.script,
-            binds=parts.binds,
-            modules=parts.modules,
-            dataset=parts.dataset,
-            staging_path=_node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
-            arguments=[_option(name, value) for name, value in parts.arguments],
-            environment=parts.environment,
-            command=[_word(each) for each in command],
-            is_program=bool(parts.command),
-            built_program=built,
-            words=[_word(word) for word in parts.words],
-            build=parts.build,
-            archive=_archive(parts.build) if parts.build else "",
-            site_pre=[shlex.quote(each) for each in parts.site_pre],
-            pre=[_lines(each, parts) for each in parts.pre],
-            post=[_lines(each, parts) for each in parts.post],
-            launch=parts.launch,
-            launcher="".join(f"{word} " for word in parts.launch.outside),
-            runtime=parts.runtime,
-            tuning=_tuning(parts.tuning),
-            after=[(after_variable(name), deployments) for name, deployments in parts.after],
-            limit=job.walltime if job.scheduler.value == "none" else 0,
-            checkpoint=_checkpoint(job),
-        )
+    return render(
+        job.scheduler.value,
+        {
+            "job": job,
+            "scheduler": job.scheduler.value,
+            "directives": _DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
+            "output_file": job.options.standard_output_file,
+            "error_file": job.options.standard_error_file,
+            "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
+            "container": container,
+            "runtimes": _RUNTIMES.get(parts.container_runtime or "any", ()),
+            "container_flags": parts.container_flags,
+            "image": _workspace_path(parts.image) if parts.image else "",
+            "seal": parts.seal,
+            "signing_key": _node_path(parts.signing_key) if container else "",
+            "python": parts.python if container else '"$image/bin/python"',
+            "script": parts.script,
+            "binds": parts.binds,
+            "modules": parts.modules,
+            "dataset": parts.dataset,
+            "staging_path": _node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
+            "arguments": [_option(name, value) for name, value in parts.arguments],
+            "environment": parts.environment,
+            "command": [_word(each) for each in command],
+            "is_program": bool(parts.command),
+            "built_program": built,
+            "words": [_word(word) for word in parts.words],
+            "build": parts.build,
+            "archive": _archive(parts.build) if parts.build else "",
+            "site_pre": [shlex.quote(each) for each in parts.site_pre],
+            "pre": [_lines(each, parts) for each in parts.pre],
+            "post": [_lines(each, parts) for each in parts.post],
+            "launch": parts.launch,
+            "launcher": "".join(f"{word} " for word in parts.launch.outside),
+            "runtime": parts.runtime,
+            "tuning": _tuning(parts.tuning),
+            "after": [(after_variable(name), deployments) for name, deployments in parts.after],
+            "limit": job.walltime if job.scheduler.value == "none" else 0,
+            "checkpoint": _checkpoint(job),
+        },
     )
-    return text
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    import jinja2  # noqa: PLC0415 - not on targets, and slow to import for commands that need no script
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("modak_ansible.schedulers"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        optimized=False,  # each template is rendered about once: folding its constants takes longer
-        autoescape=False,  # noqa: S701 - bash, not HTML: the quote filter does this work
-    )
-    environment.filters["quote"] = shlex.quote
-    return environment
 
 
 def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:
@@ -190,39 +170,39 @@ def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:
     return "", parts.command
 
 
-def _tuning(tuning: PlannedTuning | None) -> dict[str, Any] | None:
+def _tuning(tuning: PlannedTuning | None) -> SimpleNamespace | None:
     """What the script needs of a tuning; the tuner itself reads the plan."""
     if tuning is None:
         return None
     others = [candidate for candidate in tuning.candidates[1:] if candidate.may_win]
-    return {
-        "limit": tuning.budget + _TUNER_GRACE,
-        "trains": tuning.trains,
-        "others": [
-            {
-                "name": each.name,
-                "title": "".join(letter for letter in each.title if letter.isprintable()),
-                "environment": each.environment,
-                "arguments": [_option(name, value) for name, value in each.arguments],
-            }
+    return SimpleNamespace(
+        limit=tuning.budget + _TUNER_GRACE,
+        trains=tuning.trains,
+        others=[
+            SimpleNamespace(
+                name=each.name,
+                title="".join(letter for letter in each.title if letter.isprintable()),
+                environment=each.environment,
+                arguments=[_option(name, value) for name, value in each.arguments],
+            )
             for each in others
         ],
-    }
+    )
 
 
-def _checkpoint(job: PlannedJob) -> dict[str, int] | None:
+def _checkpoint(job: PlannedJob) -> SimpleNamespace | None:
     """What the script needs of checkpoints, in seconds where it is a time."""
     if job.checkpoint is None:
         return None
     before = job.checkpoint.signal_before_wall
-    return {
-        "every": job.checkpoint.every,
-        "requeue": job.checkpoint.requeue,
-        "after": max(1, job.walltime - before),
-        "patience": max(before // 2, before - _LATE),
-        "mercy": min(_MERCY, before // 4),
-        "exit_code": _GOES_ON,
-    }
+    return SimpleNamespace(
+        every=job.checkpoint.every,
+        requeue=job.checkpoint.requeue,
+        after=max(1, job.walltime - before),
+        patience=max(before // 2, before - _LATE),
+        mercy=min(_MERCY, before // 4),
+        exit_code=_GOES_ON,
+    )
 
 
 def _archive(build: Build) -> str:

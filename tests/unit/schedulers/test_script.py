@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -13,9 +14,14 @@ from golden import assert_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generate.job_scripts import environment
 from modak_ansible.model.application import Checkpoint
+from modak_ansible.model.hpc import Build
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
+from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
+from modak_ansible.schedulers import script
 from modak_ansible.schedulers.script import Launch, ScriptParts, render_script
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
@@ -78,6 +84,21 @@ CASES = {
     ),
 }  # fmt: skip
 
+JINJA = environment()
+EVERYTHING = ScriptParts(
+    **{
+        **FULL.__dict__,
+        "gpu_request": ":gpus=2", "launch": Launch(("mpirun",), ("env", "X=1"), " slots=2", True), "words": ("a b", "$c"),
+        "command": ("./solver", "in put"), "site_pre": ("export A=1",), "pre": ("ls ${dataset} {dataset}",),
+        "post": ("echo 'x'",), "seal": "images/abc.sha256", "signing_key": "~/key", "script": "train.py",
+        "build": Build(source="https://example.org/x.zip", kind="archive", command="make -j 4"), "runtime": True,
+        "after": (("pre-process", ("example-1",)), ("train", ("example-2", "example-3"))),
+        "tuning": PlannedTuning(candidates=tuple(TuningCandidate(name=f"c{number}", title=f"try {number}",
+            environment=(("A", "b c"),), arguments=(("n", "1"), ("off", False))) for number in range(3)),
+            budget=60, steps=2, reduction=2, rungs=1),
+    }
+)  # fmt: skip
+
 
 @pytest.mark.component
 @pytest.mark.parametrize("name", CASES)
@@ -89,6 +110,21 @@ def test_script(name, tmp_path):
     subprocess.run(["bash", "-n", str(path)], check=True)
     found = subprocess.run([SHELLCHECK, str(path)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+@given(st.data())
+def test_the_generated_python_writes_what_jinja2_makes_of_the_templates(data):
+    """With and without each part of a script, whatever the others are."""
+    fields = [each.name for each in dataclasses.fields(ScriptParts) if getattr(EVERYTHING, each.name) != each.default]
+    chosen = data.draw(st.sets(st.sampled_from(fields)))
+    parts = dataclasses.replace(PLAIN, **{name: getattr(EVERYTHING, name) for name in chosen})
+    options = data.draw(st.sampled_from([JobOptions(), JobOptions(standard_output_file="o", standard_error_file="e")]))
+    checkpoint = data.draw(st.sampled_from([None, Checkpoint(), Checkpoint(requeue=0)]))
+    example = job(data.draw(st.sampled_from([*Scheduler])), options=options, checkpoint=checkpoint)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(script, "render", lambda name, values: JINJA.get_template(f"{name}.sh.j2").render(values))
+        expected = render_script(example, parts)
+    assert render_script(example, parts) == expected
 
 
 def test_walltimes_beyond_a_day():

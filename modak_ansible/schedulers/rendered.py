@@ -1,0 +1,280 @@
+"""The texts of job scripts: made by make generate from the templates beside it, which are what is edited."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+
+class _Loop:
+    def __init__(self, place: int, count: int) -> None:
+        self.first, self.last = place == 0, place == count - 1
+
+
+def _looped(items: Any) -> Any:
+    return ((_Loop(place, len(items)), item) for place, item in enumerate(items))
+
+
+def _body(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
+    if (((given['container'] or given['image']) or given['dataset']) or given['after']):
+        out += ['workspace=$(cd ../.. && pwd)\n']
+    out += ['job_id="', str(given['job_id']), '"\n\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
+    if (given['checkpoint'] and (given['scheduler'] == 'torque')):
+        out += ['\nsubmitted() {\n    printf \'{"job_id": "%s", "time": %s}\\n\' "${1##*$\'\\n\'}" "$(date +%s)" > state/submitted.part && mv state/submitted.part state/submitted.json\n}\n# The job before this one has ended to be queued again, and left its place to the one that comes next.\nif [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ] && mv state/requeued state/taken 2> /dev/null; then\n    echo "$job_id" > state/claim\n    submitted "$job_id"\nfi\n']
+    out += ['if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then\n    owner=$(cat state/claim)\n    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then\n        echo "job $owner has this deployment; job $job_id leaves it alone" >&2\n        exit 75\n    fi\nfi\n\n# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.\nif [ "$(cat state/finished 2> /dev/null)" = 0 ]; then\n    exit 0\nfi\nrm -f state/finished state/ended state/missed\n# Room for the last word is taken now: it is to be noted on a full disk, too.\necho > state/finishing\n']
+    if given['checkpoint']:
+        out += ['\n# It goes on from where it was.\nrm -f state/requeued state/stop state/late\ncheckpoints=$deployment/checkpoints\nstop=$deployment/state/stop\nmkdir -p "$checkpoints"\necho "$(date +%s) $job_id $(hostname)" >> state/runs\nrun=$(wc -l < state/runs)\n']
+    out += ['\n# The end is written by the job itself: schedulers forget, and a node that died can look like success.\nfinish() {\n    local code=$?\n    trap - EXIT\n    cd "$deployment" || exit "$code"\n']
+    if given['staging_path']:
+        out += ['    [ -z "$local_copy" ] || rm -rf "$local_copy"\n']
+    if given['checkpoint']:
+        out += ['    [ -e state/requeued ] && exit "$code"\n']
+    out += ['    # another attempt may have taken the place of one whose node had vanished for a while\n    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then\n        exit "$code"\n    fi\n']
+    if given['limit']:
+        out += ['    [ "$SECONDS" -ge ', str(given['limit']), ' ] && echo timeout > state/ended\n']
+    if given['output_file']:
+        out += ['    cat output.log >&3\n']
+    if (given['output_file'] or given['error_file']):
+        out += ['    cat error.log >&4\n']
+    out += ['    echo "$code" 1<> state/finishing && mv state/finishing state/finished\n    exit "$code"\n}\n']
+    if given['staging_path']:
+        out += ['local_copy=\n']
+    out += ["trap finish EXIT\ntrap 'exit 143' TERM\ntrap 'exit 130' INT\n"]
+    if given['checkpoint']:
+        out += ['trap \': > "$stop"\' USR1\n']
+    out += ['\n']
+    if (given['output_file'] or given['error_file']):
+        out += ["# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.\nexec 3>&1 4>&2\n"]
+        if (given['scheduler'] == 'slurm'):
+            out += ['ln -sfn "$(readlink /proc/$$/fd/', str((4 if given['error_file'] else 3)), ')" scheduler.log\n']
+        else:
+            out += ['ln -sfn ', str(shlex.quote((given['error_file'] or given['output_file']))), ' scheduler.log\n']
+    out += ['exec >> output.log 2>> error.log\necho "$(date +%s) $job_id $(hostname)" > state/started\n']
+    for loop_100, (variable, deployments) in _looped(given['after']):
+        if loop_100.first:
+            out += ['\n# Where the trainings ran that came before, with all that they wrote.\n']
+        out += ['export ', str(variable), '=']
+        for loop_105, (each) in _looped(deployments):
+            out += ['"$workspace/deployments/', str(each), '/code"', str(('' if loop_105.last else ':'))]
+        out += ['\n']
+    if given['after']:
+        out += ['\n# What modak has them write beside that folder is found there, too, unless a file of their own has the name.\nIFS=: read -r -a folders <<< "']
+        for loop_111, (name, _) in _looped(given['after']):
+            out += ['$', str(name), str(('' if loop_111.last else ':'))]
+        out += ['"\nfor each in "${folders[@]}"; do\n    for name in metrics.json checkpoints output.log error.log; do\n        if [ -e "$each/../$name" ] && ! [ -e "$each/$name" ]; then\n            ln -sfn "../$name" "$each/$name"\n        fi\n    done\ndone\n']
+    if given['checkpoint']:
+        _checkpoint(out, given)
+    if given['modules']:
+        out += ["\n# A site's own scripts need not stand set -u.\nset +u\nif ! command -v module > /dev/null; then\n    # shellcheck source=/dev/null\n    . /etc/profile\nfi\n"]
+        for module in given['modules']:
+            out += ['module load ', str(shlex.quote(module)), ' || exit 1\n']
+        out += ['set -u\n']
+    def shell(texts: Any) -> str:
+        out: list[str] = []
+        if texts:
+            out += ['\ncd code || exit 1\nset +u -e\n']
+            for text in texts:
+                out += ['eval ', str(text), '\n']
+            out += ['set -u +e\ncd "$deployment" || exit 1\n']
+        return "".join(out)
+    given['shell'] = shell
+    out += [str(given['shell'](given['site_pre']))]
+    if given['dataset']:
+        out += ['dataset="$workspace/', str(given['dataset']), '"\n']
+    if given['staging_path']:
+        out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    cp -R "$dataset/." "$local_copy/"; then\n    dataset=$local_copy\nelse\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $dataset"\n    [ -z "$local_copy" ] || rm -rf "$local_copy"\nfi\n']
+    if (given['pre'] or given['post']):
+        if given['dataset']:
+            out += ['export MODAK_DATASET="$dataset"\n']
+        for name, value in given['environment']:
+            if (name == 'MODAK_DATASET'):
+                out += ['export MODAK_DATASET=', str(shlex.quote(value)), '\n']
+    out += [str(given['shell'](given['pre']))]
+    if given['exports_nothing']:
+        out += ['# what sbatch was told of its own environment is not meant for srun\nexport SLURM_EXPORT_ENV=ALL\n']
+    if given['container']:
+        out += ['\nruntime=$(command -v ', str(given['runtimes'][0])]
+        for each in given['runtimes'][1:]:
+            out += [' || command -v ', str(each)]
+        out += [') || {\n    echo "', str(' or '.join(given['runtimes'])), ' is not on the PATH of $(hostname)" >&2\n    exit 127\n}\n']
+    if given['image']:
+        out += ['image=', str(given['image']), '\nif ! [ -e "$image" ]; then\n    echo "the image $image is not there" >&2\n    exit 66\nfi\n']
+    if given['seal']:
+        out += ['# Whoever changes an image changes its stamp; then all of it is compared with what was made.\ndigest=none stamp=\n[ -e "$workspace/', str(given['seal']), '" ] && read -r digest stamp < "$workspace/', str(given['seal']), '"\nif [ "$(stat -L -c \'%s %i %.9Y %.9Z\' "$image")" != "$stamp" ] &&\n    [ "$(sha256sum < "$image" | cut -d \' \' -f 1)" != "$digest" ]; then\n    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \\\n        "deploy anew, and it is made again" >&2\n    exit 65\nfi\n']
+    if given['signing_key']:
+        out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
+    def enter() -> str:
+        out: list[str] = []
+        out += ['    "$runtime" exec\n']
+        for flag in given['container_flags']:
+            out += ['    ', str(flag), '\n']
+        out += ['    --bind "$workspace"\n']
+        if given['staging_path']:
+            out += ['    --bind "$dataset"\n']
+        for bind in given['binds']:
+            out += ['    --bind ', str(shlex.quote(bind)), '\n']
+        out += ['    "$image"\n']
+        return "".join(out)
+    given['enter'] = enter
+    if given['build']:
+        out += ['\n# Built where it will run, by the compilers that it will run with.\nsources=$deployment/', str(('build' if given['build'].source else 'code')), '\n']
+        if (given['build'].kind == 'git'):
+            out += ['rm -rf "$sources"\ngit clone --quiet --depth 1 --recurse-submodules --shallow-submodules -- ', str(shlex.quote(given['build'].source)), ' "$sources" || exit 69\n']
+        elif given['build'].source:
+            out += ['mkdir -p "$sources"\narchive=$deployment/', str(shlex.quote(given['archive'])), '\naddress=', str(shlex.quote(given['build'].source)), '\nif command -v curl > /dev/null; then\n    curl --fail --silent --show-error --location --output "$archive" -- "$address"\nelif command -v python3 > /dev/null; then\n    python3 -c \'\nimport sys, urllib.request\ntry:\n    urllib.request.urlretrieve(*sys.argv[1:])\nexcept OSError as error:\n    sys.exit(f"{error}")\' "$address" "$archive"\nelse\n    wget --no-verbose --output-document="$archive" -- "$address"\nfi || {\n    echo "the sources at $address cannot be fetched on $(hostname)" >&2\n    exit 69\n}\n']
+            if (given['build'].kind == 'file'):
+                pass
+            elif given['archive'].endswith('.zip'):
+                out += ['unzip -q "$archive" -d "$sources" || exit 65\n']
+            else:
+                out += ['tar -x -f "$archive" -C "$sources" || exit 65\n']
+            if (given['build'].kind == 'archive'):
+                out += ['# most archives hold one folder\ninside=("$sources"/*)\n[ -z "${inside[1]:-}" ] && [ -d "${inside[0]}" ] && sources=${inside[0]}\n']
+        out += ['cd "$sources" || exit 65\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nbuilding=(\n']
+        if given['container']:
+            out += [str(given['enter']())]
+        out += ['    bash -euc ', str(shlex.quote(given['build'].command)), '\n)\n"${building[@]}" || exit\ncd "$deployment" || exit 1\n']
+    if given['launch'].slots:
+        out += ['\nhosts=$deployment/state/hosts\nif [ -n "${PBS_NODEFILE:-}" ]; then cat "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi > "$hosts"\n']
+    elif given['launch'].hosts:
+        out += ["\n# A line a node, where the scheduler's own list has one a core.\nhosts=$deployment/state/hosts\n"]
+        if (given['scheduler'] == 'none'):
+            out += ["hostname | sed 's/$/", str(given['launch'].hosts), '/\' > "$hosts"\n']
+        else:
+            out += ['if [ -n "${PBS_NODEFILE:-}" ]; then sort -u "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |\n    sed \'s/$/', str(given['launch'].hosts), '/\' > "$hosts"\n']
+    out += ['\ncd code || exit 1\nunset PYTHONPATH PYTHONHOME\n']
+    if given['built_program']:
+        out += ['program=', str(shlex.quote(given['built_program'])), '\n[ -e "$sources/$program" ] && program=$sources/$program\n']
+    if given['tuning']:
+        _tuning(out, given)
+    if ((not given['tuning']) or given['tuning'].trains):
+        out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\ncommand=(\n"]
+        if given['container']:
+            out += [str(given['enter']())]
+        out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n    MODAK_METRICS="$deployment/metrics.json"\n']
+        if given['runtime']:
+            out += ['    MODAK_APPLIED="$deployment/applied.json"\n']
+        if given['checkpoint']:
+            out += ['    MODAK_CHECKPOINTS="$checkpoints"\n    MODAK_CHECKPOINT_EVERY=', str(given['checkpoint'].every), '\n    MODAK_STOP="$stop"\n']
+        if given['dataset']:
+            out += ['    MODAK_DATASET="$dataset"\n']
+        for variable, _ in given['after']:
+            out += ['    ', str(variable), '="$', str(variable), '"\n']
+        if given['tuning']:
+            out += ['    "${environment[@]}"\n']
+        else:
+            for name, value in given['environment']:
+                out += ['    ', str(name), '=', str(shlex.quote(value)), '\n']
+        if given['is_program']:
+            out += ['    sh -c \'PATH=$0:$PATH; exec "$@"\' "']
+            if (given['build'] and given['build'].source):
+                out += ['$sources:']
+            out += ['$deployment/code"\n']
+            for word in given['launch'].inside:
+                out += ['    ', str(word), '\n']
+            if given['built_program']:
+                out += ['    "$program"\n']
+            for word in given['command']:
+                out += ['    ', str(word), '\n']
+        else:
+            if given['runtime']:
+                out += ['    sh -c \'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"\' "$deployment/runtime"\n']
+            for word in given['launch'].inside:
+                out += ['    ', str(word), '\n']
+            out += ['    ', str(given['python']), '\n    ', str(shlex.quote(given['script'])), '\n']
+        if given['tuning']:
+            out += ['    ${arguments[@]+"${arguments[@]}"}\n']
+        else:
+            for words in given['arguments']:
+                out += ['    ', str(words), '\n']
+        for word in given['words']:
+            out += ['    ', str(word), '\n']
+        out += [')\n']
+        if given['limit']:
+            out += ['timeout --kill-after=30 ', str((('"$((%d > SECONDS ? %d - SECONDS : 1))"' % (given['limit'], given['limit'])) if given['tuning'] else given['limit'])), ' ']
+        out += [str(given['launcher']), '"${command[@]}" &\ntraining=$!\ntrap \'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143\' TERM\n']
+        if given['checkpoint']:
+            if (given['scheduler'] == 'slurm'):
+                out += ['trap \'ask &\' USR1\n[ ! -e "$stop" ] || ask &\n']
+            else:
+                out += ['(\n    timeout ', str(('$((%d > SECONDS ? %d - SECONDS : 1))' % (given['checkpoint'].after, given['checkpoint'].after))), ' tail --pid="$training" -f /dev/null\n    [ $? -ne 124 ] || ask\n) &\n']
+            out += ['# a signal that is trapped ends a wait\nwhile kill -0 "$training" 2> /dev/null; do\n    wait "$training"\ndone\nwait "$training"\ncode=$?\nqueue_again "$code"\n[ ! -e "$deployment/state/requeued" ] || exit "$code"\n(exit "$code")\n']
+        else:
+            out += ['wait "$training"\n']
+        if given['post']:
+            out += ['export MODAK_EXIT_CODE=$?\n\ncd "$deployment/code" || exit 1\n(\n    set +u -e\n']
+            for text in given['post']:
+                out += ['    eval ', str(text), '\n']
+            out += [')\nafter=$?\n[ "$MODAK_EXIT_CODE" -ne 0 ] || exit "$after"\n(exit "$MODAK_EXIT_CODE")\n']
+
+
+def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.\nask() {\n    : > "$stop"\n    timeout ', str(given['checkpoint'].patience), ' tail --pid="$training" -f /dev/null\n    if [ $? -eq 124 ]; then\n        : > "$deployment/state/late"\n        kill -TERM "$training"\n        timeout ', str(given['checkpoint'].mercy), ' tail --pid="$training" -f /dev/null\n        [ $? -ne 124 ] || kill -KILL "$training"\n    fi\n} 2> /dev/null\n\n# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.\nqueue_again() {\n    cd "$deployment" || return\n    if [ "$1" -eq 0 ] || { [ "$1" -ne ', str(given['checkpoint'].exit_code), ' ] && ! [ -e state/late ]; }; then\n        return\n    fi\n    [ ! -e "$stop" ] || echo timeout > state/ended\n    if [ -z "$(ls checkpoints)" ]; then\n        echo "the training was stopped, and has saved nothing that it could go on from" >&2\n    elif [ "$run" -gt ', str(given['checkpoint'].requeue), ' ]; then\n        echo "the training was stopped, and its job was queued again as often as it may be: ', str(given['checkpoint'].requeue), '" >&2\n    else\n        echo "run $run was stopped; the job is queued again" >&2\n']
+    if (given['scheduler'] == 'slurm'):
+        out += ['        trap \'\' TERM\n        : > state/requeued\n        scontrol requeue "$job_id" && return\n']
+    elif (given['scheduler'] == 'torque'):
+        out += ['        # users may have no job run again by qrerun: another one takes the place of this, when it has ended\n        trap \'\' TERM\n        : > state/requeued\n        next=$(qsub -N "${PBS_JOBNAME:-$SLURM_JOB_NAME}" -W "depend=afterany:$job_id" job.sh) && submitted "$next" && return\n']
+    else:
+        out += ['        trap - TERM INT USR1\n        exec bash "$deployment/${0##*/}"\n']
+    out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
+
+
+def _none(out: list[str], given: dict[str, Any]) -> None:
+    out += ['#!/bin/bash\n']
+    given['folder'] = '$(dirname "$0")'
+    given['job_id'] = "$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
+    _body(out, given)
+
+
+def _slurm(out: list[str], given: dict[str, Any]) -> None:
+    out += ['#!/bin/bash\n']
+    for line in given['directives']:
+        out += ['#SBATCH ', str(line), '\n']
+    given['folder'] = '$SLURM_SUBMIT_DIR'
+    given['job_id'] = '${1:-$SLURM_JOB_ID}'
+    _body(out, given)
+
+
+def _torque(out: list[str], given: dict[str, Any]) -> None:
+    out += ['#!/bin/bash\n']
+    for line in given['directives']:
+        out += ['#PBS ', str(line), '\n']
+    given['folder'] = '${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}'
+    given['job_id'] = '${PBS_JOBID:-$SLURM_JOB_ID}'
+    _body(out, given)
+
+
+def _tuning(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that\n# begins anew goes on with it.\nif ! [ -e "$deployment/', str(('tuning.json' if given['tuning'].trains else 'state/tuned')), '" ]; then\n    # shellcheck disable=SC2016 # a dollar there is for the other shell\n    tuner=(\n']
+    if given['container']:
+        out += [str(given['enter']())]
+    out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n']
+    if given['dataset']:
+        out += ['    MODAK_DATASET="$dataset"\n']
+    for variable, _ in given['after']:
+        out += ['    ', str(variable), '="$', str(variable), '"\n']
+    out += ['    sh -c \'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"\' "$deployment/runtime"\n    ', str(given['python']), '\n    -m modak_tuner\n    "$deployment"\n    )\n    timeout --kill-after=30 ', str(given['tuning'].limit), ' "${tuner[@]}" &\n    tuning=$!\n    trap \'kill -TERM "$tuning" 2> /dev/null; wait "$tuning"; exit 143\' TERM\n    wait "$tuning" || echo "tuning ended with code $?; what is best so far is taken" >&2\n    trap \'exit 143\' TERM\nfi\n']
+    if given['tuning'].trains:
+        out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\nenvironment=(\n    MODAK_TUNED=c0\n"]
+        for name, value in given['environment']:
+            out += ['    ', str(name), '=', str(shlex.quote(value)), '\n']
+        out += [')\n# shellcheck disable=SC2016\narguments=(', str(' '.join([each for each in given['arguments'] if each])), ')\n# shellcheck disable=SC2016\ncase "$(cat "$deployment/state/tuned" 2> /dev/null)" in\n']
+        for each in given['tuning'].others:
+            out += ['    ', str(each.name), ') # ', str(each.title), '\n        environment=(\n            MODAK_TUNED=', str(each.name), '\n']
+            for name, value in each.environment:
+                out += ['            ', str(name), '=', str(shlex.quote(value)), '\n']
+            out += ['        )\n        arguments=(', str(' '.join([each for each in each.arguments if each])), ')\n        ;;\n']
+        out += ['esac\n']
+    else:
+        out += ['[ -e "$deployment/state/tuned" ] || exit 1\n']
+
+
+def render(template: str, given: dict[str, Any]) -> str:
+    """A script's text, from the values that its template has names for."""
+    out: list[str] = []
+    _TEMPLATES[template](out, dict(given))
+    return "".join(out)
+
+
+_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "none": _none, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
