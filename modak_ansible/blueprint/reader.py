@@ -50,6 +50,7 @@ class Blueprint:
         targets: every target by the name of its node.
         related: for every node, the names of the trainings that it belongs to.
         places: for every training and point, where the values of its request stand.
+        imported: the files of types that it imports, with the path as the import has it.
         inputs: the values that were given for its inputs.
         template: the service template, with what was given of its targets.
         warnings: what is read, and would be better written otherwise.
@@ -62,6 +63,7 @@ class Blueprint:
     targets: dict[str, Target] = field(default_factory=dict)
     related: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, dict[str, Location]] = field(default_factory=dict)
+    imported: list[tuple[str, Path]] = field(default_factory=list)
     inputs: dict[str, Any] = field(default_factory=dict)
     template: Item | None = None
     warnings: Mistakes = field(default_factory=Mistakes)
@@ -111,7 +113,7 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
     root, given = with_targets(root, given, definitions, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
     blueprint = _Reader(path, topology, mistakes).read()
-    blueprint.inputs, blueprint.template = given.plain(), root
+    blueprint.inputs, blueprint.template, blueprint.imported = given.plain(), root, definitions.files
     return blueprint
 
 

@@ -13,7 +13,7 @@ from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.script.options import check_arguments
-from modak_ansible.blueprint.types.parser_check import check_with_tosca_parser
+from modak_ansible.blueprint.types.parser_check import note_what_tosca_parser_finds
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
@@ -213,7 +213,7 @@ def _check(
     for warning in blueprint.warnings:
         into.add(warning.location, warning.rule, warning.message, warning.hint)
     if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already
-        check_with_tosca_parser(path, blueprint.inputs, mistakes)
+        note_what_tosca_parser_finds(path, blueprint.inputs, blueprint.imported, mistakes)
     if not blueprint.requests:
         return []
     state = blueprint_state(path)

@@ -1,1 +1,1 @@
-"""The text of container definitions and of the scripts that make virtual environments. Pure."""
+"""The text of container definitions and of the scripts that make virtual environments."""

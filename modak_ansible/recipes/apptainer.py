@@ -8,13 +8,10 @@ Two values are known only where an image is built, and stand in braces, as Appta
 from __future__ import annotations
 
 import ast
+import json
 import shlex
 from collections.abc import Sequence
-
-import hpccm
-import hpccm.config
-from hpccm.building_blocks import apt_get
-from hpccm.primitives import baseimage, environment, label, raw, shell
+from typing import Any
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
@@ -30,11 +27,13 @@ from modak_ansible.recipes.steps import (
     own_pip_install,
     try_commands,
 )
+from modak_ansible.store.cache import kept_text, version_of
 
 # A user's packages with hashes, while they are installed.
 _OWN = "/.modak-requirements.txt"
 # Bytes of a section at most; Apptainer and Singularity read no more than 64 KiB at once (Go's bufio.Scanner).
 _SECTION = 48 * 1024
+_FORMAT = "3.8"  # of Singularity: what hpccm writes for it, later ones and Apptainer read, too
 
 __all__ = ["PYTHON", "base_definition", "framework_definition", "pulled_definition", "requirements_definition"]
 
@@ -47,21 +46,21 @@ def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
         bootstrap: ``debootstrap`` builds it from Debian packages, ``docker`` takes it from a hub.
         architecture: archspec name, for the label.
     """
-    stage = _stage()
+    stage = _Stage()
     if bootstrap == "debootstrap":
         header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
-        stage += raw(singularity=header + f"Include: {' '.join(base.packages)}")
+        stage.add("raw", singularity=header + f"Include: {' '.join(base.packages)}")
     else:
-        stage += baseimage(image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
-    stage += raw(singularity=site.SETUP)
-    stage += shell(commands=[site.ENTER], chdir=False)
+        stage.add("baseimage", image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
+    stage.add("raw", singularity=site.SETUP)
+    stage.add("shell", commands=[site.ENTER], chdir=False)
     if bootstrap != "debootstrap":
-        stage += apt_get(ospackages=list(base.packages))
-    stage += shell(commands=[*environment_commands(base), site.LEAVE])
-    stage += environment(variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
-    stage += label(metadata=_labels(target=architecture, licence=base.licence))
-    stage += shell(commands=[f"{PYTHON} -c 'import pip, ssl'"], _test=True, chdir=False)
-    return _text(stage)
+        stage.add("apt_get", ospackages=list(base.packages))
+    stage.add("shell", commands=[*environment_commands(base), site.LEAVE])
+    stage.add("environment", variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
+    stage.add("label", metadata=_labels(target=architecture, licence=base.licence))
+    stage.add("shell", commands=[f"{PYTHON} -c 'import pip, ssl'"], _test=True, chdir=False)
+    return stage.text()
 
 
 def framework_definition(entry: Entry, architecture: str, base_digest: str) -> str:
@@ -72,13 +71,14 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
     """
     stage = _on_top(site.ENTER)
     if entry.packages:
-        stage += apt_get(ospackages=list(entry.packages))
+        stage.add("apt_get", ospackages=list(entry.packages))
     for commands in framework_commands(entry, architecture):
         _add(stage, commands)
-    stage += shell(commands=[site.LEAVE], chdir=False)
+    stage.add("shell", commands=[site.LEAVE], chdir=False)
     if entry.environment:
-        stage += environment(variables=entry.environment, _export=False)
-    stage += label(
+        stage.add("environment", variables=entry.environment, _export=False)
+    stage.add(
+        "label",
         metadata=_labels(
             framework=entry.framework,
             version=entry.version,
@@ -86,10 +86,10 @@ def framework_definition(entry: Entry, architecture: str, base_digest: str) -> s
             target=architecture,
             base_digest=base_digest,
             licence=entry.licence,
-        )
+        ),
     )
-    stage += shell(commands=[f"{PYTHON} -c {shlex.quote(entry.probe)}"], _test=True, chdir=False)
-    return _text(stage)
+    stage.add("shell", commands=[f"{PYTHON} -c {shlex.quote(entry.probe)}"], _test=True, chdir=False)
+    return stage.text()
 
 
 def requirements_definition(
@@ -110,19 +110,19 @@ def requirements_definition(
     """
     stage = _on_top(site.ENTER)
     kept: tuple[str, ...] = ()
-    stage += shell(commands=[f"mkdir -p {KEPT}"], chdir=False)
+    stage.add("shell", commands=[f"mkdir -p {KEPT}"], chdir=False)
     if entry:
         kept = keeping(KEPT)
-        stage += shell(commands=kept_commands(entry, python, KEPT))
+        stage.add("shell", commands=kept_commands(entry, python, KEPT))
     index = entry.index if entry else ""
     _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
     written, tries = try_commands(entry, requirements, python, KEPT)
-    stage += shell(commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
+    stage.add("shell", commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(each.partition(" --hash=")[0] for each in (*locked, *requirements))
-    stage += label(metadata=_labels(requirements=names, base_digest=base_digest))
+    stage.add("label", metadata=_labels(requirements=names, base_digest=base_digest))
     probe = [_probe_again(entry, python)] if entry else []
-    stage += shell(commands=["set -e", *probe, tries], _test=True, chdir=False)
-    return _text(stage)
+    stage.add("shell", commands=["set -e", *probe, tries], _test=True, chdir=False)
+    return stage.text()
 
 
 def _probe_again(entry: Entry, python: str) -> str:
@@ -147,9 +147,9 @@ def pulled_definition(source: str) -> str:
     return f"Bootstrap: {scheme if separator else 'localimage'}\nFrom: {name if separator else source}\n"
 
 
-def _add(stage: hpccm.Stage, commands: Sequence[str]) -> None:
+def _add(stage: _Stage, commands: Sequence[str]) -> None:
     for number, part in enumerate(_parts(commands)):
-        stage += shell(commands=part, chdir=number == 0)
+        stage.add("shell", commands=part, chdir=number == 0)
 
 
 def _parts(commands: Sequence[str]) -> list[list[str]]:
@@ -167,28 +167,45 @@ def _length(command: str) -> int:
     return len(command.encode()) + 8 * (command.count("\n") + 1)
 
 
-def _stage() -> hpccm.Stage:
-    # hpccm's settings are global; nothing else in this project touches them
-    hpccm.config.set_container_format("singularity")
-    hpccm.config.set_singularity_version("3.8")
-    return hpccm.Stage()
+class _Stage:
+    """Parts of a definition, by hpccm's names; their text is kept, because hpccm is slow to import."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, dict[str, Any]]] = []
+
+    def add(self, part: str, **settings: Any) -> None:
+        """Adds a primitive or a building block of hpccm."""
+        self._parts.append((part, settings))
+
+    def text(self) -> str:
+        """The definition."""
+        made_from = json.dumps([version_of("hpccm"), _FORMAT, self._parts])
+        return kept_text("definitions", made_from, self._written) or ""
+
+    def _written(self) -> str:
+        import hpccm.config  # noqa: PLC0415
+        from hpccm import building_blocks, primitives  # noqa: PLC0415
+
+        # hpccm's settings are global; nothing else in this project touches them
+        hpccm.config.set_container_format("singularity")
+        hpccm.config.set_singularity_version(_FORMAT)
+        stage = hpccm.Stage()
+        for part, settings in self._parts:
+            stage += getattr(building_blocks if part == "apt_get" else primitives, part)(**settings)
+        lines = [line.rstrip() for line in str(stage).splitlines()]
+        return "\n".join(lines).strip("\n") + "\n"
 
 
-def _on_top(first: str) -> hpccm.Stage:
-    stage = _stage()
-    stage += baseimage(
-        image="{{ base }}", _bootstrap="localimage", _distro="ubuntu22", _arch="x86_64", _docker_env=False
+def _on_top(first: str) -> _Stage:
+    stage = _Stage()
+    stage.add(
+        "baseimage", image="{{ base }}", _bootstrap="localimage", _distro="ubuntu22", _arch="x86_64", _docker_env=False
     )
-    stage += raw(singularity=site.SETUP)
-    stage += shell(commands=[first], chdir=False)
+    stage.add("raw", singularity=site.SETUP)
+    stage.add("shell", commands=[first], chdir=False)
     return stage
 
 
 def _labels(**values: str) -> dict[str, str]:
     named = {f"modak.{key.replace('_', '-')}": value for key, value in values.items()}
     return named | {"modak.definition-digest": "{{ definition_digest }}", "modak.build-date": "{{ build_date }}"}
-
-
-def _text(stage: hpccm.Stage) -> str:
-    lines = [line.rstrip() for line in str(stage).splitlines()]
-    return "\n".join(lines).strip("\n") + "\n"

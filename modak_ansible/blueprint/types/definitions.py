@@ -24,10 +24,15 @@ _SCALARS = (
 
 @dataclass
 class Definitions:
-    """Type definitions by kind and name; not complete when an import could not be read."""
+    """Type definitions by kind and name; not complete when an import could not be read.
+
+    Attributes:
+        files: those that were imported, with the path as the import has it.
+    """
 
     types: dict[str, dict[str, Item]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     is_complete: bool = True
+    files: list[tuple[str, Path]] = field(default_factory=list)
 
     def names(self, kind: str) -> list[str]:
         """The names of a kind, those of this project first."""
@@ -139,6 +144,7 @@ def _load_imports(
             mistakes.add(
                 place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
             )
+        definitions.files.append((place.text, path))
         if path.resolve() in seen:
             continue
         seen[path.resolve()] = False

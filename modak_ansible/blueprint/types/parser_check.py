@@ -6,10 +6,11 @@ import contextlib
 import copy
 import importlib
 import io
+import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,8 +18,46 @@ from typing import Any
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.errors import Location
+from modak_ansible.store.cache import kept_text, version_of
 
 RULE = "tosca-parser"
+
+
+def note_what_tosca_parser_finds(
+    path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]], mistakes: Mistakes
+) -> None:
+    """As :func:`check_with_tosca_parser`, which is not asked again about what it had nothing against before.
+
+    Args:
+        path: the service template.
+        inputs: the values of its inputs.
+        imported: the files of types that it imports, and those that these import, with the path as the import has it.
+        mistakes: collects what it says.
+    """
+    judged = _judged(path, inputs, imported)
+
+    def check() -> str | None:
+        check_with_tosca_parser(path, inputs, mistakes)
+        return None if mistakes or judged != _judged(path, inputs, imported) else ""
+
+    if judged is None:
+        check_with_tosca_parser(path, inputs, mistakes)
+    else:
+        kept_text("tosca-parser", judged, check)
+
+
+def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]]) -> str | None:
+    """All that a judgement rests on; None where that cannot be told from these files alone."""
+    try:
+        files = {str(each.relative_to(path.parent)): each.read_text("utf-8") for _, each in (("", path), *imported)}
+    except (OSError, ValueError):
+        return None
+    if any("repositor" in text for text in files.values()):  # which say where other files are
+        return None
+    if any(Path(name).is_file() and not each.samefile(name) for name, each in imported):
+        return None  # tosca-parser takes the one of the current folder
+    own = Path(__file__).read_text("utf-8")
+    return json.dumps([version_of("toscaparser", "tosca_parser"), own, sys.version, files, inputs], default=repr)
 
 
 def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistakes) -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.blueprint.types import parser_check
 from modak_ansible.blueprint.types.parser_check import _import_tosca_parser, check_with_tosca_parser
+from modak_ansible.planning.service import check_blueprint
 from modak_ansible.store.project import find_blueprint
 
 _import_tosca_parser()
@@ -53,3 +58,86 @@ def test_a_file_that_changed_is_read_again(tmp_path):
     check_with_tosca_parser(service, {}, bad)
     assert not good
     assert "of.B" in next(iter(bad)).message
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """The templates that tosca-parser is asked about; nothing is kept of other tests."""
+    found = []
+
+    def check(path, inputs, mistakes):
+        found.append(path)
+        check_with_tosca_parser(path, inputs, mistakes)
+
+    monkeypatch.setattr(parser_check, "check_with_tosca_parser", check)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return found
+
+
+def mistakes_of(blueprint, **values):
+    mistakes = Mistakes()
+    check_blueprint(blueprint.service, Inputs(values=tuple(values.items())), mistakes)
+    return list(map(str, mistakes))
+
+
+def test_what_tosca_parser_had_nothing_against_it_is_not_asked_again(blueprint, asked):
+    assert [mistakes_of(blueprint) for _ in range(3)] == [[]] * 3
+    assert len(asked) == 1
+    blueprint.service.write_text(blueprint.service.read_text() + "# another\n")
+    assert [mistakes_of(blueprint) for _ in range(2)] == [[]] * 2
+    assert len(asked) == 2
+
+
+def test_what_it_found_it_finds_each_time(blueprint, asked):
+    assert mistakes_of(blueprint) == []
+    blueprint.replace(
+        "type: modak.nodes.Dataset",
+        "type: modak.nodes.Dataset\n      interfaces: { Standard: { operations: { creat: x } } }",
+    )
+    first, second = mistakes_of(blueprint), mistakes_of(blueprint)
+    assert first == second
+    assert any("tosca-parser: " in line for line in first)
+    assert len(asked) == 3
+
+
+def test_a_file_of_types_counts_as_well(tmp_path, asked, monkeypatch):
+    service = tmp_path / "service.yaml"
+    service.write_text("tosca_definitions_version: tosca_simple_yaml_1_3\nimports:\n  - a.yaml\n")
+    types = tmp_path / "a.yaml"
+    types.write_text(TYPES.format(imports="", name="of.A", parent="tosca.nodes.Root"))
+
+    def ask(**inputs):
+        before = len(asked)
+        parser_check.note_what_tosca_parser_finds(service, inputs, [("a.yaml", types)], Mistakes())
+        return len(asked) > before
+
+    assert [ask(), ask(), ask(n=1), ask(n=1), ask(n="1")] == [True, False, True, False, True]
+    types.write_text(TYPES.format(imports="", name="of.B", parent="tosca.nodes.Root"))
+    assert [ask(), ask()] == [True, False]
+    monkeypatch.setattr(parser_check, "version_of", lambda *_: "another")
+    assert [ask(), ask()] == [True, False]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert not ask()
+    (elsewhere / "a.yaml").write_text("")  # which tosca-parser takes
+    assert [ask(), ask()] == [True, True]
+    monkeypatch.chdir(tmp_path)
+    types.write_text(types.read_text() + "repositories:\n  far: https://localhost/\n")
+    assert [ask(), ask()] == [True, True]
+
+
+def test_a_file_that_changes_while_it_is_judged_is_judged_again(blueprint, asked, monkeypatch):
+    check = parser_check.check_with_tosca_parser
+
+    def changes(path, inputs, mistakes):
+        check(path, inputs, mistakes)
+        if len(asked) == 1:
+            path.write_text(path.read_text() + "# another\n")
+
+    before = blueprint.service.read_text()
+    monkeypatch.setattr(parser_check, "check_with_tosca_parser", changes)
+    mistakes_of(blueprint)
+    blueprint.service.write_text(before)
+    mistakes_of(blueprint)
+    assert len(asked) == 2
