@@ -70,8 +70,14 @@ class ScriptSource:
         self.is_dynamic = False
         self.is_doubtful = False
         self.command: tuple[Option, ...] | None = None
-        self._nodes = list(ast.walk(tree))
-        self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
+        self._nodes: list[ast.AST] = [tree]  # all, in the order of ast.walk
+        self._parents: dict[ast.AST, ast.AST] = {}
+        for node in self._nodes:
+            children = list(ast.iter_child_nodes(node))
+            self._parents.update(dict.fromkeys(children, node))
+            self._nodes += children
+        self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
+        self._dotted = [node for node in self._nodes if isinstance(node, ast.Name | ast.Attribute)]
         self._full: dict[str, str] = {}
         self._functions = {node.name: node for node in self._nodes if isinstance(node, Function)}
         self._classes = {_PARSER}
@@ -85,12 +91,12 @@ class ScriptSource:
             if isinstance(node, ast.ClassDef) and any(self._name(base) == _PARSER for base in node.bases):
                 self._classes.add(node.name)
                 self.is_doubtful = True
-        for node in self._nodes:
-            if isinstance(node, ast.Call) and self._name(node.func) in self._classes:
-                self._made(node)
-        for node in self._nodes:
-            self._held(node)
-        for node in self._nodes:
+        for call in self._calls:
+            if self._name(call.func) in self._classes:
+                self._made(call)
+        for call in self._calls:
+            self._held(call)
+        for node in self._dotted:
             name = self._name(node)
             if name in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
                 self.is_doubtful = True  # which may change them
@@ -98,7 +104,7 @@ class ScriptSource:
                 self.is_dynamic = True  # which may be handed on
             if isinstance(node, ast.Attribute):
                 self._attribute(node)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self._parsers:
+            elif isinstance(node.ctx, ast.Load) and node.id in self._parsers:
                 self._use(node)
         self._commands()
 
@@ -133,10 +139,8 @@ class ScriptSource:
         if "allow_abbrev" in given and _literal(given["allow_abbrev"]) is not True:
             self.abbreviates = False
 
-    def _held(self, node: ast.AST) -> None:
+    def _held(self, node: ast.Call) -> None:
         """Notes the variables that hold a parser or a group of one; a parser that is held otherwise is out of sight."""
-        if not isinstance(node, ast.Call):
-            return
         is_parser = self._name(node.func) in self._classes
         is_group = isinstance(node.func, ast.Attribute) and node.func.attr in _GROUPS
         if not (is_parser or is_group or self._gives_parser(node.func)):
@@ -220,14 +224,14 @@ class ScriptSource:
             for function in self._functions.values()
             if any(self._decorates(one) for one in function.decorator_list)
         ]
-        run = [node for node in self._nodes if isinstance(node, ast.Call) and self._name(node.func) == "typer.run"]
+        run = [node for node in self._calls if self._name(node.func) == "typer.run"]
         commands += [
             self._functions[argument.id]
             for each in run
             for argument in each.args
             if isinstance(argument, ast.Name) and argument.id in self._functions
         ]
-        is_other = any(self._name(_called(node)) in ("click.group", "click.Group") for node in self._nodes)
+        is_other = any(self._name(node) in ("click.group", "click.Group") for node in self._dotted)
         if len(commands) > 1 or is_other:
             self.is_dynamic = True
         elif commands:
