@@ -117,7 +117,7 @@ class Recorder(object):
             training_images: those of an epoch; test_images likewise.
             parameters: trainable ones, counted in the network.
         """
-        if parameters != self.workload.parameters:
+        if self.workload.parameters is not None and parameters != self.workload.parameters:
             expected = self.workload.parameters
             give_up(1, "the network has %s trainable parameters where the paper's has %s" % (parameters, expected))
         self.images = training_images
