@@ -40,7 +40,7 @@ class Entry(Model):
     name: str
     framework: str
     version: str
-    origin: Literal["pip", "hub", "opt-build"]
+    origin: Literal["pip", "hub", "opt-build", "given"]
     compilers: tuple[str, ...] = ()
     architectures: tuple[str, ...] = Field(description="archspec names; a processor needs one of them or a descendant")
     features: tuple[str, ...] = Field(
@@ -76,6 +76,10 @@ class Entry(Model):
         description="what compiles programs in it, such as mpicc; programs that are built get an entry that has some",
         exclude_if=lambda value: not value,  # entries without keep the digest that they had before there were any
     )
+    python_version: str = Field(
+        default="", description="of a given image's Python, as major.minor", exclude_if=lambda value: not value
+    )
+    glibc: str = Field(default="", description="of a given image", exclude_if=lambda value: not value)
     provenance: str
     licence: str
 
@@ -122,6 +126,14 @@ def satisfies(version: str, wanted: str) -> bool:
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
 
     return Version(version) in SpecifierSet(wanted)
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version as Python's packages have them."""
+    try:
+        return bool(Version(text))
+    except InvalidVersion:
+        return False
 
 
 def is_release(entry: Entry, version: str) -> bool:

@@ -91,6 +91,11 @@ class PlannedImage(Model):
     path: str = Field(description="of the topmost layer, below the target's workspace or absolute")
     layers: tuple[Layer, ...] = Field(description="from the base upwards; the last one is the image")
     python: str = Field(description="the interpreter inside")
+    seen: str = Field(
+        default="",
+        description="SHA-256 of a given image as it was looked into; the plan is for that one alone",
+        exclude_if=lambda value: not value,
+    )
 
 
 class PlannedDataset(Model):

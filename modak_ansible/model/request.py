@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.target import Target
 
 
@@ -16,6 +19,11 @@ class GivenImage(Model):
     source: str
     checksum: str | None = None
     python: str = "python3"
+    seen: SeenImage | None = Field(
+        default=None,
+        description="what was found in it; None where nobody has looked",
+        exclude_if=lambda value: not value,
+    )
 
 
 # Where a request has wishes: what cannot be kept of them is left out, and the plan says so.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Draft, Optimisation, Option
+from modak_ansible.optimisations.base import Draft, Optimisation, Option, why_unseen
 from modak_ansible.optimisations.properties import Property
 
 # The name that the dynamic loader looks up; every base image has the library.
@@ -34,7 +34,7 @@ def _why_not(draft: Draft) -> str:
     if not draft.in_container:
         return "without a container only the machine's own libraries are there"
     if draft.entry is None:
-        return "nobody knows what a given image holds"
+        return why_unseen(draft)
     if "tcmalloc" not in draft.entry.allocators:
         return f"{draft.entry.name} does not carry it"
     return ""

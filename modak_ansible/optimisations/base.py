@@ -154,6 +154,14 @@ class Draft:
         )
 
 
+def why_unseen(draft: Draft) -> str:
+    """Why nothing is known of what a given image holds."""
+    given = draft.request.image
+    if given and given.seen:
+        return f"the image could not be looked into: {given.seen.problem or 'its framework is not in it'}"
+    return "nobody has looked into the given image yet; modak deploy does, before it plans"
+
+
 class Optimisation(ABC):
     """One matter that is decided for every job.
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from packaging.version import Version
 
 from modak_ansible.model.application import Application
-from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option
+from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
 
 _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
@@ -40,6 +40,15 @@ def argument_of(draft: Draft, name: str) -> str:
 
 def framework_of(draft: Draft) -> str:
     return draft.entry.framework if draft.entry else draft.request.application.framework
+
+
+def python_of(draft: Draft) -> tuple[int, ...] | None:
+    """The version of Python that the script runs in; None where nobody knows it."""
+    if draft.entry is None:
+        return None
+    base = draft.catalogue.bases.get(draft.entry.base)
+    text = base.python if base else draft.entry.python_version
+    return tuple(map(int, text.split("."))) if text else None
 
 
 def is_at_least(draft: Draft, version: str) -> bool:
@@ -105,8 +114,8 @@ class CodeOptimisation(Optimisation):
         """
         if switch_of(draft, switch or self.name):
             return "switch"
-        base = draft.catalogue.bases.get(draft.entry.base) if draft.entry else None
-        if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
+        python = python_of(draft)
+        if python is None or python < _OLDEST_PYTHON:
             return ""
         framework = framework_of(draft)
         if framework in self.hooked and (framework != "tensorflow" or is_at_least(draft, _OLDEST_KERAS)):
@@ -118,13 +127,13 @@ class CodeOptimisation(Optimisation):
         if self.way_to(draft, switch):
             return ""
         if draft.entry is None:
-            return "nobody knows what a given image holds"
+            return why_unseen(draft)
         framework = framework_of(draft)
         if draft.script is not None:
             return f"{draft.script.script} has no switch for it"
-        base = draft.catalogue.bases.get(draft.entry.base)
-        if base is None or tuple(map(int, base.python.split("."))) < _OLDEST_PYTHON:
-            return "nothing can act in a Python so old" if base else "nothing of ours is in a hub's image"
+        python = python_of(draft)
+        if python is None or python < _OLDEST_PYTHON:
+            return "nothing can act in a Python so old" if python else "nothing of ours is in a hub's image"
         return NO_PREPARE if framework in self.prepared else f"nothing acts in a script of {framework}"
 
     def known(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - of compilers it depends on the framework

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modak_ansible.optimisations.base import Draft, Optimisation, Option
+from modak_ansible.optimisations.base import Draft, Optimisation, Option, why_unseen
 from modak_ansible.optimisations.code import framework_of, is_at_least
 from modak_ansible.optimisations.properties import Property
 
@@ -45,7 +45,7 @@ def _who(draft: Draft) -> str:
 
 def _why_not(draft: Draft) -> str:
     if draft.entry is None:
-        return "nobody knows what a given image holds"
+        return why_unseen(draft)
     if draft.entry.accelerator:
         return "the accelerator's memory is not the allocator's"
     if _by_pytorch(draft):
@@ -53,9 +53,14 @@ def _why_not(draft: Draft) -> str:
     if draft.settings.get("allocator"):
         return f"{draft.settings['allocator']} takes them only from a file system that an administrator mounts"
     base = draft.catalogue.bases.get(draft.entry.base)
-    if not draft.in_container or base is None:
+    version = _GLIBC.get(base.suite) if base else _numbers(draft.entry.glibc)
+    if not draft.in_container or not (base or version):
         return "nobody knows which glibc is there"
-    version = _GLIBC.get(base.suite)
     if version is None or version < _TUNABLE_SINCE:
-        return f"glibc can ask for them from 2.35 on, and {base.suite} has {'.'.join(map(str, version or ()))}".rstrip()
+        has = base.suite if base else "the image"
+        return f"glibc can ask for them from 2.35 on, and {has} has {'.'.join(map(str, version or ()))}".rstrip()
     return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

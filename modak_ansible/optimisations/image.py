@@ -12,8 +12,9 @@ from modak_ansible.catalogue.reader import ANY, fits, satisfies, script_for
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.measured.workload import WorkloadScript
-from modak_ansible.model.request import Request
+from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Target
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
@@ -39,7 +40,8 @@ class Image(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         given = draft.request.image
         if given:
-            return (Option(given.source, "the blueprint names this image"),)
+            _check_given(draft, given)
+            return (Option(given.source, _why_given(given)),)
         if draft.request.runs_natively:
             return (Option("none", "the program runs with what is installed on the nodes"),)
         wanted = self.wish(draft)
@@ -60,7 +62,12 @@ class Image(Optimisation):
         return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
 
     def apply(self, draft: Draft, value: str) -> None:
-        if draft.request.image is None and not draft.request.runs_natively:
+        given = draft.request.image
+        if given and given.seen and not given.seen.problem:
+            draft.entry = _entry_of(given.seen, draft)
+            draft.script = _script_of(draft, draft.entry) if draft.entry else None
+            draft.own = _own_settings(draft)
+        elif draft.request.image is None and not draft.request.runs_natively:
             draft.entry = next(entry for entry in draft.catalogue.entries if entry.name == value)
             draft.environment.update(draft.entry.environment)
             draft.request = _with_script(draft, draft.entry)
@@ -79,6 +86,59 @@ class Image(Optimisation):
     def why_other(self, other: str, taken: str, draft: Draft) -> str:
         entries = {entry.name: entry for entry in draft.catalogue.entries}
         return _why_other(entries[other], entries[taken])
+
+
+def _why_given(given: GivenImage) -> str:
+    named = "the blueprint names this image"
+    if given.seen is None:
+        return f"{named}; nobody has looked into it yet, as modak deploy does first"
+    if given.seen.problem:
+        return f"{named}, which could not be looked into: {given.seen.problem}"
+    there = ", ".join(f"{name} {version}" for name, version in given.seen.frameworks.items())
+    return f"{named}, which has {there}"
+
+
+def _check_given(draft: Draft, given: GivenImage) -> None:
+    """
+    Raises:
+        CannotPlan: an image that was looked into has not got the framework, or has another version of it.
+    """
+    seen, application = given.seen, draft.request.application
+    if seen is None or seen.problem or not application.is_training or application.framework == ANY:
+        return
+    version = seen.frameworks.get(application.framework)
+    if version is None and application.requirements:
+        return  # they may bring it
+    if version is None:
+        there = ", ".join(f"{name} {each}" for name, each in seen.frameworks.items())
+        hint = "name what it has, or give an image that has it"
+        raise CannotPlan("framework", f"{given.source} has no {application.framework}: it has {there}", hint)
+    if not satisfies(version, application.version):
+        message = f"{given.source} has {application.framework} {version}, not {application.version}"
+        raise CannotPlan("version", message, "leave it out, or give another image")
+
+
+def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
+    """What was found in an image, in the form in which the catalogue knows a build."""
+    framework = draft.request.application.framework
+    known = draft.catalogue.of_framework(framework)
+    if framework not in seen.frameworks:
+        return None
+    return Entry(
+        name=f"image-{seen.sha256[:12]}",
+        framework=framework,
+        version=seen.frameworks[framework],
+        origin="given",
+        compilers=seen.compilers if framework != "python" else (),
+        architectures=tuple({each for entry in known[:1] for each in entry.architectures}),
+        allocators=seen.allocators,
+        thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
+        python_version=seen.version,
+        glibc=seen.glibc,
+        probe="",
+        provenance=f"{seen.source}, as it was looked into ({seen.sha256[:12]})",
+        licence="",
+    )
 
 
 def _competing(draft: Draft) -> list[Entry]:

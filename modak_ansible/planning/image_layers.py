@@ -43,11 +43,11 @@ def image_of(
             compiled for the target's processor.
     """
     in_container = target.container_runtime != "none"
-    if entry is None and given is None:
-        return _NO_IMAGE
-    if entry is None:
-        assert given is not None  # noqa: S101 - mypy does not see it
+    if given is not None:
         layers, python = _given_layers(given, requirements, in_container=in_container)
+        entry = None
+    elif entry is None:
+        return _NO_IMAGE
     elif not in_container:
         layers, python = [_environment_layer(entry, requirements, catalogue, locked)], "bin/python"
     elif entry.origin == "hub":
@@ -65,6 +65,7 @@ def image_of(
         path=top.path,
         layers=tuple(layers),
         python=python,
+        seen=given.seen.sha256 if given and given.seen else "",
     )
 
 

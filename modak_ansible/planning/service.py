@@ -16,6 +16,7 @@ from modak_ansible.blueprint.script.options import check_arguments
 from modak_ansible.blueprint.types.parser_check import note_what_tosca_parser_finds
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
 from modak_ansible.model.request import Request, without
 from modak_ansible.performance import PerformanceModel, load_model
@@ -27,6 +28,7 @@ from modak_ansible.requests.recognise import is_request
 from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.store.refusals import known_refusals
+from modak_ansible.store.seen_images import seen_images, seen_of
 from modak_ansible.target.core.files import make_private, write_whole
 from modak_ansible.target.core.plan import Plan as PlanJson
 from modak_ansible.transport.ssh import queue_of
@@ -170,7 +172,8 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         hint = nearest(training or "", [request.training for request in requests])
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
     alone = named[0].model_copy(update={"after": (), "parallel": None})
-    return _known_here(alone, known_testbed(blueprint_state(path)))
+    state = blueprint_state(path)
+    return _known_here(alone, known_testbed(state), seen_images(state))
 
 
 def check_blueprint(
@@ -218,12 +221,12 @@ def _check(
         return []
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state))
-    testbed = known_testbed(state)
+    testbed, images = known_testbed(state), seen_images(state)
     named = [request.training for request in blueprint.requests if is_meant(request, training)]
     wanted = set(named or [request.training for request in blueprint.requests])
     found: list[tuple[Request, Plan]] = []
     for asked in in_order(blueprint.requests, wanted):
-        request = _known_here(after_planned(asked, found), testbed)
+        request = _known_here(after_planned(asked, found), testbed, images)
         if change and asked.training in wanted:
             request = change(request)
         plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
@@ -232,8 +235,11 @@ def _check(
     return [(request, plan) for request, plan in found if request.training in wanted]
 
 
-def _known_here(request: Request, testbed: Path) -> Request:
-    return request.model_copy(update={"target": as_known_here(request.target, testbed)})
+def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...]) -> Request:
+    update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
+    if request.image and (seen := seen_of(images, request.image, request.target.address)):
+        update["image"] = request.image.model_copy(update={"seen": seen})
+    return request.model_copy(update=update)
 
 
 def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
@@ -343,7 +349,9 @@ def _plan_or_note(
         message = f"{training} comes after {count} trainings; {_MOST_BEFORE} at most"
         mistakes.add(blueprint.place(training, ""), "cannot-plan", message, "let it come after fewer points")
         return None
-    strict = is_strict or request.optimisation.strict
+    # what an image of the user's own permits is known once it was looked into: until then a wish is no mistake
+    is_open = request.application.is_training and request.image is not None and request.image.seen is None
+    strict = (is_strict or request.optimisation.strict) and not is_open
     notes = list(blueprint.notes.get(training, ()))
     while True:
         found = _plan_of(request, known)

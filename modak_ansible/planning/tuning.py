@@ -9,7 +9,7 @@ from modak_ansible.catalogue.locks import beside, lock_of
 from modak_ansible.model.plan import Choice
 from modak_ansible.model.request import Request
 from modak_ansible.model.tuning import PlannedTuning
-from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft
+from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, why_unseen
 from modak_ansible.planning.search import Chosen
 from modak_ansible.planning.tuning_candidates import candidates
 
@@ -93,7 +93,9 @@ def why_not_tuned(draft: Draft) -> str:
     if processes > 1:
         return f"a trial is one process, and the job has {processes}"
     if entry is None:
-        return "nobody knows what a given image holds"
+        return why_unseen(draft)
+    if entry.origin == "given":
+        return "what tries candidates is not in an image of one's own"
     base = draft.catalogue.bases.get(entry.base)
     if base is None:
         return "nothing of ours is in a hub's image"

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.reader import is_version
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.jobs.job import deployment_arguments
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.refusals import note_refusal
+from modak_ansible.store.seen_images import forget_image, note_image
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
 from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
+
+_LOOK_AGAIN = "deploy again: it is looked into anew, and planned with"
+
+
+def look_into_image(stage: Stage) -> Outcome:
+    """Has an image of the user's own on the target, and the project know what it holds.
+
+    Raises:
+        ModakError: it cannot be had.
+    """
+    outcome = ensure_image(stage)
+    if stage.check:
+        return outcome
+    image = stage.plan["image"]
+    stage.say(f"looking into {image['entry']}")
+    found = stage.call("modak_image", **_arguments(stage.plan), action="inside")["inside"]
+    given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
+    frameworks = {name: each for name, each in (found.get("frameworks") or {}).items() if is_version(each)}
+    seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks})
+    note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
+    there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
+    return Outcome(outcome.changed, f"{image['entry']}: {seen.problem or there}", {"image": outcome.data.get("image")})
 
 
 def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
@@ -79,7 +105,19 @@ def _arguments(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _note(stage: Stage, answer: dict[str, Any]) -> None:
-    """Has the record know the image that is there."""
+    """Has the record know the image that is there.
+
+    Raises:
+        ModakError: it is a given one, and another than it was when it was looked into.
+    """
+    seen, there = stage.plan["image"].get("seen"), answer["image"].get("given")
+    if seen and there and seen != there:
+        image, address = stage.plan["image"], stage.plan["target"]["address"]
+        if not stage.check:
+            state = Path(read_origin(stage.store.plan_file)["state"])
+            forget_image(state, image["layers"][0]["source"], image["python"], address)
+        message = f"{image['layers'][0]['source']} is another image than the one that was looked into"
+        raise ModakError(f"{message}: its SHA-256 is {there[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
         stage.record.update(image=answer["image"])
 

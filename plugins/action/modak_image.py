@@ -5,7 +5,7 @@ from __future__ import annotations
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.image import ensure_image, show_build_log
+from modak_ansible.stages.image import ensure_image, look_into_image, show_build_log
 
 
 class ActionModule(StageAction):
@@ -23,6 +23,8 @@ class ActionModule(StageAction):
                 last=None if last < 0 else last,
                 within=None if within < 0 else within,
             )
+        if boolean(arguments.get("inside", False)):
+            return look_into_image(stage)
         return ensure_image(stage, again=boolean(arguments.get("again", False)))
 
     def subject(self, plan):

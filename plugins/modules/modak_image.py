@@ -26,10 +26,10 @@ options:
   action:
     type: str
     required: true
-    choices: [look, start, wait, log]
+    choices: [look, start, wait, log, inside]
     description: >-
-      What to do; wait and log, which reads what the build writes, come back when there is news, or when their time is
-      over.
+      What to do; inside runs the image's Python, which tells what it holds; wait and log, which reads what the build
+      writes, come back when there is news, or when their time is over.
   again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The last line of the log that the caller knows.}
@@ -49,7 +49,7 @@ def main():
             "deployment": {"type": "str", "required": True},
             "image": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
-            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait", "log"]},
+            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait", "log", "inside"]},
             "again": {"type": "bool", "default": False},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
@@ -66,6 +66,8 @@ def main():
 def act(store, module):
     if module.params["action"] == "log":
         return read_log(store, module.params["offset"], module.params["seconds"])
+    if module.params["action"] == "inside":
+        return {"changed": False, "inside": store.look_inside()}
     started = False
     if module.params["action"] == "look" and not module.check_mode:
         reserve(module.params)

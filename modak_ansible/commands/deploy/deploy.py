@@ -105,13 +105,18 @@ def _deploy(
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs, whose_testbed
+    from modak_ansible.deployment.looking import look_first, unseen
     from modak_ansible.deployment.run import check_that_all_run, deploy
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning.service import plan_all
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.project import find_blueprint
 
-    found = plan_all(find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict), training)
+    given = find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict), training
+    found = plan_all(*given)
+    if unseen(found):
+        with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
+            found = look_first(found, lambda: plan_all(*given), display)
     show_warnings(found[0].warnings)
     check_that_all_run(found, wait=not detach)
     again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict)}"

@@ -21,6 +21,7 @@ from ..core.site import Site, read_site
 from ..core.slots import BUILDS, build_slot
 from ..core.workspace import Workspace
 from .build import MIRROR, build_error, filled, pip_environment
+from .inside import look_inside
 from .logins import login_environment
 from .mirror import require_keyring, require_release
 from .probe import (
@@ -134,7 +135,27 @@ class ImageStore:
         """Where the image is, and what is known of it."""
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
-        return {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
+        known = {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
+        if self._image.get("seen") and self._workspace.place(self._image["layers"][0]["path"]).is_file():
+            known["given"] = self.given_digest()
+        return known
+
+    def look_inside(self) -> dict[str, Any]:
+        """What the lowest layer holds, an image of the user's own; see :func:`inside.look_inside`.
+
+        Raises:
+            ModakError: it is not there, or no runtime is.
+        """
+        path = self._workspace.place(self._image["layers"][0]["path"])
+        found = look_inside(find_runtime(self._image["container_runtime"]), path, self._image["python"])
+        return {**found, "sha256": self.given_digest()}
+
+    def given_digest(self) -> str:
+        """The SHA-256 of the lowest layer as it is now."""
+        layer = self._image["layers"][0]
+        path = self._workspace.place(layer["path"])
+        seal = seal_path(self._workspace.images, layer["digest"])
+        return sealed_digest(seal) if is_intact(path, seal) else sha256_of(path)
 
     @property
     def _key(self) -> str:

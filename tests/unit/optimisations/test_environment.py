@@ -83,7 +83,7 @@ def test_binding_and_waiting_set_what_openmp_reads(draft):
         ("pytorch-1.4-pip", GLIBC, None),
         ("tensorflow-1.14-pip", GLIBC, None),
         ("tensorflow-2.1-hub", "nobody knows which glibc is there", None),
-        ("", "nobody knows what a given image holds", None),
+        ("", "nobody has looked into the given image yet; modak deploy does, before it plans", None),
         ("pytorch-2.13-cuda", "the accelerator's memory is not the allocator's", None),
     ],
 )

@@ -6,8 +6,9 @@ import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages import image as image_stage
-from modak_ansible.stages.image import ensure_image
+from modak_ansible.stages.image import ensure_image, look_into_image
 from modak_ansible.store.refusals import known_refusals
+from modak_ansible.store.seen_images import seen_images
 
 
 def test_an_image_that_is_there_costs_one_look(make_stage, monkeypatch):
@@ -95,3 +96,45 @@ def test_nothing_is_remembered_when_nothing_may_change(make_stage, blueprint):
     with pytest.raises(ModakError, match="was refused by its probe"):
         ensure_image(stage)
     assert known_refusals(blueprint.path / ".modak") == ()
+
+
+@pytest.fixture
+def own_image(blueprint):
+    """The blueprint with an image of its own, in a project."""
+    (blueprint.path / ".modak").mkdir()
+    blueprint.replace(
+        "    training:\n",
+        "    mine:\n      type: modak.nodes.Image\n      properties: { source: /images/mine.sif }\n"
+        "      requirements:\n        - host: cluster\n\n    training:\n",
+    ).replace("        - dataset: digits\n", "        - dataset: digits\n        - image: mine\n")
+    return blueprint
+
+
+def answering(sha256, **found):
+    def call(name, *, action, **arguments):
+        if action == "inside":
+            return {"inside": {**found, "sha256": sha256}}
+        return {"missing": [], "image": {"path": "/images/mine.sif", "given": sha256}}
+
+    return call
+
+
+def test_an_image_of_ones_own_is_looked_into_and_known_then(own_image, make_stage):
+    frameworks = {"pytorch": "2.13.0", "python": "3.11", "mxnet": "built by hand"}
+    stage, _ = make_stage(answering("a" * 64, version="3.11", frameworks=frameworks))
+    outcome = look_into_image(stage)
+    assert outcome.message == "/images/mine.sif: pytorch 2.13.0, python 3.11"
+    (seen,) = seen_images(own_image.path / ".modak")
+    assert (seen.source, seen.sha256, seen.address) == ("/images/mine.sif", "a" * 64, "frontend.example")
+    assert "mxnet" not in seen.frameworks
+
+
+def test_an_image_that_has_changed_since_is_not_run(own_image, make_stage):
+    first, _ = make_stage(answering("a" * 64, version="3.11", frameworks={"pytorch": "2.13.0", "python": "3.11"}))
+    look_into_image(first)
+    stage, _ = make_stage(answering("b" * 64))
+    assert stage.plan["image"]["seen"] == "a" * 64
+    with pytest.raises(ModakError, match="is another image than the one that was looked into") as caught:
+        ensure_image(stage)
+    assert "deploy again" in caught.value.hint
+    assert seen_images(own_image.path / ".modak") == ()

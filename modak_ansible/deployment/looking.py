@@ -1,0 +1,50 @@
+"""Images of users' own are looked into before anything is planned with them, once for each content on each target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from modak_ansible.deployment.playbook import Listener, run_playbook
+from modak_ansible.deployment.run import plans_of
+from modak_ansible.model.plan import Plan
+from modak_ansible.planning.service import Planned
+from modak_ansible.store.deployment import DeploymentStore
+
+_BUILDS = "builds"  # where plans are kept that are carried out for their image alone
+
+
+def unseen(planned: Sequence[Planned]) -> list[Planned]:
+    """One plan for each image of a user's own that nobody has looked into, on each target."""
+    found = {_key(each.plan): each for each in planned if _is_unseen(each.plan)}
+    return list(found.values())
+
+
+def look_first(
+    planned: list[Planned], plan_again: Callable[[], list[Planned]], listener: Listener | None = None
+) -> list[Planned]:
+    """The plans, made anew where an image had to be looked into first.
+
+    Args:
+        planned: as they were made.
+        plan_again: makes them with what is known by then.
+        listener: is told how it gets on.
+
+    Raises:
+        PlaybookError: an image cannot be had, or not be looked into.
+    """
+    to_see = unseen(planned)
+    for each in to_see:
+        store = DeploymentStore(each.save(each.state / _BUILDS))
+        run_playbook("image", {**plans_of([store]), "image_inside": True}, listener)
+    return plan_again() if to_see else planned
+
+
+def _is_unseen(plan: Plan) -> bool:
+    layers = plan.image.layers
+    return (
+        plan.application.is_training and bool(layers) and layers[0].source == plan.image.entry and not plan.image.seen
+    )
+
+
+def _key(plan: Plan) -> tuple[str, str, str]:
+    return plan.image.entry, plan.image.python, plan.target.address

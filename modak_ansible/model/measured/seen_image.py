@@ -1,0 +1,22 @@
+"""What was found in an image of the user's own, by looking into it on its target."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+
+
+class SeenImage(Model):
+    """One image as it was on a target; another content is looked into anew."""
+
+    source: str = Field(description="as the user names it")
+    address: str = Field(description="the target's")
+    python: str = Field(description="the interpreter that was asked")
+    sha256: str = Field(description="of the image file")
+    problem: str = Field(default="", description="why it could not be looked into; empty where it could")
+    version: str = Field(default="", description="of its Python, as major.minor")
+    glibc: str = ""
+    frameworks: dict[str, str] = Field(default={}, description="versions, by the catalogue's names of frameworks")
+    compilers: tuple[str, ...] = Field(default=(), description="graph compilers that compiled something there")
+    allocators: tuple[str, ...] = Field(default=(), description="that the dynamic loader finds")

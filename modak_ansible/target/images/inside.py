@@ -1,0 +1,75 @@
+"""Looks into an image of the user's own: which framework it has, and which of the plan's choices can act in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..core.commands import TimedRun
+from .probe import telling_line
+
+_SECONDS = 600
+_MARK = "modak.inside "
+# It runs in whatever Python the image has, 2.7 among them; what is not there, or does not work, is left out.
+_LOOK = """\
+import ctypes, importlib, json, platform, sys
+
+found = {"version": "%d.%d" % sys.version_info[:2], "glibc": platform.libc_ver()[1], "frameworks": {}}
+found.update({"compilers": [], "allocators": []})
+
+for name, module in (("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax"), ("keras", "keras"),
+                     ("mxnet", "mxnet"), ("cntk", "cntk")):
+    try:
+        found["frameworks"][name] = str(importlib.import_module(module).__version__)
+    except Exception:
+        pass
+found["frameworks"]["python"] = found["version"]
+
+def inductor():
+    import torch
+    return float(torch.compile(lambda x: x.sin() + x.cos())(torch.zeros(64)).sum()) == 64.0
+
+def xla():
+    if "jax" in sys.modules:
+        import jax
+        return float(jax.jit(lambda x: x + 1)(1.0)) == 2.0
+    import tensorflow
+    return float(tensorflow.function(lambda x: x + 1, jit_compile=True)(tensorflow.constant(1.0))) == 2.0
+
+for name, needs, works in (("inductor", ("pytorch",), inductor), ("xla", ("tensorflow", "jax"), xla)):
+    if any(each in found["frameworks"] for each in needs):
+        try:
+            if works():
+                found["compilers"].append(name)
+        except Exception:
+            pass
+for name, library in (("tcmalloc", "libtcmalloc_minimal.so.4"),):
+    try:
+        ctypes.CDLL(library)
+        found["allocators"].append(name)
+    except OSError:
+        pass
+print("modak.inside " + json.dumps(found))
+"""
+
+
+def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
+    """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into.
+
+    Args:
+        runtime: Apptainer or Singularity.
+        image: its file.
+        python: the interpreter in it.
+    """
+    result = TimedRun(timeout=_SECONDS, keep_locks=True)([runtime, "exec", str(image), python, "-c", _LOOK])
+    lines = (result.out + result.err).splitlines()
+    told = [line for line in result.out.splitlines() if line.startswith(_MARK)]
+    if result.timed_out:
+        return {"problem": f"it did not answer within {_SECONDS // 60} minutes"}
+    if result.code != 0:
+        return {"problem": telling_line(lines) or f"{python} ended with code {result.code} in it"}
+    if not told:
+        return {"problem": f"{python} is no Python that answers"}
+    found: dict[str, Any] = json.loads(told[-1][len(_MARK) :])
+    return found
