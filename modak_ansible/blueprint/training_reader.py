@@ -12,6 +12,7 @@ from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.secret_rules import note_secret
 from modak_ansible.blueprint.forms.yaml_tree import Item
+from modak_ansible.blueprint.script.counting import counting
 from modak_ansible.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.blueprint.types.topology import Node, Topology
@@ -49,7 +50,7 @@ class TrainingReader:
         if problem:
             place = self._topology.root.get("metadata", "template_name") or self._topology.root
             self._mistakes.add(place.location, "unsafe-value", problem, "give metadata: { template_name: a-name }")
-        application = self._application(blueprint_name)
+        application, beside = self._application(blueprint_name)
         resources = self._resources()
         job_options = self._job_options()
         dataset = self._dataset()
@@ -70,6 +71,7 @@ class TrainingReader:
             image=image,
             job_options=job_options,
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
+            beside=beside,
         )
 
     def points(self, request: Request) -> list[Request]:
@@ -108,7 +110,8 @@ class TrainingReader:
 
     # --- the application
 
-    def _application(self, name: str) -> Application | None:
+    def _application(self, name: str) -> tuple[Application | None, tuple[SourceFile, ...]]:
+        """The application, and the files beside it on which it does not depend."""
         script = self._script()
         version = self._property("version")
         if version and version.value:
@@ -119,29 +122,41 @@ class TrainingReader:
         requirements = self._texts("requirements_txt", rules.requirement_problem, "requirement")
         outputs = self._texts("outputs", rules.pattern_problem)
         if script is None or framework is None:
-            return None
+            return None, ()
         folder, code = script
         here = self._folder / folder
+        before, after = (self._texts(name, rules.line_problem) for name in ("pre_execution", "post_execution"))
+        name_of_script = PurePosixPath(str(self._node.properties["script"].value)).name
+        beside: list[SourceFile] = []
+        if self._property("files") is None and framework.value != "any":  # which has a script for each framework
+            given = [str(value) for _, value in (*arguments, *environment)]
+            code, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
         workload = self._folders.workload(here, self._mistakes)
         work = self._property("work")
-        return Application(
+        application = Application(
             name=name,
             framework=str(framework.value),
             version=str(version.value) if version else "",
             folder=folder.as_posix() if folder != PurePosixPath(".") else "",
-            script=PurePosixPath(str(self._node.properties["script"].value)).name,
+            script=name_of_script,
             files=tuple(code),
             requirements=tuple(requirements),
             arguments=tuple(arguments),
             environment=tuple(environment),
-            pre_execution=tuple(self._texts("pre_execution", rules.line_problem)),
-            post_execution=tuple(self._texts("post_execution", rules.line_problem)),
+            pre_execution=tuple(before),
+            post_execution=tuple(after),
             outputs=tuple(outputs),
             work=work_of(work.plain() if work else {}, workload, arguments),
             workload=workload,
             distributed_training=bool((said := self._property("distributed_training")) and said.value),
             prepares=self._folders.prepares(here, code),
         )
+        return application, tuple(beside)
+
+    def _swept(self) -> list[str]:
+        """The values that arguments take in a sweep."""
+        section = self._property("sweep")
+        return [str(each.value) for item in (section.entries.values() if section else ()) for each in item.elements]
 
     def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
         item = self._property("script")

@@ -155,7 +155,8 @@ class Note(Model):
 class Plan(Model):
     """What will happen, why, and what was rejected; the digest is over all that happens, and why.
 
-    Notes are no part of the digest: with and without a wish that is not kept, the same happens.
+    Notes are no part of the digest: with and without a wish that is not kept, the same happens. Nor are the files
+    beside a script that it does not depend on: whatever is in them, the same comes of it.
     """
 
     schema_version: str = SCHEMA
@@ -182,6 +183,11 @@ class Plan(Model):
         description="what has to complete before the job begins",
         exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
     )
+    beside: tuple[SourceFile, ...] = Field(
+        default=(),
+        description="files that travel with the application's, and on which its script does not depend",
+        exclude_if=lambda value: not value,
+    )
     notes: tuple[Note, ...] = Field(
         default=(), description="wishes that are not kept, and why", exclude_if=lambda value: not value
     )
@@ -193,7 +199,7 @@ class Plan(Model):
 
 
 # What of a plan its digest does not cover.
-UNSIGNED = frozenset({"digest", "notes"})
+UNSIGNED = frozenset({"digest", "notes", "beside"})
 
 
 def canonical_json(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources, SourceFile
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.job_options import JobOptions
@@ -37,6 +37,7 @@ class Request(Model):
         training: its name; of a point its node's with the values that it has.
         after: what has to complete before it begins.
         node: the blueprint's node that it comes from; empty where that is the training's name.
+        beside: files that travel with the script's, and on which it does not depend.
         parallel: how many points of its sweep may run at once; None for as many as the target takes.
     """
 
@@ -53,6 +54,7 @@ class Request(Model):
     node: str = ""
     parallel: int | None = None
     checkpoint: Checkpoint | None = None
+    beside: tuple[SourceFile, ...] = ()
 
     @property
     def runs_natively(self) -> bool:

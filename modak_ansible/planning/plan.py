@@ -106,6 +106,7 @@ def plan_for(
         "candidates": chosen.candidates,
         "tuning": tuning,
         "after": request.after,
+        "beside": request.beside,
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude=set(UNSIGNED)))

@@ -73,7 +73,7 @@ def _key(draft: Draft) -> str:
     relevant = switches_of(application)
     told = [argument for argument in application.arguments if argument[0].replace("-", "_") in relevant]
     left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
-    names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel"), True)
+    names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel", "beside"), True)
     text = draft.request.model_dump_json(exclude={**names, "application": left_out})
     return f"{text}{told}{draft.partition}{draft.layout}{draft.scaled}"
 

@@ -93,6 +93,7 @@ class Mapper:
             dataset=data.dataset,
             image=image,
             job_options=self._job_options(shape),
+            beside=code.beside,
             checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
         )
 

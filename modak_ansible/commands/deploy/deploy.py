@@ -104,6 +104,7 @@ def _deploy(
 ) -> None:
     from rich.console import Console
 
+    from modak_ansible.commands.deploy.again import lines_again
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs, whose_testbed
     from modak_ansible.deployment.looking import look_first, unseen
     from modak_ansible.deployment.run import check_that_all_run, deploy
@@ -119,6 +120,8 @@ def _deploy(
             found = look_first(found, lambda: plan_all(*given), display)
     show_warnings(found[0].warnings)
     check_that_all_run(found, wait=not detach)
+    for line in lines_again(found):
+        typer.echo(line, err=as_json)
     again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict)}"
     if len(found) > 1:
         from modak_ansible.commands.deploy.campaign import deploy_all

@@ -48,6 +48,10 @@ def command(
         )
     else:
         typer.echo(_text(name, planned.plan.deployment, found, is_same=is_same))
+        if known and is_same:
+            from modak_ansible.commands.plan.differences import beside_lines
+
+            typer.echo("\n".join(beside_lines(known.plan, plan)), nl=bool(beside_lines(known.plan, plan)))
     if not is_same:
         raise typer.Exit(1)
 

@@ -66,7 +66,7 @@ def _names(path: Path, plans: list[Plan]) -> set[str]:
     found = {name for name in _referenced(folder, path.name, set()) if name != path.name}
     for plan in plans:
         code = plan.application.folder
-        found |= {_join(code, file.path) for file in plan.application.files}
+        found |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
         if (folder / code / WORKLOAD_FILE).is_file():
             found.add(_join(code, WORKLOAD_FILE))
         for source in plan.dataset.sources if plan.dataset else ():

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from modak_ansible.blueprint import files
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import FieldProblem
+from modak_ansible.blueprint.script.counting import counting
 from modak_ansible.blueprint.script.folder import ScriptFolders
 from modak_ansible.errors import close_to
 from modak_ansible.model.application import NOTHING, SourceFile
@@ -35,6 +36,7 @@ class Code:
     arguments: tuple[tuple[str, str | bool], ...] = ()
     words: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
+    beside: tuple[SourceFile, ...] = ()
     workload: Workload | None = None
     prepares: bool = False
 
@@ -92,6 +94,11 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     )
     folders = ScriptFolders()
     here = folder / below
+    beside: list[SourceFile] = []
+    if program.script:
+        shell = (*(runs.pre_execution or ()), *(runs.post_execution or ()))
+        counted, beside = counting(here, script.name, kept, [*_texts(program), *shell])
+        kept = tuple(counted)
     return Code(
         folder=below,
         script=script.name if program.script else "",
@@ -99,6 +106,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         arguments=program.arguments,
         words=program.words,
         files=kept,
+        beside=tuple(beside),
         workload=folders.workload(here, notes.mistakes) if program.script else None,
         prepares=bool(program.script) and folders.prepares(here, kept),
     )

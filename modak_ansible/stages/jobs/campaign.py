@@ -342,7 +342,7 @@ def _packed(members: list[Member], folder: Path) -> list[Path]:
     for member in members:
         plan = member.stage.plan
         application = plan["application"]
-        key = digest_of([application["folder"], application["files"], plan.get("runtime", [])])
+        key = digest_of([application["folder"], application["files"], plan.get("beside", []), plan.get("runtime", [])])
         if key not in archives:
             archives[key] = folder / f"{key[:16]}.tar.gz"
             archives[key].write_bytes(code_archive(plan, member.stage.blueprint_folder))

@@ -80,7 +80,7 @@ def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
         tarfile.open(fileobj=packed, mode="w") as tar,
     ):
         for name, source, files in (
-            (CODE, folder, plan["application"]["files"]),
+            (CODE, folder, [*plan["application"]["files"], *plan.get("beside", [])]),
             (RUNTIME, FILES, plan.get("runtime", [])),
         ):
             for file in files:

@@ -176,7 +176,8 @@ def test_a_script_beside_the_blueprint_takes_nothing_of_the_blueprint_along(blue
     (blueprint.path / "roles" / "job" / "main.yml").write_text("x")
     (blueprint.path / "helpers.py").write_text("x")
     planned = plan_blueprint(blueprint.replace("script: train/train.py", "script: train.py").service, Inputs())
-    assert [file.path for file in planned.plan.application.files] == ["helpers.py", "train.py"]
+    assert [file.path for file in planned.plan.application.files] == ["train.py"]
+    assert [file.path for file in planned.plan.beside] == ["helpers.py"]
 
 
 def test_all_that_is_wrong_of_a_target_is_reported(blueprint):

@@ -8,9 +8,11 @@ import pytest
 import typer
 
 from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.commands.deploy.again import lines_again
 from modak_ansible.commands.plan.diff import command
 from modak_ansible.commands.plan.differences import difference_lines, differences
-from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.store.record import Record
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_nothing_is_deployed_yet(blueprint, monkeypatch, capsys):
 
 def test_another_wish_another_file_and_their_script(deployed, capsys):
     deployed.replace("numerics: same", "threads: 2")
-    (deployed.path / "train" / "train.py").write_text("print('other')\n")
+    (deployed.path / "train" / "train.py").write_text("import more\n")
     (deployed.path / "train" / "more.py").write_text("")
     code, shown = diff(deployed, capsys)
     assert code == 1
@@ -56,6 +58,32 @@ def test_another_wish_another_file_and_their_script(deployed, capsys):
     assert "--- job.sh as deployed" in shown
     assert "-    OMP_NUM_THREADS=4" in shown
     assert "+    OMP_NUM_THREADS=2" in shown
+
+
+def test_what_changes_beside_a_script_runs_nothing_again(deployed, capsys):
+    (deployed.path / "train" / "evaluate.py").write_text("x = 1\n")
+    code, shown = diff(deployed, capsys)
+    assert code == 0
+    assert "  evaluate.py changed beside train.py, which does not depend on it: nothing runs again" in shown
+    assert lines_again(plan_all(deployed.service, Inputs())) == []
+
+
+def test_what_runs_again_is_said_with_its_reason(deployed):
+    deployed.replace("script: train/train.py", "script: train/train.py\n        sweep: { epochs: [ 1, 2, 3 ] }")
+    planned = plan_all(deployed.service, Inputs())
+    assert lines_again(planned) == [], "nothing of it ran before"
+    for each in planned:
+        each.save()
+        Record(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
+    assert lines_again(planned) == []
+    (deployed.path / "train" / "train.py").write_text("import evaluate\n")
+    (deployed.path / "train" / "evaluate.py").write_text("")
+    expected = "3 trainings run again, because train.py changed and evaluate.py came along"
+    assert lines_again(plan_all(deployed.service, Inputs())) == [expected]
+    deployed.replace("epochs: [ 1, 2, 3 ]", "epochs: [ 3 ]").replace("batch-size: 128", "batch-size: 64")
+    (line,) = lines_again(plan_all(deployed.service, Inputs()))
+    assert line.startswith("training:epochs=3 runs again, because ")
+    assert "its arguments changed" in line
 
 
 def test_as_json(deployed, capsys):

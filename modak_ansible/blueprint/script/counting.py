@@ -1,0 +1,141 @@
+"""Which files beside a script its training depends on: what it imports, and what it or its arguments name.
+
+All of them travel; a change of one that counts is another training, a change of another is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.model.application import SourceFile
+
+# Where one of these is called, what is imported is known only when the script runs.
+_DYNAMIC = {"import_module", "__import__", "exec", "eval", "run_path", "run_module", "iter_modules", "walk_packages"}
+# Libraries that find files by rules of their own.
+_FINDING = {"hydra", "gin", "mmengine", "detectron2"}
+_WORDS = re.compile(r"[^\s=,;:'\"()\[\]{}|&<>]+")
+_LONGEST = 300
+
+
+def counting(
+    folder: Path, script: str, files: Sequence[SourceFile], words: Iterable[str]
+) -> tuple[list[SourceFile], list[SourceFile]]:
+    """The files that count, and those that only travel; all count where nobody can tell.
+
+    Args:
+        folder: of the script.
+        script: its name there.
+        files: that travel.
+        words: arguments, variables and shell lines of the training, which may name files.
+    """
+    found = _Counted(folder, [file.path for file in files]).of(script, words)
+    return [file for file in files if file.path in found], [file for file in files if file.path not in found]
+
+
+class _Counted:
+    """Follows imports and names from file to file."""
+
+    def __init__(self, folder: Path, paths: Sequence[str]) -> None:
+        self._folder, self._paths = folder, frozenset(paths)
+        self._names: dict[str, set[str]] = {}
+        for path in paths:
+            self._names.setdefault(PurePosixPath(path).name, set()).add(path)
+
+    def of(self, script: str, words: Iterable[str]) -> frozenset[str]:
+        """The paths that count."""
+        if script not in self._paths:
+            return self._paths
+        found: set[str] = set()
+        waiting = {script, *(path for text in words for word in _WORDS.findall(text) for path in self._named(word))}
+        while waiting:
+            path = waiting.pop()
+            found.add(path)
+            if not path.endswith(".py"):
+                continue
+            tree = _parsed(self._folder / path)
+            if tree is None or _is_dynamic(tree):
+                return self._paths
+            waiting |= set(self._of_tree(tree, PurePosixPath(path).parent)) - found
+        return frozenset(found)
+
+    def _of_tree(self, tree: ast.AST, here: PurePosixPath) -> Iterator[str]:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    yield from self._modules(each.name, here)
+            elif isinstance(node, ast.ImportFrom):
+                above = here.joinpath(*[".."] * max(0, node.level - 1)) if node.level else None
+                for name in ("", *(f".{each.name}" for each in node.names)):
+                    yield from self._modules(f"{node.module or ''}{name}".strip("."), here, above)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from self._named(node.value)
+
+    def _modules(self, dotted: str, here: PurePosixPath, only: PurePosixPath | None = None) -> Iterator[str]:
+        """The files that an import runs: those of a module and of the packages above it."""
+        parts = dotted.split(".") if dotted else []
+        for start in (only,) if only is not None else (PurePosixPath(), here):
+            for length in range(len(parts) + 1):
+                place = _plain(start.joinpath(*parts[:length]))
+                yield from self._paths & {f"{place}.py", f"{place}/__init__.py" if place else "__init__.py"}
+
+    def _named(self, text: str) -> Iterator[str]:
+        """The files that a text names: by a path or its end, by a folder above them, by a pattern, or as a module."""
+        name = text.strip().removeprefix("./").rstrip("/")
+        if not name or len(name) > _LONGEST or "\n" in name or name in {".", ".."}:
+            return
+        last = PurePosixPath(name).name
+        yield from (path for path in self._names.get(last, ()) if path == name or path.endswith(f"/{last}"))
+        yield from (path for path in self._paths if path.startswith(f"{name}/") or f"/{name}/" in path)
+        if any(letter in name for letter in "*?["):
+            yield from (path for path in self._paths if fnmatch(path, name) or fnmatch(path, f"*/{name}"))
+        if "." in name and "/" not in name:
+            yield from self._paths & {f"{name.replace('.', '/')}.py"}
+
+
+def _plain(path: PurePosixPath) -> str:
+    """A path without steps upwards."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part != "..":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _parsed(path: Path) -> ast.AST | None:
+    """The syntax tree of a file; None where it cannot be read as Python of today."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _is_dynamic(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            is_method = isinstance(called, ast.Attribute) and name in {"eval", "exec"}  # such as model.eval()
+            if name in _DYNAMIC and not is_method:
+                return True
+        elif isinstance(node, ast.Attribute):
+            if node.attr == "path" and getattr(node.value, "id", "") == "sys":
+                return True
+        elif not _FINDING.isdisjoint(_imported(node)):
+            return True
+    return False
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The packages that a statement imports."""
+    names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return [name.partition(".")[0] for name in names]

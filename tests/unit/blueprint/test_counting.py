@@ -1,0 +1,109 @@
+"""On which of the files beside it a script depends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modak_ansible.blueprint.files import code_files
+from modak_ansible.blueprint.reader import Inputs
+from modak_ansible.blueprint.script.counting import counting
+from modak_ansible.planning.service import plan_blueprint
+
+BESIDE = {
+    "helpers.py": "X = 1\n", "evaluate.py": "import helpers\n", "notes.txt": "x", "vocab.txt": "a b",
+    "models/__init__.py": "", "models/small.py": "from . import parts\n", "models/parts.py": "", "models/large.py": "",
+    "conf/base.yaml": "a: 1\n", "conf/deep/more.yaml": "b: 1\n", "run.sh": "echo\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def of(tmp_path):
+    """The names of the files that count for a script."""
+
+    def find(script, *words, **more):
+        for name, text in {**BESIDE, **more, "train.py": script}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        files = code_files(tmp_path, None, top=tmp_path, is_blueprint=False)
+        counted, beside = counting(tmp_path, "train.py", files, words)
+        assert sorted(file.path for file in [*counted, *beside]) == sorted(file.path for file in files)
+        return {file.path for file in counted} - {"train.py"}
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("import torch\n", set()),
+        ("import helpers\n", {"helpers.py"}),
+        ("def f():\n    from helpers import X\n", {"helpers.py"}),
+        ("from models import small\n", {"models/__init__.py", "models/small.py", "models/parts.py"}),
+        ("import models.small as m\n", {"models/__init__.py", "models/small.py", "models/parts.py"}),
+        ("from models.large import *\n", {"models/__init__.py", "models/large.py"}),
+        ("open('vocab.txt')\n", {"vocab.txt"}),
+        (
+            "from pathlib import Path\nPath(__file__).parent / 'conf' / 'base.yaml'\n",
+            {"conf/base.yaml", "conf/deep/more.yaml"},
+        ),
+        ("open(f'conf/{name}.yaml')\n", {"conf/base.yaml", "conf/deep/more.yaml"}),
+        ("glob('*.txt')\n", {"notes.txt", "vocab.txt"}),
+        ("run(['python', 'evaluate.py'])\n", {"evaluate.py", "helpers.py"}),
+        ("load('models.large')\n", {"models/large.py"}),
+        ("model.eval()\n", set()),
+    ],
+)
+def test_what_is_imported_and_what_is_named_counts(of, script, expected):
+    assert of(script) == expected
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import importlib\nimportlib.import_module('models.' + name)\n", "__import__(name)\n", "exec(text)\n",
+        "import sys\nsys.path.insert(0, 'x')\n", "import hydra\n", "print 'Python 2'\n",
+        "import runpy\nrunpy.run_path(name)\n",
+    ],
+)  # fmt: skip
+def test_where_nobody_can_tell_all_count(of, script):
+    assert of(script) == set(BESIDE)
+
+
+def test_arguments_and_shell_lines_name_files_too(of):
+    assert of("import torch\n", "--config=conf/base.yaml", "bash run.sh && true") == {"conf/base.yaml", "run.sh"}
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=3))
+def test_whatever_a_script_and_its_words_are(of, script, words):
+    assert of("# " + script.replace("\x00", ""), *words) <= set(BESIDE)
+
+
+def digest_of(blueprint):
+    return plan_blueprint(blueprint.service, Inputs()).plan.digest
+
+
+def test_only_a_change_of_what_counts_is_another_training(blueprint):
+    folder = blueprint.path / "train"
+    (folder / "train.py").write_text("import helpers\n")
+    for name in ("helpers.py", "evaluate.py"):
+        (folder / name).write_text("x = 1\n")
+    first = digest_of(blueprint)
+    (folder / "evaluate.py").write_text("x = 2\n")
+    (folder / "more.py").write_text("")
+    assert digest_of(blueprint) == first
+    plan = plan_blueprint(blueprint.service, Inputs()).plan
+    assert [file.path for file in plan.beside] == ["evaluate.py", "more.py"]
+    (folder / "helpers.py").write_text("x = 2\n")
+    assert digest_of(blueprint) != first
+
+
+def test_files_that_are_named_all_count(blueprint):
+    (blueprint.path / "train" / "evaluate.py").write_text("x = 1\n")
+    blueprint.replace("script: train/train.py", "script: train/train.py\n        files: [ '*.py' ]")
+    plan = plan_blueprint(blueprint.service, Inputs()).plan
+    assert [file.path for file in plan.application.files] == ["evaluate.py", "train.py"]
+    assert plan.beside == ()
