@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import modak_ansible.errors as codes
 from generate import Writers, table, with_section
@@ -79,6 +80,7 @@ def _listed(states: list[JobState]) -> str:
     return ", ".join(f"`{state}`" for state in states)
 
 
+@cache
 def _all() -> str:
     return "\n\n".join(
         [

@@ -18,6 +18,7 @@ from typing import NamedTuple
 _MOST = 12  # texts that one place of the code may make
 PACKAGE = Path(__file__).resolve().parents[1] / "modak_ansible"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_LEAVES = (ast.Constant, ast.Name, ast.expr_context, ast.operator, ast.cmpop, ast.Import, ast.ImportFrom)
 
 
 class Told(NamedTuple):
@@ -53,11 +54,19 @@ class Source:
         return {path: dict(_constants(tree)) for path, tree in self.trees.items()}
 
     @cached_property
+    def _known(self) -> list[tuple[ast.AST, list[_Function], Path]]:
+        """Calls, returns, functions and classes, with the functions that each stands in and its module."""
+        return [(each, inside, path) for path, tree in self.trees.items() for each, inside in _below(tree, [])]
+
+    @cached_property
+    def definitions(self) -> list[_Function | ast.ClassDef]:
+        """Every function and class."""
+        return [each for each, _, _ in self._known if isinstance(each, _Function | ast.ClassDef)]
+
+    @cached_property
     def home(self) -> dict[_Function, Path]:
         """The module of each function."""
-        return {
-            each: path for path, tree in self.trees.items() for each in ast.walk(tree) if isinstance(each, _Function)
-        }
+        return {each: path for each, _, path in self._known if isinstance(each, _Function)}
 
     def constant(self, name: str, inside: list[_Function]) -> str:
         """What a name stands for in the module, or in the one that it is imported from."""
@@ -69,10 +78,8 @@ class Source:
     def functions(self) -> dict[str, list[_Function]]:
         """Every function by its name."""
         found: dict[str, list[_Function]] = {}
-        for tree in self.trees.values():
-            for each in ast.walk(tree):
-                if isinstance(each, _Function):
-                    found.setdefault(each.name, []).append(each)
+        for each in self.home:
+            found.setdefault(each.name, []).append(each)
         return found
 
     @cached_property
@@ -80,8 +87,7 @@ class Source:
         """Every class of errors by its name, with the one that it is derived from."""
         parents = {
             each.name: each.bases[0].id
-            for tree in self.trees.values()
-            for each in ast.walk(tree)
+            for each in self.definitions
             if isinstance(each, ast.ClassDef) and each.bases and isinstance(each.bases[0], ast.Name)
         }
         found = {"ModakError": ""}
@@ -91,14 +97,18 @@ class Source:
 
     def said_of(self, error: str) -> str:
         """The first line of an error's docstring."""
-        classes = (each for tree in self.trees.values() for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
-        found = next(each for each in classes if each.name == error)
+        found = next(each for each in self.definitions if each.name == error)
         return (ast.get_docstring(found) or "").partition("\n")[0]
 
     def calls(self) -> Iterator[tuple[ast.Call, list[_Function]]]:
         """Every call, with the functions that it stands in, the outermost first."""
-        for tree in self.trees.values():
-            yield from _calls_below(tree, [])
+        yield from ((each, inside) for each, inside, _ in self._known if isinstance(each, ast.Call))
+
+    def returned(self) -> Iterator[tuple[list[ast.expr], list[_Function]]]:
+        """The elements of every tuple that is returned, with the functions that it stands in."""
+        for each, inside, _ in self._known:
+            if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple):
+                yield each.value.elts, inside
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -112,11 +122,12 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
                         yield name.id, text
 
 
-def _calls_below(node: ast.AST, inside: list[_Function]) -> Iterator[tuple[ast.Call, list[_Function]]]:
+def _below(node: ast.AST, inside: list[_Function]) -> Iterator[tuple[ast.AST, list[_Function]]]:
     for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.Call):
+        if isinstance(each, ast.Call | ast.Return | ast.ClassDef | _Function):
             yield each, inside
-        yield from _calls_below(each, [*inside, each] if isinstance(each, _Function) else inside)
+        if not isinstance(each, _LEAVES):
+            yield from _below(each, [*inside, each] if isinstance(each, _Function) else inside)
 
 
 def called(call: ast.Call) -> str:
@@ -319,12 +330,11 @@ def _upper(name: str) -> str:
 def signatures(source: Source) -> dict[str, list[Signature]]:
     """Every function and class that takes the name of a rule, by its own name."""
     found: dict[str, list[Signature]] = {}
-    for tree in source.trees.values():
-        for each in ast.walk(tree):
-            if isinstance(each, ast.ClassDef):
-                _note(found, each.name, _of_class(each))
-            elif isinstance(each, _Function) and each.name != "__init__":
-                _note(found, each.name, _of_function(each))
+    for each in source.definitions:
+        if isinstance(each, ast.ClassDef):
+            _note(found, each.name, _of_class(each))
+        elif each.name != "__init__":
+            _note(found, each.name, _of_function(each))
     return found
 
 
@@ -415,16 +425,13 @@ def _paired(messages: list[str], hints: list[str]) -> Iterator[Told]:
 
 def _returned_tuples(source: Source, words: Words) -> Iterator[tuple[str, Told]]:
     """Of functions that return a rule with its message and its hint."""
-    for functions in source.functions.values():
-        for function in functions:
-            for each in ast.walk(function):
-                if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) and len(each.value.elts) == 3:
-                    values = [words.of(one, [function]) for one in each.value.elts]
-                    for first in (0, 1):
-                        name = _text(each.value.elts[first])
-                        if "-" in name and _is_rule(name) and values[first + 1]:
-                            hint = values[2][0] if first == 0 and values[2] else ""
-                            yield name, Told(values[first + 1][0], hint)
+    for elements, inside in source.returned():
+        values = [words.of(one, inside) for one in elements] if len(elements) == 3 else []
+        for first in (0, 1) if values else ():
+            name = _text(elements[first])
+            if "-" in name and _is_rule(name) and values[first + 1]:
+                hint = values[2][0] if first == 0 and values[2] else ""
+                yield name, Told(values[first + 1][0], hint)
 
 
 # --- errors and findings
