@@ -182,7 +182,7 @@ def _optimisations() -> str:
     return _page("Optimisations", said, table(("optimisation", "what it is", "asked for by", "reaches"), *rows))
 
 
-def _navigation() -> str:
+def _pages() -> str:
     names = sorted(each.name for each in optimisations())
     return "\n".join(f"          - modak_ansible/optimisations/{name}.md" for name in names)
 
@@ -190,6 +190,19 @@ def _navigation() -> str:
 def _blueprints() -> str:
     names = sorted(path.parent.name for path in (ROOT / "tosca" / "blueprints").glob("*/README.md"))
     return "\n".join(f"          - {name}: tosca/blueprints/{name}/README.md" for name in names)
+
+
+def _benchmarks() -> str:
+    """Their pages, by the titles that they have."""
+    pages = {path: path.read_text(encoding="utf-8").partition("\n")[0] for path in ROOT.glob("benchmarks/*/README.md")}
+    titled = sorted((title.removeprefix("# "), path) for path, title in pages.items())
+    return "\n".join(f"          - {title}: {path.relative_to(ROOT)}" for title, path in titled)
+
+
+def _navigation(text: str) -> str:
+    for name, pages in (("optimisations", _pages()), ("blueprints", _blueprints()), ("benchmarks", _benchmarks())):
+        text = with_section(text, name, pages)
+    return text
 
 
 # --- catalogue
@@ -286,7 +299,5 @@ FILES: Writers = {
     "docs/reference/optimisations.md": lambda _: _optimisations(),
     "docs/reference/catalogue.md": lambda _: _catalogue(),
     "docs/reference/api.md": lambda _: _api(),
-    "mkdocs.yml": lambda text: with_section(
-        with_section(text, "optimisations", _navigation()), "blueprints", _blueprints()
-    ),
+    "mkdocs.yml": _navigation,
 }
