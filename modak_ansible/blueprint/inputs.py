@@ -13,7 +13,8 @@ class Inputs:
     Attributes:
         file: a YAML file with values.
         values: single values by name.
-        targets: a service template with the target that a request names; blueprints have their own.
+        targets: a target file, or for a request a service template with the target that it names.
+        words: options of a script that is deployed without a blueprint.
         strict: whether a wish that cannot be kept is an error, whatever the file itself says.
     """
 
@@ -21,3 +22,4 @@ class Inputs:
     values: tuple[tuple[str, str], ...] = ()
     targets: Path | None = None
     strict: bool = False
+    words: tuple[str, ...] = ()

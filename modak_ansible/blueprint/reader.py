@@ -56,6 +56,7 @@ class Blueprint:
         warnings: what is read, and would be better written otherwise.
         paths: for every training, how its file names the fields that a planner's refusal may be about.
         notes: for every training, the wishes that are not kept.
+        text: the template's text, where it was made of a script and is in no file.
     """
 
     path: Path
@@ -69,6 +70,7 @@ class Blueprint:
     warnings: Mistakes = field(default_factory=Mistakes)
     paths: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+    text: str = ""
 
     @property
     def folder(self) -> Path:
@@ -101,8 +103,20 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
         mistakes.add(Location(str(path)), "file-not-found", "there is no such blueprint", hint)
         return None
     root = read_yaml(path, mistakes)
+    return read_template(path, root, inputs, mistakes) if root else None
+
+
+def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """As :func:`read_blueprint`, for a service template that was read, or made, already.
+
+    Args:
+        path: beside which its files lie.
+        root: the template.
+        inputs: values for its inputs.
+        mistakes: collects every mistake, with its place.
+    """
     given = _read_inputs(inputs, mistakes)
-    if root is None or not _is_service_template(root, mistakes):
+    if not _is_service_template(root, mistakes):
         return None
     note_secrets(root, mistakes)
     definitions = load_definitions(root, path.parent, mistakes)

@@ -121,6 +121,7 @@ class TrainingReader:
         environment = self._environment()
         requirements = self._texts("requirements_txt", rules.requirement_problem, "requirement")
         outputs = self._texts("outputs", rules.pattern_problem)
+        words = self._texts("words", rules.value_problem)
         if script is None or framework is None:
             return None, ()
         folder, code = script
@@ -142,6 +143,7 @@ class TrainingReader:
             files=tuple(code),
             requirements=tuple(requirements),
             arguments=tuple(arguments),
+            words=tuple(words),
             environment=tuple(environment),
             pre_execution=tuple(before),
             post_execution=tuple(after),

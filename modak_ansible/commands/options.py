@@ -19,8 +19,13 @@ Blueprint = Annotated[
     typer.Argument(
         metavar="BLUEPRINT",
         autocompletion=completing.blueprints,
-        help="A blueprint's folder, its service.yaml, a package, the name of a shipped one, or a request.",
+        help="A blueprint's folder, its service.yaml, a package, the name of a shipped one, a request, or a script "
+        "alone.",
     ),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- OPTION...]", help="Of a script alone: the options that it is started with."),
 ]
 InputsFile = Annotated[
     Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
@@ -56,7 +61,14 @@ def without_collecting() -> None:
     gc.disable()
 
 
-def given_inputs(file: Path | None, values: list[str] | None, on: str | None = None, *, strict: bool = False) -> Inputs:
+def given_inputs(
+    file: Path | None,
+    values: list[str] | None,
+    on: str | None = None,
+    *,
+    strict: bool = False,
+    words: list[str] | None = None,
+) -> Inputs:
     """The inputs of a command line.
 
     Raises:
@@ -70,7 +82,7 @@ def given_inputs(file: Path | None, values: list[str] | None, on: str | None = N
         if not separator or not name:
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
-    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict)
+    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict, tuple(words or ()))
 
 
 def restated(
@@ -81,6 +93,7 @@ def restated(
     on: str | None,
     *,
     strict: bool = False,
+    script_words: list[str] | None = None,
 ) -> str:
     """What names the same plan again on a command line: the blueprint, and the options that were given."""
     words = [blueprint]
@@ -90,6 +103,7 @@ def restated(
     words += ["--training", training] if training else []
     words += ["--on", on] if on else []
     words += ["--strict"] if strict else []
+    words += ["--", *script_words] if script_words else []
     return shlex.join(words)
 
 

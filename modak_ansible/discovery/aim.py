@@ -77,7 +77,7 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     named = own_targets().get(text) if text else inputs.targets
     if text and inputs.targets:
         raise UsageError(f"{rules.shown(text)} is a target by itself", hint="leave out one of it and --on")
-    target = _described(named) if named else _host(text or TESTBED)
+    target = target_of_file(named) if named else _host(text or TESTBED)
     return Aim(target, None, here, known_testbed(state_folder(here)), is_described=named is not None)
 
 
@@ -105,7 +105,7 @@ def _names_node_here(text: str) -> bool:
         return False
 
 
-def _described(path: Path) -> Target:
+def target_of_file(path: Path) -> Target:
     """The target of a target file.
 
     Raises:

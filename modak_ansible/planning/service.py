@@ -13,7 +13,7 @@ from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.blueprint.script.options import check_arguments
-from modak_ansible.blueprint.types.parser_check import note_what_tosca_parser_finds
+from modak_ansible.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
@@ -24,7 +24,7 @@ from modak_ansible.planning.dependency_order import after_planned, in_order, is_
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
-from modak_ansible.requests.recognise import is_request
+from modak_ansible.requests.recognise import is_request, is_script
 from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.store.refusals import known_refusals
@@ -51,6 +51,7 @@ class Planned:
         warnings: what was read, and would be better written otherwise.
         node: the blueprint's node of the training; a sweep's points share it.
         parallel: how many of those may run at once; None for as many as the target takes.
+        text: the blueprint, where it was made of a script and is in no file.
     """
 
     plan: Plan
@@ -60,6 +61,7 @@ class Planned:
     warnings: tuple[Mistake, ...] = ()
     node: str = ""
     parallel: int | None = None
+    text: str = ""
 
     @property
     def folder(self) -> Path:
@@ -88,7 +90,7 @@ class Planned:
         )
         if self.node:
             origin |= {"node": self.node, "parallel": self.parallel}
-        DeploymentStore(folder).save(plan, origin)
+        DeploymentStore(folder).save(plan, origin, self.text)
         return folder
 
 
@@ -129,12 +131,13 @@ def plan_trainings(
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes, warnings = Mistakes(), Mistakes()
-    found = _check(path, inputs, mistakes, warnings, training, change)
+    found, text = _check(path, inputs, mistakes, warnings, training, change)
     mistakes.raise_if_any()
     state = blueprint_state(path)
     testbed = known_testbed(state)
     return [
-        Planned(plan, path, state, testbed, tuple(warnings), request.node, request.parallel) for request, plan in found
+        Planned(plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text)
+        for request, plan in found
     ]
 
 
@@ -145,7 +148,7 @@ def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:
         InvalidBlueprint: with every mistake and its place.
     """
     mistakes = Mistakes()
-    blueprint = read_blueprint(path, inputs, mistakes)
+    blueprint = read(path, inputs, mistakes)
     mistakes.raise_if_any()
     related = blueprint.related.get(node, []) if blueprint else []
     return plan_all(path, inputs, related[0]) if related else []
@@ -162,7 +165,7 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         UsageError: the blueprint has no such training.
     """
     mistakes = Mistakes()
-    blueprint = _read(path, inputs, mistakes)
+    blueprint = read(path, inputs, mistakes)
     mistakes.raise_if_any()
     requests = blueprint.requests if blueprint else []
     if target and target not in (known := sorted({request.target.name for request in requests})):
@@ -196,7 +199,7 @@ def check_blueprint(
         training: the only one that is planned, if it is there, with what comes before it; all are read.
         change: makes something else of each request.
     """
-    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)]
+    return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)[0]]
 
 
 def _check(
@@ -206,19 +209,21 @@ def _check(
     warnings: Mistakes | None,
     training: str | None,
     change: Change | None,
-) -> list[tuple[Request, Plan]]:
-    """What :func:`check_blueprint` has planned, and for what requests."""
-    blueprint = _read(path, inputs, mistakes)
+) -> tuple[list[tuple[Request, Plan]], str]:
+    """What :func:`check_blueprint` has planned and for what requests; the blueprint's text where it is in no file."""
+    blueprint = read(path, inputs, mistakes)
     if blueprint is None:
-        return []
+        return [], ""
     into = Mistakes() if warnings is None else warnings
     check_arguments(blueprint, mistakes, blueprint.warnings)
     for warning in blueprint.warnings:
         into.add(warning.location, warning.rule, warning.message, warning.hint)
-    if not mistakes and not is_request(path):  # tosca-parser stumbles over what has been noted already
+    if not mistakes and is_script(path):  # tosca-parser stumbles over what has been noted already
+        check_with_tosca_parser(path, blueprint.inputs, mistakes, blueprint.template)
+    elif not mistakes and not is_request(path):
         note_what_tosca_parser_finds(path, blueprint.inputs, blueprint.imported, mistakes)
     if not blueprint.requests:
-        return []
+        return [], ""
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state))
     testbed, images = known_testbed(state), seen_images(state)
@@ -232,7 +237,7 @@ def _check(
         plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
         if plan:
             found.append((request, plan))
-    return [(request, plan) for request, plan in found if request.training in wanted]
+    return [(request, plan) for request, plan in found if request.training in wanted], blueprint.text
 
 
 def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...]) -> Request:
@@ -242,8 +247,15 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...]) 
     return request.model_copy(update=update)
 
 
-def _read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
-    """A blueprint, or a request in the form of one; by the file's content."""
+def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """A blueprint, or a request or a script in the form of one; by the file's content."""
+    if is_script(path):
+        from modak_ansible.drafts.reader import read_script  # noqa: PLC0415 - few plans need it
+
+        return read_script(path, inputs, mistakes)
+    if inputs.words:
+        hint = "a blueprint has them under arguments; --input gives its inputs values"
+        raise UsageError(f"options behind -- are a script's, and {path} is none", hint=hint)
     if not is_request(path):
         return read_blueprint(path, inputs, mistakes)
     from modak_ansible.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment

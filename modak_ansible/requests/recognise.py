@@ -1,4 +1,4 @@
-"""Whether a file holds a request or a blueprint."""
+"""Whether a file holds a request, a blueprint, or a script."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from pathlib import Path
 _TOSCA = re.compile(r"^[\s{]*['\"]?tosca_definitions_version", re.MULTILINE)
 _REQUEST = re.compile(r"""(^|\A\s*\{\s*)['"]?(job|optimisation|optimization)['"]?\s*:""", re.MULTILINE)
 _HEAD = 100_000
+
+
+_SCRIPTS = (".py", ".ipynb")
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file is a script rather than a blueprint or a request, by its name."""
+    return path.suffix in _SCRIPTS
 
 
 def is_request(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import TypedDict, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.record import NAME, JobNote, Record, RecordData
-from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json
+from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
 
 # In a project's state folder.
@@ -137,10 +137,17 @@ class DeploymentStore:
         value = self.record.get("updated", 0)
         return float(value) if isinstance(value, (int, float)) else 0.0
 
-    def save(self, plan: Plan, origin: Origin) -> None:
-        """Keeps a plan and where it comes from; it is the newest one of its blueprint then, even where another one was
-        deployed since it was first kept."""
+    @property
+    def drafted(self) -> Path:
+        """The blueprint that was made of a script which was deployed without one."""
+        return self.folder / "service.yaml"
+
+    def save(self, plan: Plan, origin: Origin, drafted: str = "") -> None:
+        """Keeps a plan, where it comes from, and its blueprint where that is in no file; it is the newest one of its
+        blueprint then, even where another one was deployed since it was first kept."""
         make_private(self.folder)
+        if drafted and (not self.drafted.exists() or self.drafted.read_text(encoding="utf-8") != drafted):
+            write_whole(self.drafted, drafted)
         for path, value in ((self.plan_file, plan), (self.folder / "origin.json", origin)):
             if read_json(path) != value:  # writing waits for the disk, and most of two hundred plans are there before
                 write_json(path, value)

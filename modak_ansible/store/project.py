@@ -17,8 +17,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 STATE_FOLDER = ".modak"
 # Our modules and roles, as Ansible calls them together.
 COLLECTION = "modak.hpc"
-# What a blueprint, a request or a package may end with.
-SERVICE_FILES = (".yaml", ".yml", ".json", *SUFFIXES)
+# What a blueprint, a request, a package or a script alone may end with.
+SERVICE_FILES = (".yaml", ".yml", ".json", ".py", *SUFFIXES)
 _MARKS = (STATE_FOLDER, ".git", "ansible.cfg")
 
 
@@ -112,8 +112,14 @@ def find_blueprint(text: str) -> Path:
     names = sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
     from modak_ansible.errors import nearest  # noqa: PLC0415
 
+    if path.suffix == ".py":
+        raise UsageError(f"there is no script {text}", hint=nearest(path.name, _scripts_in(path.parent)))
     hint = nearest(Path(text).name, names)
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def _scripts_in(folder: Path) -> list[str]:
+    return [each.name for each in folder.glob("*.py")] if folder.is_dir() else []
 
 
 def control_folder() -> Path:

@@ -34,6 +34,8 @@ class Option:
         kind: ``int`` or ``float``; empty for any text.
         choices: the values that it may have; None where they are not known, or any may be.
         is_required: whether the script does not start without it.
+        default: what it is where nobody gives it; None where that is not known, or nothing.
+        held_by: the name under which the script has its value; empty for that of its longest name.
     """
 
     names: tuple[str, ...]
@@ -41,6 +43,8 @@ class Option:
     kind: str = ""
     choices: tuple[Any, ...] | None = None
     is_required: bool = False
+    default: Any = None
+    held_by: str = ""
 
 
 class ScriptSource:
@@ -269,7 +273,9 @@ class ScriptSource:
         takes_value = False if is_flag or "count" in given else None if may - {"type"} else True
         kind = self._kind(given.get("type"))
         required = _literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
-        return Option(names, takes_value, kind, is_required=required)
+        held_by = next((word for word in words if not word.startswith("-")), "").partition("/")[0]
+        default = _text_of(given.get("default"))
+        return Option(names, takes_value, kind, is_required=required, default=default, held_by=held_by)
 
     def _of_typer(self, function: Function) -> Iterator[Option | None]:
         """The options of a function; None for what may declare others."""
@@ -307,7 +313,11 @@ class ScriptSource:
         is_flag = kind == "bool" or (not kind and isinstance(_literal(default), bool))
         names = own or ((plain, f"--no-{plain[2:]}") if is_flag else (plain,))
         takes_value = False if is_flag else True if kind in ("int", "float", "str") else None
-        yield Option(names, takes_value, kind if kind in ("int", "float") and not is_flag else "")
+        known = (
+            _text_of(default if default not in info else next(iter(info[0].args), None)) if info else _text_of(default)
+        )
+        kind = kind if kind in ("int", "float") and not is_flag else ""
+        yield Option(names, takes_value, kind, default=known, held_by=argument.arg)
 
     def _kind(self, node: ast.expr | None) -> str:
         name = self._name(node) if node is not None else ""
@@ -326,6 +336,7 @@ def _argument(call: ast.Call) -> Option | None:
             return Option((*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--"))), False)
         return Option(names)
     required = _literal(given.get("required")) is True
+    default, held_by = _text_of(given.get("default")), str(_literal(given.get("dest")) or "")
     if action is not None and _literal(action) in _ALONE:
         return Option(names, False, is_required=required)
     kind = given.get("type")
@@ -333,7 +344,7 @@ def _argument(call: ast.Call) -> Option | None:
     name = kind.id if isinstance(kind, ast.Name) and is_plain and kind.id != "str" else ""
     choices = _literal(given.get("choices")) if is_plain else None
     known = tuple(choices) if isinstance(choices, list | tuple) else None
-    return Option(names, None if "nargs" in given else True, name, known, required)
+    return Option(names, None if "nargs" in given else True, name, known, required, default, held_by)
 
 
 def _called(node: ast.AST) -> ast.AST:
@@ -356,6 +367,13 @@ def _literal(node: ast.expr | None) -> Any:
         return ast.literal_eval(node) if node is not None else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
+
+
+def _text_of(node: ast.expr | None) -> Any:
+    """The value of a literal, be it wrapped in a call such as Path("data"); None for anything else."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        node = node.args[0]
+    return _literal(node)
 
 
 def _last(node: ast.Attribute | ast.Name) -> str:

@@ -15,6 +15,7 @@ from modak_ansible.errors import Location, nearest
 from modak_ansible.store.project import shipped
 
 VERSION = "tosca_simple_yaml_1_3"
+TYPES = "types"
 _KINDS = ("node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types")
 _SCALARS = (
     "string", "integer", "float", "number", "boolean", "timestamp", "range", "version", "list", "map",
@@ -134,12 +135,21 @@ def _add(definitions: Definitions, root: Item) -> None:
             definitions.types[kind].update(section.entries)
 
 
+def built_in(name: str) -> Path | None:
+    """The project's own file of types that an import means where nothing lies beside the template, such as
+    ``types/modak.yaml``; None where it is none of them."""
+    folder, _, file = name.rpartition("/")
+    path = shipped("tosca") / TYPES / file
+    return path if folder == TYPES and path.is_file() else None
+
+
 def _load_imports(
     root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
 ) -> None:
     """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
     seen[Path(root.location.path).resolve()] = True
-    for place, path in _imported_files(root, folder, top, mistakes):
+    for place, named in _imported_files(root, folder, top, mistakes):
+        path = named if named.is_file() else built_in(place.text) or named
         if seen.get(path.resolve()):
             mistakes.add(
                 place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
@@ -150,12 +160,12 @@ def _load_imports(
         seen[path.resolve()] = False
         if not path.is_file():
             beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
-            hint = nearest(place.text, beside) or f"link the types: ln -s {shipped('tosca') / 'types'} types"
+            hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
             mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
             continue
         tree = read_yaml(path, mistakes)
         if tree and check_version(tree, mistakes):
-            _load_imports(tree, path.parent, top, definitions, mistakes, seen)
+            _load_imports(tree, path.parent, top if path == named else path.parent, definitions, mistakes, seen)
             _add(definitions, tree)
     seen[Path(root.location.path).resolve()] = False
 

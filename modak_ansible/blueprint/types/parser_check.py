@@ -17,6 +17,7 @@ from typing import Any
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.blueprint.types.definitions import built_in
 from modak_ansible.errors import Location
 from modak_ansible.store.cache import kept_text, version_of
 
@@ -49,7 +50,7 @@ def note_what_tosca_parser_finds(
 def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]]) -> str | None:
     """All that a judgement rests on; None where that cannot be told from these files alone."""
     try:
-        files = {str(each.relative_to(path.parent)): each.read_text("utf-8") for _, each in (("", path), *imported)}
+        files = {_named(each, path.parent): each.read_text("utf-8") for _, each in (("", path), *imported)}
     except (OSError, ValueError):
         return None
     if any("repositor" in text for text in files.values()):  # which say where other files are
@@ -60,7 +61,14 @@ def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Pa
     return json.dumps([version_of("toscaparser", "tosca_parser"), own, sys.version, files, inputs], default=repr)
 
 
-def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistakes) -> None:
+def _named(path: Path, folder: Path) -> str:
+    """A file's path below a folder; of the types that are built in, which lie elsewhere, the whole of it."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def check_with_tosca_parser(
+    path: Path, inputs: dict[str, Any], mistakes: Mistakes, written: Item | None = None
+) -> None:
     """Notes what tosca-parser has against a service template.
 
     It gives no places; the one noted is that of the last name in its message that the file holds.
@@ -69,19 +77,39 @@ def check_with_tosca_parser(path: Path, inputs: dict[str, Any], mistakes: Mistak
         path: the service template.
         inputs: the values of its inputs.
         mistakes: collects what it says.
+        written: the template, where it is in no file.
     """
+    given = _with_found_imports(written or _tree(path), path.parent)
     ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
     logging.getLogger("tosca").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
-            ToscaTemplate(str(path), parsed_params=inputs or None)
+            if given is None:
+                ToscaTemplate(str(path), parsed_params=inputs or None)
+            else:
+                ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=given)
     except TOSCAException as error:
         said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
-        tree = _tree(path)
+        tree = written or _tree(path)
         for message in said:
             mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
     except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
-        mistakes.add(_tree(path).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _with_found_imports(tree: Item, folder: Path) -> dict[str, Any] | None:
+    """The template with the full paths of what it imports, as tosca-parser wants them of one that is in no file.
+
+    None where all that it imports lies beside it, and it reads the file itself.
+    """
+    section = tree.get("imports")
+    files = [str((each.get("file") or each).value) for each in section.elements] if section else []
+    found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
+    if not any(path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)):
+        return None
+    plain: dict[str, Any] = tree.plain()
+    plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, found, strict=True)]
+    return plain
 
 
 class _WhenUsed(ModuleType):

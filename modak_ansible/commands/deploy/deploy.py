@@ -17,6 +17,7 @@ from modak_ansible.commands.options import (
     On,
     Strict,
     Training,
+    Words,
     as_data,
     given_inputs,
     restated,
@@ -42,6 +43,7 @@ class AtTimeLimit(StrEnum):
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -80,7 +82,7 @@ def command(
     try:
         with ending:
             _deploy(
-                blueprint, inputs, value, training, on, ending, deadline, at_time_limit,
+                blueprint, words, inputs, value, training, on, ending, deadline, at_time_limit,
                 strict=strict, as_json=as_json, detach=detach,
             )  # fmt: skip
     finally:
@@ -90,6 +92,7 @@ def command(
 
 def _deploy(
     blueprint: str,
+    words: list[str] | None,
     inputs: Path | None,
     value: list[str] | None,
     training: str | None,
@@ -113,7 +116,7 @@ def _deploy(
     from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.project import find_blueprint
 
-    given = find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict), training
+    given = find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict, words=words), training
     found = plan_all(*given)
     if unseen(found):
         with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
@@ -122,7 +125,7 @@ def _deploy(
     check_that_all_run(found, wait=not detach)
     for line in lines_again(found):
         typer.echo(line, err=as_json)
-    again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict)}"
+    again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict, script_words=words)}"
     if len(found) > 1:
         from modak_ansible.commands.deploy.campaign import deploy_all
 
@@ -135,6 +138,8 @@ def _deploy(
     console = Console(stderr=as_json, highlight=False)
     where = f"{planned.plan.target.name}{whose_testbed(planned)}"
     console.print(f"{planned.plan.name} on {where}, plan {planned.plan.digest[:12]}", markup=False)
+    if planned.text:
+        console.print(f"its blueprint, made of {blueprint}: {planned.store.drafted}", markup=False, soft_wrap=True)
     try:
         with StageDisplay(console) as display:
             outcome = deploy(found, wait=not detach, deadline=deadline, listener=display)

@@ -14,6 +14,7 @@ from modak_ansible.commands.options import (
     Json,
     On,
     Training,
+    Words,
     given_inputs,
     show_warnings,
     without_collecting,
@@ -24,6 +25,7 @@ EXAMPLES = "Example: modak diff mnist-pytorch-slurm --input epochs=4"
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -35,7 +37,7 @@ def command(
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, on), training)
+    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, on, words=words), training)
     show_warnings(planned.warnings)
     known = _deployed(planned)
     plan = planned.plan.model_dump(mode="json")

@@ -8,15 +8,22 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, On, Words, given_inputs
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"
 
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The archive; the blueprint's name.csar else.")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE|FOLDER/",
+            help="The archive, or with a slash at its end a new folder; the blueprint's name.csar else.",
+        ),
     ] = None,
     inputs: InputsFile = None,
     value: InputValues = None,
@@ -31,29 +38,28 @@ def command(
     import hashlib
     from importlib.metadata import version
 
-    from modak_ansible.commands.plan.packaging import package
+    from modak_ansible.commands.plan.packaging import contents, lay_out, package
     from modak_ansible.model.quantities import format_size
     from modak_ansible.store.project import find_blueprint
     from modak_ansible.target.core.files import write_whole
 
     path = find_blueprint(blueprint)
-    content, names, left_behind = package(
-        path, given_inputs(inputs, value, on), f"modak-ansible {version('modak-ansible')}"
-    )
-    output = output or Path(f"{path.parent.resolve().name}.csar")
-    write_whole(output, content)
+    given = given_inputs(inputs, value, on, words=words)
+    if output and output.endswith("/"):
+        found, left_behind = contents(path, given)
+        names, size, digest = sorted(found), sum(len(content) for content, _ in found.values()), ""
+        lay_out(found, Path(output))
+    else:
+        content, names, left_behind = package(path, given, f"modak-ansible {version('modak-ansible')}")
+        output = output or f"{path.parent.resolve().name}.csar"
+        size, digest = len(content), hashlib.sha256(content).hexdigest()
+        write_whole(Path(output), content)
     if as_json:
-        digest = hashlib.sha256(content).hexdigest()
-        facts = {
-            "file": str(output),
-            "size": len(content),
-            "sha256": digest,
-            "left_behind": left_behind,
-            "files": names,
-        }
+        facts = {"file": output, "size": size, "sha256": digest, "left_behind": left_behind, "files": names}
         typer.echo(json.dumps(facts, indent=2))
         return
-    typer.echo(f"{output}: {len(names)} files, {format_size(len(content))}")
+    typer.echo(f"{output}: {len(names)} files, {format_size(size)}")
     for each in left_behind:
         typer.echo(f"warning: {each} stays here", err=True)
-    typer.echo(f"to deploy it elsewhere: modak deploy {output}, or opera deploy {output}")
+    opera = f"in {output}: opera deploy service.yaml" if output.endswith("/") else f"opera deploy {output}"
+    typer.echo(f"to deploy it elsewhere: modak deploy {output}, or {opera}")

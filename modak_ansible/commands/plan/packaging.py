@@ -14,12 +14,13 @@ import yaml
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import read_yaml
 from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import read_blueprint
+from modak_ansible.blueprint.reader import Blueprint
 from modak_ansible.blueprint.script.folder import WORKLOAD_FILE
+from modak_ansible.blueprint.types.definitions import built_in
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
-from modak_ansible.planning.service import plan_trainings
+from modak_ansible.planning.service import plan_trainings, read
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.store.csar import archive
 from modak_ansible.store.project import shipped
@@ -33,11 +34,43 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
 _SECRET_INPUT = re.compile(r"passw|secret|token|api_?key|credential", re.IGNORECASE)
 
 
+Files = dict[str, tuple[bytes, bool]]
+
+
 def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str], list[str]]:
-    """A blueprint as an archive; the values that are given become its inputs' defaults.
+    """A blueprint as an archive; see :func:`contents`.
 
     Returns:
         The archive, the names of its files, and what stays behind, in words.
+
+    Raises:
+        InvalidBlueprint, UsageError, ModakError: as :func:`contents`.
+    """
+    found, left_behind = contents(path, inputs)
+    return archive(ENTRY, found, creator), sorted(found), left_behind
+
+
+def lay_out(found: Files, folder: Path) -> None:
+    """Writes what an archive would hold into a new folder, in which opera deploys service.yaml.
+
+    Raises:
+        UsageError: something is in that folder.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is there already, and not empty", hint="name another folder")
+    for name, (content, is_executable) in found.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        if is_executable:
+            path.chmod(path.stat().st_mode | 0o111)
+
+
+def contents(path: Path, inputs: Inputs) -> tuple[Files, list[str]]:
+    """The files of a blueprint's archive; the values that are given become its inputs' defaults.
+
+    Returns:
+        The content of each and whether it is executable, by its name, and what stays behind, in words.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
@@ -49,21 +82,23 @@ def package(path: Path, inputs: Inputs, creator: str) -> tuple[bytes, list[str],
         raise UsageError(f"{path} is a request, and no blueprint", hint=hint)
     plans = [training.plan for training in plan_trainings(path, inputs)]
     folder = path.parent.absolute()
-    files = {name: _file(folder, name) for name in _names(path, plans)}
+    template = _template(path, inputs)
+    files = {name: _file(folder, name) for name in _names(path, template, plans)}
     _check_secrets(files)
     _check_size(files)
-    contents = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
-    contents[ENTRY] = (_with_defaults(path, inputs), False)
-    return archive(ENTRY, contents, creator), sorted(contents), _left_behind(plans)
+    found = {name: (file.read_bytes(), os.access(file, os.X_OK)) for name, file in files.items()}
+    found[ENTRY] = (_with_defaults(path, inputs, template), False)
+    return found, _left_behind(plans)
 
 
 # --- which files
 
 
-def _names(path: Path, plans: list[Plan]) -> set[str]:
+def _names(path: Path, template: Blueprint, plans: list[Plan]) -> set[str]:
     """The files that a blueprint needs, as paths below its folder."""
-    folder = path.parent.absolute()
-    found = {name for name in _referenced(folder, path.name, set()) if name != path.name}
+    folder, seen = path.parent.absolute(), {path.name}
+    data = template.template.plain() if template.template else {}
+    found = set(_named_by(folder, "", data, seen))
     for plan in plans:
         code = plan.application.folder
         found |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
@@ -83,10 +118,12 @@ def _referenced(folder: Path, name: str, seen: set[str]) -> Iterator[str]:
         return
     seen.add(name)
     yield name
-    tree = read_yaml(folder / name, Mistakes())
-    if tree is None:
-        return
-    data = tree.plain()
+    tree = read_yaml(_file(folder, name), Mistakes())
+    if tree is not None:
+        yield from _named_by(folder, name, tree.plain(), seen)
+
+
+def _named_by(folder: Path, name: str, data: dict[str, Any], seen: set[str]) -> Iterator[str]:
     for imported in data.get("imports") or []:
         text = str(imported["file"] if isinstance(imported, dict) else imported)
         yield from _referenced(folder, _join(Path(name).parent, text), seen)
@@ -111,9 +148,11 @@ def _files_named_in(data: Any, key: str = "") -> Iterator[str]:
 def _file(folder: Path, name: str) -> Path:
     """What a name in the archive stands for.
 
-    The types name playbooks beside them, which opera alone needs: where a blueprint has the types only, they are ours.
+    Types, and the playbooks that they name, which opera alone needs, are ours where a blueprint has none.
     """
     path = folder / name
+    if not path.exists() and (ours := built_in(name)):
+        return ours
     _, is_playbook, below = f"/{name}".partition("/playbooks/")
     ours = shipped("playbooks") / below
     return ours if is_playbook and ours.exists() and not path.exists() else path
@@ -187,24 +226,32 @@ def _check_size(files: dict[str, Path]) -> None:
 # --- the template
 
 
-def _with_defaults(path: Path, inputs: Inputs) -> bytes:
+def _template(path: Path, inputs: Inputs) -> Blueprint:
+    """
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+    """
+    mistakes = Mistakes()
+    blueprint = read(path, inputs, mistakes)
+    mistakes.raise_if_any()
+    return blueprint or Blueprint(path)
+
+
+def _with_defaults(path: Path, inputs: Inputs, blueprint: Blueprint) -> bytes:
     """The service template as it is, or with the values that are given as its inputs' defaults.
 
     Raises:
         ModakError: a value looks like a secret.
     """
-    mistakes = Mistakes()
-    blueprint = read_blueprint(path, inputs, mistakes)
-    mistakes.raise_if_any()
-    data = blueprint.template.plain() if blueprint and blueprint.template else {}
-    written = read_yaml(path, Mistakes())
+    data = blueprint.template.plain() if blueprint.template else {}
+    written = None if blueprint.text else read_yaml(path, Mistakes())
     is_named = bool((data.get("metadata") or {}).get("template_name"))
     if is_named and inputs.file is None and not inputs.values and written and data == written.plain():
         return path.read_bytes()
     (data.get("metadata") or {}).pop("target", None)  # which is written out
     if not is_named:  # it goes by the name of its folder, which does not travel
         data["metadata"] = {**(data.get("metadata") or {}), "template_name": path.parent.resolve().name}
-    for name, value in (blueprint.inputs if blueprint else {}).items():
+    for name, value in blueprint.inputs.items():
         if _SECRET_INPUT.search(name) and isinstance(value, str) and value:
             hint = "give it where the package is deployed"
             raise ModakError(f"the input {name} looks like a secret, and is not packed", hint=hint)

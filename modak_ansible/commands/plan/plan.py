@@ -18,6 +18,7 @@ from modak_ansible.commands.options import (
     On,
     Strict,
     Training,
+    Words,
     as_data,
     given_inputs,
     show_warnings,
@@ -36,6 +37,7 @@ _WIDTH = 100
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -63,7 +65,7 @@ def command(
     from modak_ansible.store.project import find_blueprint
 
     path = find_blueprint(blueprint)
-    found = plan_trainings(path, given_inputs(inputs, value, on, strict=strict), training)
+    found = plan_trainings(path, given_inputs(inputs, value, on, strict=strict, words=words), training)
     found = those_named(path, found, training)
     # the plan itself has the wishes that it does not keep
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]

@@ -14,6 +14,7 @@ from modak_ansible.commands.options import (
     Json,
     On,
     Training,
+    Words,
     given_inputs,
     show_warnings,
 )
@@ -30,6 +31,7 @@ EXAMPLES = "Example: modak tune mnist-pytorch-slurm --budget 300 --dry-run"
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -51,7 +53,7 @@ def command(
 
     planned = plan_blueprint(
         find_blueprint(blueprint),
-        given_inputs(inputs, value, on),
+        given_inputs(inputs, value, on, words=words),
         training,
         change=lambda request: tuning_alone(request, budget),
     )

@@ -13,6 +13,7 @@ from modak_ansible.commands.options import (
     Json,
     On,
     Strict,
+    Words,
     as_data,
     given_inputs,
     show_warnings,
@@ -24,6 +25,7 @@ EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site
 
 def command(
     blueprint: Blueprint,
+    words: Words = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     on: On = None,
@@ -40,7 +42,7 @@ def command(
 
     path = find_blueprint(blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, given_inputs(inputs, value, on, strict=strict), mistakes, warnings)
+    plans = check_blueprint(path, given_inputs(inputs, value, on, strict=strict, words=words), mistakes, warnings)
     show_warnings(warnings)
     if as_json:
         found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}

@@ -24,7 +24,7 @@ SHOW_NOTHING = {
 }
 # Commands that ask a target, or change something; their own tests look at what they print.
 ACT = {
-    "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
+    "init", "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
     "catalogue build", "testbed up", "testbed use",
 }  # fmt: skip
 # What the others are given to look at: {blueprint} was deployed, and {image} is a file that is none.

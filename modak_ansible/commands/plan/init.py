@@ -1,0 +1,253 @@
+"""modak init: writes the blueprint of a script."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.options import Json, Words
+
+if TYPE_CHECKING:
+    from modak_ansible.drafts.draft import Draft
+
+EXAMPLES = "Example: modak init train.py --on mycluster; and to deploy it without a blueprint: modak deploy train.py"
+
+
+def command(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", autocompletion=completing.blueprints, help="A Python script.")
+    ],
+    words: Words = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="NAME|FILE", autocompletion=completing.targets, help="Where it runs: see modak targets."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="USER@HOST",
+            help="A cluster that has no name yet: it is looked at, and gets its host's.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The blueprint's folder: the script's, or one above it."),
+    ] = None,
+    framework: Annotated[
+        str, typer.Option(metavar="NAME", help="In place of what its imports say: pytorch, python ...")
+    ] = "",
+    walltime: Annotated[str, typer.Option(metavar="TIME", help="The longest that it may run, as 02:00:00.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and take what would be proposed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a blueprint that is there and says else.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a blueprint of a script: its framework, packages, files, data and outputs are read out of its source.
+
+    Nothing of the script is run. What the source does not tell is asked; -- is followed by options that the script is
+    to be started with.
+    """
+    from modak_ansible.drafts.draft import draft_of
+    from modak_ansible.drafts.text import text_of
+    from modak_ansible.errors import UsageError
+    from modak_ansible.target.core.files import expanded
+
+    if on and target:
+        raise UsageError("--on and --target both say where it runs", hint="leave one of them out")
+    path = expanded(script)
+    folder = output or path.parent
+    draft = draft_of(path, words or (), folder=folder, framework=framework)
+    answers = _Answers(path, asks=not yes and not as_json and _can_ask(), takes=yes)
+    if framework == "" and len(draft.frameworks) > 1:
+        chosen = answers.choice("Which framework is it trained with", draft.frameworks, "--framework NAME")
+        draft = draft_of(path, words or (), folder=folder, framework=chosen)
+    given = _surveyed(target, is_quiet=as_json) if target else on
+    draft.target = given or answers.choice("Where does it run", _likely_targets(), "--on NAME")
+    draft.walltime = walltime or answers.text("How long may it run, at most", draft.walltime, "--walltime TIME")
+    more = [
+        word
+        for name in draft.missing
+        for word in (name, answers.text(f"{path.name} needs {name}", "", f"-- {name} ..."))
+    ]
+    for name in draft.unsaid if answers.asks else ():
+        where = answers.text(f"Where is the data for --{name}? A path here, or nothing if it needs none", "", "")
+        more += [f"--{name}", where] if where.strip() else []
+    answers.check()
+    if more:
+        told = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
+        told.target, told.walltime = draft.target, draft.walltime
+        draft = told
+    _place(draft)
+    written = _write(text_of(draft), folder, force=force)
+    _report(draft, folder, written, as_json=as_json)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
+
+
+class _Answers:
+    """Asks people, or takes what is proposed, or notes what nobody says."""
+
+    def __init__(self, script: Path, *, asks: bool, takes: bool) -> None:
+        self._script = script
+        self.asks = asks
+        self._takes = takes
+        self._missing: list[str] = []
+
+    def text(self, question: str, proposed: str, option: str) -> str:
+        return self._answer(question, proposed, option, lambda answer: bool(answer) or not option)
+
+    def choice(self, question: str, proposed: list[str], option: str) -> str:
+        """One of some names, of which the first is proposed."""
+        return self._answer(f"{question} ({', '.join(proposed)})", proposed[0], option, lambda each: each in proposed)
+
+    def _answer(self, question: str, proposed: str, option: str, is_good: Callable[[str], bool]) -> str:
+        if self.asks:
+            while True:
+                answer = str(typer.prompt(question, default=proposed, err=True)).strip()
+                if is_good(answer):
+                    return answer
+        if not (self._takes and proposed):
+            self._missing.append(f"{option}, for: {question}" + (f"; {proposed} is proposed" if proposed else ""))
+        return proposed
+
+    def check(self) -> None:
+        """
+        Raises:
+            UsageError: something is not known.
+        """
+        from modak_ansible.errors import UsageError
+
+        if self._missing:
+            is_all_proposed = all(each.endswith("is proposed") for each in self._missing)
+            more = ["--yes takes what is proposed"] if not self._takes and is_all_proposed else []
+            raise UsageError(
+                f"{self._script} does not tell all that its blueprint says, and nobody can be asked here",
+                hint="\n  ".join([*self._missing, *more]),
+            )
+
+
+def _likely_targets() -> list[str]:
+    """The names of all targets, the likeliest first: the user's own, the testbed where one runs, this machine."""
+    from modak_ansible.store.targets import known_targets, own_targets
+    from modak_ansible.store.testbeds import running
+
+    first = [*own_targets(), *(["testbed"] if running() else []), "local"]
+    return list(dict.fromkeys([*first, *known_targets()]))
+
+
+def _surveyed(host: str, *, is_quiet: bool) -> str:
+    """Looks at a cluster and keeps its target file; the name that it has then."""
+    from modak_ansible.blueprint.inputs import Inputs
+    from modak_ansible.commands.deploy.progress import look
+    from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.discovery.description import describe
+    from modak_ansible.discovery.surveying import Wanted, survey_target
+    from modak_ansible.discovery.written import Files
+    from modak_ansible.store.targets import new_target, own_targets
+
+    name = host.rpartition("@")[2].partition(".")[0]
+    if name in own_targets():
+        typer.echo(f"{name} is a target already: {own_targets()[name]}", err=True)
+        return name
+    files = Files(str(new_target(name)), name=name)
+    files.check()
+    aim = aim_at(host, Inputs())
+    with look(f"looking at {aim.target.address}", quiet=is_quiet):
+        survey = survey_target(aim, Wanted(""))
+    (path,) = files.write(describe(aim, survey))
+    typer.echo(f"wrote {path}, which --on {name} takes", err=True)
+    return name
+
+
+def _place(draft: Draft) -> None:
+    """Gives the target's node its type.
+
+    Raises:
+        UsageError: there is no such target.
+        InvalidBlueprint: its file has mistakes.
+    """
+    from modak_ansible.discovery.aim import target_of_file
+    from modak_ansible.store.targets import known_targets, target_file
+
+    file = target_file(draft.target)
+    if draft.target not in known_targets():
+        draft.target = str(file.absolute())
+    target = target_of_file(file)
+    kinds = {"slurm": "Slurm", "torque": "Torque", "none": "Host"}
+    draft.target_type = f"modak.nodes.{'Local' if target.local else kinds[target.scheduler.value]}"
+
+
+def _write(text: str, folder: Path, *, force: bool) -> str:
+    """Writes the blueprint; what was done, in a word.
+
+    Raises:
+        UsageError: another one is there.
+    """
+    import difflib
+
+    from modak_ansible.blueprint.reader import SERVICE_FILE
+    from modak_ansible.errors import UsageError
+    from modak_ansible.target.core.files import write_whole
+
+    path = folder / SERVICE_FILE
+    before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+    if before == text:
+        return "there"
+    if before is not None and not force:
+        lines = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), "now", lineterm="", n=0)
+        shown = "\n  ".join(["--force writes over it; what would change:", *lines])
+        raise UsageError(f"{path} is there already, and says else", hint=shown)
+    write_whole(path, text)
+    path.chmod(0o644)
+    return "written" if before is None else "written over"
+
+
+def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
+    from modak_ansible.blueprint.forms.mistakes import Mistakes
+    from modak_ansible.blueprint.inputs import Inputs
+    from modak_ansible.blueprint.reader import SERVICE_FILE
+    from modak_ansible.commands.options import as_data, show_warnings
+    from modak_ansible.commands.tables import print_table
+    from modak_ansible.errors import INVALID_BLUEPRINT
+    from modak_ansible.planning.service import check_blueprint
+
+    path = folder / SERVICE_FILE
+    mistakes, warnings = Mistakes(), Mistakes()
+    check_blueprint(path, Inputs(), mistakes, warnings)
+    if as_json:
+        facts: dict[str, Any] = {
+            "file": str(path), "state": written, "framework": draft.framework, "target": draft.target,
+            "found": [list(each) for each in draft.found], "notes": draft.notes,
+            "mistakes": as_data(mistakes), "warnings": as_data(warnings),
+        }  # fmt: skip
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        print_table(("", ""), draft.found, wraps={1})
+        for note in draft.notes:
+            typer.echo(f"note: {note}", err=True)
+        show_warnings(warnings)
+        for mistake in mistakes:
+            typer.echo(str(mistake))
+        state = {"there": "is there already, and says all this", "written": "is written"}.get(written, written)
+        count = f", and has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}" if mistakes else ""
+        typer.echo(f"{path} {state}{count}")
+        if not mistakes:
+            typer.echo(f"next: modak deploy {_shown(folder)}")
+    if mistakes:
+        raise typer.Exit(INVALID_BLUEPRINT)
+
+
+def _shown(folder: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(folder))

@@ -1,0 +1,191 @@
+"""What a script imports, and which files beside it are its own."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
+
+# What travels with every job.
+_OURS = "modak_runtime"
+_MOST_FILES = 2000
+_MOST_BYTES = 4 * 2**20
+
+
+class BrokenScript(ModakError):
+    """A script that is no Python."""
+
+    exit_code = INVALID_BLUEPRINT
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A module that is none of the script's own.
+
+    Attributes:
+        name: in full, as it is written.
+        place: the file, as its path below the script's folder, and the line.
+        is_optional: whether the script goes on without it.
+    """
+
+    name: str
+    place: str
+    is_optional: bool
+
+
+@dataclass
+class Code:
+    """A script with what it imports.
+
+    Attributes:
+        script: its path.
+        trees: the syntax of each of its own files; the script comes first.
+        modules: what else it imports, by the first part of the name and without Python's own library.
+        dotted: the full names of all that is imported.
+    """
+
+    script: Path
+    trees: dict[Path, ast.Module] = field(default_factory=dict)
+    modules: dict[str, Imported] = field(default_factory=dict)
+    dotted: set[str] = field(default_factory=set)
+
+    @property
+    def folder(self) -> Path:
+        return self.script.parent
+
+    @property
+    def files(self) -> list[str]:
+        """Its own files, as paths below the script's folder."""
+        return sorted(path.relative_to(self.folder).as_posix() for path in self.trees)
+
+
+def read_code(script: Path) -> Code:
+    """A script and the files beside it that it imports, directly or not.
+
+    Raises:
+        UsageError: it is no script of Python's.
+        BrokenScript: one of the files is no Python, with its place.
+    """
+    if script.suffix == ".ipynb":
+        hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
+        raise UsageError(f"{script} is a notebook", hint=hint)
+    if not script.is_file():
+        raise UsageError(f"there is no script {script}", hint="give the path of a Python file")
+    code = Code(script)
+    waiting = [script]
+    while waiting and len(code.trees) < _MOST_FILES:
+        path = waiting.pop()
+        if path in code.trees:
+            continue
+        code.trees[path] = tree = _parsed(path)
+        for each, level, is_optional in _imports_of(tree):
+            base = path.parent.joinpath(*[".."] * (level - 1)) if level else script.parent
+            own = _own_files(base, each.split(".") if each else [])
+            inside = [found for found in own if found.resolve().is_relative_to(script.parent.resolve())]
+            waiting += inside
+            if not level and not inside:
+                _note(code, each, path, tree, is_optional)
+    return code
+
+
+def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
+    first = name.partition(".")[0]
+    if first in sys.stdlib_module_names or first == _OURS or _is_folder_of_code(code.folder / first):
+        return
+    code.dotted.add(name)
+    known = code.modules.get(first)
+    if known is None or (known.is_optional and not is_optional):
+        place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(tree, name)}"
+        code.modules[first] = Imported(name, place, is_optional)
+
+
+def _parsed(path: Path) -> ast.Module:
+    """
+    Raises:
+        BrokenScript: it is no Python.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise BrokenScript(f"{path} is larger than 4 MiB: no script is", location=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ast.parse(path.read_bytes(), filename=str(path))
+    except SyntaxError as error:
+        place = Location(str(path), error.lineno or 0, error.offset or 0)
+        raise BrokenScript(f"this is no Python: {error.msg}", location=place, hint="mend the script first") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise BrokenScript(f"this is no Python: {error}", location=Location(str(path))) from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
+    """The modules that are imported, and what may be modules: name, level, and whether it may be missing."""
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, is_optional = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from ((each.name, 0, is_optional) for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if module:
+                yield module, node.level, is_optional
+            if not module or node.level or "." not in module or module.partition(".")[0] not in sys.stdlib_module_names:
+                for each in node.names:
+                    yield f"{module}.{each.name}".lstrip("."), node.level, is_optional
+        elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
+            waiting += [(each, is_optional) for each in node.orelse]
+        elif isinstance(node, ast.Try):
+            caught = {name for each in node.handlers for name in _names(each.type)}
+            may_fail = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
+            waiting += [(each, may_fail) for each in node.body]
+            rest = [*node.handlers, *node.orelse, *node.finalbody]
+            waiting += [(each, may_fail) for each in rest]
+        else:
+            waiting += [(each, is_optional) for each in ast.iter_child_nodes(node)]
+
+
+def _names(node: ast.expr | None) -> list[str]:
+    if node is None:
+        return [""]
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [ast.unparse(part).rpartition(".")[2] for part in parts]
+
+
+def _own_files(base: Path, parts: list[str]) -> list[Path]:
+    """The files below a folder that importing a name runs; none where nothing of that name lies there."""
+    found = []
+    place = base
+    for number, part in enumerate(parts, 1):
+        module, package = place / f"{part}.py", place / part / "__init__.py"
+        if package.is_file():
+            found.append(package)
+        elif module.is_file():
+            return [*found, module]
+        elif not (place / part).is_dir() or number == len(parts):
+            break
+        place = place / part
+    else:
+        if not parts and (base / "__init__.py").is_file():
+            found.append(base / "__init__.py")
+    return found
+
+
+def _is_folder_of_code(folder: Path) -> bool:
+    """Whether it is a package without an __init__.py."""
+    return folder.is_dir() and any(folder.glob("*.py"))
+
+
+def _line_of(tree: ast.Module, name: str) -> int:
+    first = name.partition(".")[0]
+    for node in ast.walk(tree):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        if any(each.partition(".")[0] == first for each in names):
+            return getattr(node, "lineno", 1)
+    return 1

@@ -1,0 +1,93 @@
+"""What is installed where the user works: packages with their versions, and the names that they are imported by."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import sys
+from functools import cached_property
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+
+def environment_folders(folders: list[Path]) -> list[str]:
+    """Where the packages are that the user's scripts find: of the environment that is active, or of one that lies in
+    some folder, or of this Python."""
+    active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    beside = [str(folder / name) for folder in folders for name in (".venv", "venv")]
+    for home in (*active, *beside):
+        if found := [str(path) for path in Path(home).glob("lib/python3*/site-packages")] if home else []:
+            return found
+    return [path for path in sys.path if path]
+
+
+class Installed:
+    """The packages of some folders.
+
+    Args:
+        paths: site-packages, and folders like it.
+    """
+
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+
+    @cached_property
+    def _known(self) -> dict[str, importlib.metadata.Distribution]:
+        found: dict[str, importlib.metadata.Distribution] = {}
+        for each in importlib.metadata.distributions(path=self._paths):
+            name = each.metadata["Name"]
+            if name:
+                found.setdefault(canonicalize_name(name), each)
+        return found
+
+    @cached_property
+    def _imported(self) -> dict[str, str]:
+        """The package of each name that can be imported."""
+        found: dict[str, str] = {}
+        for name, distribution in self._known.items():
+            for module in _modules_of(distribution):
+                # of several that share one, such as those of a namespace, the one that is called so
+                if module not in found or name == canonicalize_name(module):
+                    found[module] = name
+        return found
+
+    def version(self, package: str) -> str:
+        """Its version without the label of whoever built it; empty where it is not installed, or from a folder."""
+        distribution = self._known.get(canonicalize_name(package))
+        if distribution is None or self.is_own(package):
+            return ""
+        try:
+            return Version(distribution.version).public
+        except (InvalidVersion, TypeError):
+            return ""
+
+    def is_own(self, package: str) -> bool:
+        """Whether it is installed from a folder of this machine, which no index has."""
+        distribution = self._known.get(canonicalize_name(package))
+        try:
+            told = json.loads((distribution.read_text("direct_url.json") if distribution else "") or "{}")
+        except ValueError:
+            return False
+        return isinstance(told, dict) and "dir_info" in told
+
+    def package_of(self, module: str) -> str:
+        """The package that brings a module; empty where none is installed."""
+        direct = canonicalize_name(module)
+        return direct if direct in self._known and module != "google" else self._imported.get(module, "")
+
+
+def _modules_of(distribution: importlib.metadata.Distribution) -> set[str]:
+    told = distribution.read_text("top_level.txt")
+    if told is not None and told.split():
+        return set(told.split())
+    found = set()
+    for file in distribution.files or ():
+        first = file.parts[0]
+        if len(file.parts) > 1 and first.isidentifier():
+            found.add(first)
+        elif len(file.parts) == 1 and first.endswith(".py"):
+            found.add(first.removesuffix(".py"))
+    return found

@@ -1,0 +1,135 @@
+"""The paths that a script's source spells out: texts put together of literals, with * for what is known at run time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+ANY = "*"
+_FORMATTED = re.compile(r"\{[^{}]*\}")
+_PERCENT = re.compile(r"%[-+# 0-9.]*[a-zA-Z]")
+# What gives the script's own folder.
+_OWN_FOLDER = re.compile(
+    r"(os\.path\.)?(dirname|split)\((os\.path\.)?((abs|real)path\()?__file__\)?\)(\[0\])?"
+    r"|(pathlib\.)?Path\(__file__\)((\.resolve|\.absolute)\(\))?\.parent((\.resolve|\.absolute)\(\))?"
+    r"|os\.getcwd\(\)|(pathlib\.)?Path\.cwd\(\)|(pathlib\.)?Path\(\)"
+)
+_SAME = ("resolve", "absolute", "expanduser", "as_posix", "rstrip", "strip")
+_PLAIN_CALLS = ("str", "Path", "PosixPath", "PurePath", "abspath", "realpath", "expanduser", "fspath", "normpath")
+
+
+class Texts:
+    """What expressions of one file are, as far as its literals say.
+
+    Args:
+        tree: the file's syntax.
+        options: the defaults of the script's options, by the names that hold their values.
+    """
+
+    def __init__(self, tree: ast.AST, options: Mapping[str, str]) -> None:
+        self._options = options
+        self._held: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(tree):
+            for target, value in _assigned(node):
+                self._held.setdefault(target, []).append(value)
+
+    def of(self, node: ast.expr | None, depth: int = 0) -> str | None:
+        """A text with * for its unknown parts; None where nothing of it is known."""
+        if node is None or depth > 20:
+            return None
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else None
+        if isinstance(node, ast.JoinedStr):
+            return self._together(self.of(each, depth + 1) for each in node.values)
+        if isinstance(node, ast.FormattedValue):
+            return self.of(node.value, depth + 1) or ANY
+        if isinstance(node, ast.BinOp):
+            return self._operation(node, depth)
+        if isinstance(node, ast.Name):
+            values = self._held.get(node.id, [])
+            known = self.of(values[0], depth + 1) if len(values) == 1 else None
+            return known if known is not None or values else self._options.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return "" if _OWN_FOLDER.fullmatch(ast.unparse(node)) else self._options.get(node.attr)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return self._options.get(str(node.slice.value))
+        if isinstance(node, ast.Call):
+            return self._call(node, depth)
+        return None
+
+    def _together(self, parts: Iterable[str | None]) -> str | None:
+        text = re.sub(r"\*+", ANY, "".join(ANY if part is None else part for part in parts))
+        return text if text.strip(ANY) else None
+
+    def _operation(self, node: ast.BinOp, depth: int) -> str | None:
+        left, right = self.of(node.left, depth + 1), self.of(node.right, depth + 1)
+        if isinstance(node.op, ast.Add):
+            return self._together((left, right))
+        if isinstance(node.op, ast.Div):
+            return _joined([left, right])
+        if isinstance(node.op, ast.Mod) and left is not None:
+            return self._together((_PERCENT.sub(ANY, left),))
+        return None
+
+    def _call(self, node: ast.Call, depth: int) -> str | None:
+        if _OWN_FOLDER.fullmatch(ast.unparse(node)):
+            return ""
+        name = last_name(node.func)
+        words = [self.of(each, depth + 1) for each in node.args]
+        if name == "join" and "path" in ast.unparse(node.func):
+            return _joined(words)
+        if name == "joinpath" and isinstance(node.func, ast.Attribute):
+            return _joined([self.of(node.func.value, depth + 1), *words])
+        if name == "format" and isinstance(node.func, ast.Attribute):
+            text = self.of(node.func.value, depth + 1)
+            return self._together((_FORMATTED.sub(ANY, text),)) if text is not None else None
+        if name in _SAME and isinstance(node.func, ast.Attribute) and not node.args:
+            return self.of(node.func.value, depth + 1)
+        if name in _PLAIN_CALLS and words:
+            return _joined(words)
+        return None
+
+
+def last_name(node: ast.AST) -> str:
+    """``save`` of torch.save; empty for what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def below(text: str) -> str:
+    """A path below the script's folder, as short as it can be; empty where it is none, or the folder itself."""
+    if not text or text.startswith(("/", "~", "-")) or not text.isprintable() or "://" in text or len(text) > 200:
+        return ""
+    parts: list[str] = []
+    for part in PurePosixPath(text).parts:
+        if part == "..":
+            if not parts:
+                return ""
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _joined(parts: list[str | None]) -> str | None:
+    known = [ANY if part is None else part for part in parts]
+    if all(part == ANY for part in known):
+        return None
+    text = ""
+    for part in known:
+        text = part if part.startswith("/") or not text else f"{text.rstrip('/')}/{part}"
+    return text
+
+
+def _assigned(node: ast.AST) -> list[tuple[str, ast.expr]]:
+    """The variables that a statement gives a value, and the values; whatever else changes one gives it another."""
+    if isinstance(node, ast.Assign):
+        targets = [(target, node.value) for target in node.targets]
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
+        targets = [(node.target, node.value)] * (2 if isinstance(node, ast.AugAssign) else 1)
+    elif isinstance(node, ast.For):
+        targets = [(node.target, node.iter)]
+    else:
+        return []
+    return [(target.id, value) for target, value in targets if isinstance(target, ast.Name)]

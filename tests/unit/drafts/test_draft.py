@@ -1,0 +1,330 @@
+"""A script's blueprint: valid, short, and the same whichever way it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.inputs import Inputs
+from modak_ansible.commands import main
+from modak_ansible.commands.plan.packaging import contents, lay_out
+from modak_ansible.drafts.draft import draft_of, name_of
+from modak_ansible.drafts.outputs import outputs_of
+from modak_ansible.drafts.text import MOST_LINES, flow, text_of
+from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
+from modak_ansible.planning.service import check_blueprint, plan_blueprint
+from modak_ansible.store.targets import target_file
+
+TORCH = """\
+import argparse
+import torch, einops
+from torchvision import datasets
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--out", default="runs/one")
+parser.add_argument("--data", default="data")
+parser.add_argument("--name", required=True)
+args = parser.parse_args()
+rows = open(HERE / "table.csv").read()
+torch.save({}, f"{args.out}/model_{args.epochs}.pt")
+torch.save({}, "last.pt")
+"""
+PLAIN = "print('hello')\n"
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    """Nothing is installed where the user works."""
+    (tmp_path / "env" / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+    return tmp_path / "env" / "lib" / "python3.12" / "site-packages"
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "data").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "data" / "x.bin").write_text("x")
+    (folder / "table.csv").write_text("1,2\n")
+    (folder / "private.txt").write_text("nobody sends this")
+    (folder / "train.py").write_text(TORCH)
+    (folder / "plain.py").write_text(PLAIN)
+    return folder
+
+
+def install(environment, name, version, modules=(), own=False):
+    folder = environment / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (folder / "top_level.txt").write_text("".join(f"{each}\n" for each in modules or [name]))
+    if own:
+        (folder / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
+
+
+def run(*words):
+    app = main.application(words)
+    return CliRunner().invoke(app, list(words))
+
+
+def test_what_a_script_tells_is_what_its_blueprint_says(project, environment):
+    install(environment, "einops", "0.8.1")
+    draft = draft_of(project / "train.py", ["--epochs", "5", "--name", "a b"])
+    said = yaml.safe_load(text_of(draft))["topology_template"]["node_templates"]["training"]["properties"]
+    assert said == {
+        "framework": "pytorch",
+        "script": "train.py",
+        "files": ["train.py", "data", "table.csv"],
+        "arguments": {"epochs": 5, "name": "a b"},
+        "requirements_txt": ["einops==0.8.1", "torchvision"],
+        "outputs": ["last.pt", "runs/one/model_5.pt"],
+        "walltime": "01:00:00",
+    }
+    assert "--name" not in draft.missing
+    assert draft_of(project / "train.py").missing == ["--name"]
+    assert len(text_of(draft).splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("imports", "framework"),
+    [
+        ("import torch", "pytorch"), ("import tensorflow as tf\nimport keras", "tensorflow"), ("import keras", "keras"),
+        ("import flax", "jax"), ("from transformers import Trainer", "pytorch"), ("import sklearn", "python"), ("", "python"),
+        ("try:\n    import torch\nexcept ImportError:\n    pass\nimport jax", "jax"),
+    ],
+)  # fmt: skip
+def test_the_framework_is_what_is_imported(project, imports, framework):
+    (project / "plain.py").write_text(f"{imports}\n")
+    assert draft_of(project / "plain.py").framework == framework
+
+
+def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(project, environment):
+    install(environment, "scikit-learn", "1.5.2", ["sklearn"])
+    install(environment, "PyYAML", "6.0.1", ["yaml", "_yaml"])
+    install(environment, "tqdm", "4.0.0")
+    install(environment, "mine", "0.1", own=True)
+    install(environment, "odd-name", "2.0+local.1", ["oddly"])
+    (project / "requirements.txt").write_text("tqdm>=4.66\npyyaml\nunused==1.0\n")
+    (project / "plain.py").write_text(
+        "import sklearn, yaml, tqdm, mine, oddly, cv2\ntry:\n    import wandb\nexcept ImportError: pass\n"
+    )
+    draft = draft_of(project / "plain.py")
+    assert sorted(draft.requirements) == [
+        "odd-name==2.0", "opencv-python-headless", "pyyaml==6.0.1", "scikit-learn==1.5.2", "tqdm>=4.66",
+    ]  # fmt: skip
+    assert any("mine is installed from a folder" in note for note in draft.notes)
+
+
+def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(project, environment):
+    install(environment, "torch", "2.13.0+cpu")
+    install(environment, "numpy", "1.0")
+    install(environment, "torchvision", "0.1")
+    (project / "plain.py").write_text("import torch, numpy, torchvision, tensorflow_text\n")
+    draft = draft_of(project / "plain.py")
+    assert draft.requirements == ["tensorflow-text", "torchvision"]
+    assert draft.version == ""
+    assert any("release that goes with pytorch" in text for _, text in draft.found)
+
+
+def test_the_users_version_of_a_framework_is_asked_for_where_the_catalogue_has_it(project, environment):
+    install(environment, "tensorflow", "2.1.0")
+    (project / "plain.py").write_text("import tensorflow\n")
+    assert draft_of(project / "plain.py").version == "2.1"
+    (project / "requirements.txt").write_text("tensorflow==2.5\n")
+    draft = draft_of(project / "plain.py")
+    assert draft.version == ""
+    assert any("tensorflow 2.5 (requirements.txt) is not in the catalogue" in note for note in draft.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ('torch.save(m, "a.pt")', ["a.pt"]),
+        ('OUT = "out"\ntorch.save(m, os.path.join(OUT, "m_%d.pt" % e))', ["out/m_*.pt"]),
+        ('m.save(f"ckpt/{e:03}/w.keras")', ["ckpt/*/w.keras"]),
+        ('plt.savefig(Path(__file__).parent / "plots" / "a.png")', ["plots/a.png"]),
+        ('with open("log.txt", "a") as f: pass\nopen("in.txt")', ["log.txt"]),
+        ('pickle.dump(m, open("m.pkl", "wb"))', ["m.pkl"]),
+        ('Path("x/y.json").write_text("1")', ["x/y.json"]),
+        ('TrainingArguments(output_dir="./results", logging_dir="results/logs")', ["results"]),
+        ('df.to_csv("{}/t.csv".format(d))\nnp.save("./w", a)\nnp.save("w", a)', ["*/t.csv", "w"][:1]),
+        ('torch.save(m, "/scratch/m.pt")\ntorch.save(m, path)\nm.save("../m")', []),
+        ("SummaryWriter()", ["runs"]),
+    ],
+)
+def test_outputs_are_what_is_written(text, patterns):
+    assert outputs_of({"a.py": ast.parse(text)}, {})[0] == patterns
+
+
+def test_what_is_written_elsewhere_is_told(project):
+    (project / "plain.py").write_text('open("/scratch/x.txt", "w")\n')
+    assert any("/scratch/x.txt" in note for note in draft_of(project / "plain.py").notes)
+
+
+@pytest.mark.parametrize("target", ["testbed", "local"])
+def test_a_script_is_planned_without_a_blueprint_and_twice_alike(project, target):
+    given_ = Inputs(targets=target_file(target), words=("--name", "x"))
+    first = plan_blueprint(project / "train.py", given_)
+    assert first.plan.digest == plan_blueprint(project / "train.py", given_).plan.digest
+    assert [file.path for file in first.plan.application.files] == ["data/x.bin", "table.csv", "train.py"]
+    folder = first.save()
+    assert (folder / "service.yaml").read_text() == first.text
+    (project / "service.yaml").write_text(first.text)
+    again = plan_blueprint(project / "service.yaml", Inputs(targets=target_file(target)))
+    assert again.plan.digest == first.plan.digest
+
+
+def test_what_nobody_says_of_a_script_alone_is_told_with_what_to_do(project):
+    with pytest.raises(UsageError, match=r"train.py does not say where it is to run\n  --on local, --on testbed"):
+        plan_blueprint(project / "train.py", Inputs())
+    with pytest.raises(UsageError, match=r"does not start without --name\n.* --on local -- --name ..."):
+        plan_blueprint(project / "train.py", Inputs(targets=target_file("local")))
+    with pytest.raises(InvalidBlueprint, match="has no option --epohs"):
+        words = ("--name", "x", "--epohs", "3")
+        plan_blueprint(project / "train.py", Inputs(targets=target_file("local"), words=words))
+
+
+def test_words_are_a_scripts_alone(blueprint):
+    with pytest.raises(UsageError, match="options behind -- are a script's"):
+        plan_blueprint(blueprint.service, Inputs(words=("--epochs", "3")))
+
+
+def test_words_without_names_reach_the_job_as_they_stand(project):
+    words = ("lr=0.1", "a b", "$HOME")
+    plan = plan_blueprint(project / "plain.py", Inputs(targets=target_file("testbed"), words=words)).plan
+    assert plan.application.words == words
+    assert "'a b'" in plan.job.script
+    assert "'$HOME'" in plan.job.script
+
+
+def test_init_writes_a_blueprint_that_is_valid_and_says_what_is_there(project, monkeypatch):
+    monkeypatch.chdir(project)
+    shown = run("init", "train.py", "--on", "testbed", "--yes", "--", "--name", "x")
+    assert shown.exit_code == 0, shown.output
+    text = (project / "service.yaml").read_text()
+    assert len(text.splitlines()) <= MOST_LINES
+    mistakes = Mistakes()
+    (plan,) = check_blueprint(project / "service.yaml", Inputs(), mistakes)
+    assert not list(mistakes)
+    assert plan.target.address == "testbed"
+    again = run("init", "train.py", "--on", "testbed", "--yes", "--", "--name", "x")
+    assert "is there already, and says all this" in again.output
+    other = run("init", "plain.py", "--on", "testbed", "--yes")
+    assert isinstance(other.exception, UsageError)
+    assert "+        script: plain.py" in str(other.exception)
+    assert (project / "service.yaml").read_text() == text
+    assert "written over" in run("init", "plain.py", "--on", "testbed", "--yes", "--force").output
+
+
+def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
+    monkeypatch.chdir(project)
+    without = run("init", "train.py")
+    assert isinstance(without.exception, UsageError)
+    said = str(without.exception)
+    assert "--on NAME" in said
+    assert "--walltime TIME" in said
+    assert "-- --name ..." in said
+    assert isinstance(run("init", "train.py", "--yes").exception, UsageError)  # of --name there is no proposal
+    monkeypatch.setattr("modak_ansible.commands.plan.init._can_ask", lambda: True)
+    app = main.application(["init"])
+    asked = CliRunner().invoke(app, ["init", "train.py"], input="nowhere\ntestbed\n02:00:00\n\nmine\n")
+    assert asked.exit_code == 0, asked.output
+    said = (project / "service.yaml").read_text()
+    assert "name: mine" in said
+    assert "02:00:00" in said
+    assert (
+        json.loads(
+            run(
+                "init", "train.py", "--on", "testbed", "--walltime", "02:00:00", "--json", "--", "--name", "mine"
+            ).output
+        )["state"]
+        == "there"
+    )
+
+
+def test_a_folder_that_the_script_is_not_below_is_refused(project, tmp_path):
+    with pytest.raises(UsageError, match="does not lie below"):
+        draft_of(project / "train.py", folder=tmp_path / "other")
+
+
+def test_a_package_of_it_has_all_that_opera_needs(project, tmp_path):
+    given_ = Inputs(targets=target_file("testbed"), words=("--name", "x"))
+    found, left = contents(project / "train.py", given_)
+    assert not left
+    assert {"service.yaml", "train.py", "types/modak.yaml", "playbooks/job.yml"} <= set(found)
+    lay_out(found, tmp_path / "folder")
+    plan = plan_blueprint(tmp_path / "folder" / "service.yaml", Inputs()).plan
+    assert plan.target.address == "testbed"
+    with pytest.raises(UsageError, match="not empty"):
+        lay_out(found, tmp_path / "folder")
+
+
+def test_types_are_built_in_and_those_beside_go_first(project):
+    (project / "service.yaml").write_text(text_of(draft_of(project / "plain.py")))
+    mistakes = Mistakes()
+    check_blueprint(project / "service.yaml", Inputs(), mistakes)
+    assert not list(mistakes)
+    (project / "types").mkdir()
+    (project / "types" / "modak.yaml").write_text("tosca_definitions_version: tosca_simple_yaml_1_3\n")
+    check_blueprint(project / "service.yaml", Inputs(), mistakes)
+    assert "unknown-type" in str(next(iter(mistakes)))
+    (project / "service.yaml").write_text(text_of(draft_of(project / "plain.py")).replace("types/modak", "types/modac"))
+    mistakes = Mistakes()
+    check_blueprint(project / "service.yaml", Inputs(), mistakes)
+    assert "import-missing" in str(next(iter(mistakes)))
+
+
+@given(st.text(min_size=1))
+def test_whatever_a_file_is_called_its_blueprint_has_a_name(stem):
+    from pathlib import PurePosixPath
+
+    from modak_ansible.blueprint.forms.text_rules import name_problem
+
+    if "/" not in stem and stem.strip("."):
+        assert not name_problem(name_of(PurePosixPath(f"{stem}.py")))
+
+
+VALUES = st.recursive(
+    st.text() | st.booleans(), lambda inner: st.lists(inner) | st.dictionaries(st.text(min_size=1), inner), max_leaves=8
+)
+
+
+@given(VALUES)
+def test_what_is_written_on_one_line_is_read_as_it_was(value):
+    line = flow(value)
+    assert "\n" not in line
+    assert yaml.safe_load(f"x: {line}\n")["x"] == value
+
+
+SOURCES = st.lists(
+    st.sampled_from(
+        [
+            "import torch", "from . import x", "x = f'{y}/a'", "open(x, 'w')", "torch.save(a, b'%s')", "p / 'a' / b",
+            "parser = argparse.ArgumentParser()", "parser.add_argument('--x', default=lambda: 1)", "import a.b as c",
+            "@click.command()\n@click.option('--n', default=3)\ndef f(n): open(f'{n}', 'w')", "os.path.join('a', *b)",
+            "import typer\ndef m(a: int = 3): pass\ntyper.run(m)", "'a' % b", "'{}'.format()", "x = x + 'a'", "open()",
+        ]
+    )
+)  # fmt: skip
+
+
+@given(SOURCES)
+def test_whatever_a_script_does_it_is_drafted_or_refused(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "train.py").write_text("\n".join(lines))
+    try:
+        text = text_of(draft_of(folder / "train.py"))
+    except ModakError:
+        return
+    assert len(text.splitlines()) <= MOST_LINES
+    assert yaml.safe_load(text)["topology_template"]["node_templates"]["training"]

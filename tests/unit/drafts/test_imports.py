@@ -1,0 +1,93 @@
+"""What a script imports, read from its source: its own files, and the modules of others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.drafts.imports import BrokenScript, read_code
+from modak_ansible.errors import ModakError, UsageError
+
+
+def written(folder, **files):
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "train.py"
+
+
+def test_its_own_files_are_followed_and_others_are_told_with_their_place(tmp_path):
+    script = written(
+        tmp_path,
+        train="import os, torch\nfrom lib import nets\nimport conf\nfrom pkg.inner.deep import x\n",
+        lib__nets="import einops\nfrom . import blocks\nfrom .blocks import Block\n",
+        lib__blocks="import torch.nn as nn, yaml\n",
+        conf="import yaml\n",
+        pkg__inner__deep="import tqdm\n",
+        unused="import pandas\n",
+    )
+    code = read_code(script)
+    assert code.files == ["conf.py", "lib/blocks.py", "lib/nets.py", "pkg/inner/deep.py", "train.py"]
+    assert sorted(code.modules) == ["einops", "torch", "tqdm", "yaml"]
+    assert code.modules["torch"].place in ("train.py:1", "lib/blocks.py:1")
+    assert code.modules["einops"].place == "lib/nets.py:1"
+
+
+def test_what_may_be_missing_is_told_apart_and_types_are_left_out(tmp_path):
+    script = written(
+        tmp_path,
+        train="""\
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import mypy_extensions
+try:
+    import wandb
+except ImportError:
+    wandb = None
+try:
+    import torch
+finally:
+    pass
+def late():
+    import einops
+""",
+    )
+    modules = read_code(script).modules
+    assert {name: each.is_optional for name, each in modules.items()} == {
+        "wandb": True, "torch": False, "einops": False,
+    }  # fmt: skip
+
+
+def test_a_file_that_is_called_like_a_module_goes_before_it(tmp_path):
+    script = written(tmp_path, train="import yaml\nimport random\n", yaml="import json\n", random="")
+    assert read_code(script).files == ["random.py", "train.py", "yaml.py"]
+    assert not read_code(script).modules
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("import torch\ndef f(:\n", ":2:7: "), ("print 'x'\n", ":1:1: "), ("x = '\0'\n", "")]
+)
+def test_what_is_no_python_is_told_with_its_place(tmp_path, text, place):
+    script = written(tmp_path, train="import broken\n", broken=text)
+    with pytest.raises(BrokenScript, match="this is no Python") as caught:
+        read_code(script)
+    assert f"broken.py{place}" in str(caught.value)
+
+
+def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
+    with pytest.raises(UsageError, match="nbconvert"):
+        read_code(tmp_path / "x.ipynb")
+    with pytest.raises(UsageError, match="there is no script"):
+        read_code(tmp_path / "x.py")
+
+
+@given(st.text())
+def test_whatever_is_in_a_file_it_is_read_or_refused(tmp_path_factory, text):
+    script = tmp_path_factory.getbasetemp() / "any.py"
+    script.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        read_code(script)
+    except ModakError as error:
+        assert error.message

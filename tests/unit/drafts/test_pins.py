@@ -1,0 +1,109 @@
+"""What the files of a project ask for, each kind as its own tool reads it."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from modak_ansible.drafts.pins import pins_of, plain
+
+NAMES = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=8).filter(lambda name: name[0].isalpha())
+VERSIONS = st.lists(st.integers(0, 99), min_size=1, max_size=3).map(lambda parts: ".".join(map(str, parts)))
+
+
+def lines(folder):
+    return {name: (plain(pin.requirement), pin.source) for name, pin in pins_of([folder]).items()}
+
+
+def test_requirements_txt(tmp_path):
+    (tmp_path / "more.txt").write_text("tqdm>=4\n-r requirements.txt\n")
+    (tmp_path / "requirements.txt").write_text(
+        "# a comment\nnumpy==1.26.4  # why\nPyYAML>=6,<7\n-r more.txt\n--index-url https://example.org\n-e .\n"
+        "pip @ https://example.org/pip.zip\nscikit_learn[alldeps] == 1.5 \\\n  --hash=sha256:00\n"
+        'tomli; python_version < "3"\neinops\n'
+    )
+    assert lines(tmp_path) == {
+        "numpy": ("numpy==1.26.4", "requirements.txt"),
+        "pyyaml": ("PyYAML<7,>=6", "requirements.txt"),
+        "tqdm": ("tqdm>=4", "requirements.txt"),
+        "scikit-learn": ("scikit_learn[alldeps]==1.5", "requirements.txt"),
+        "einops": ("einops", "requirements.txt"),
+    }
+
+
+def test_conda(tmp_path):
+    (tmp_path / "environment.yml").write_text(
+        "dependencies:\n  - python=3.11\n  - pytorch=2.1\n  - conda-forge::numpy=1.26.4=py311h1\n  - pandas>=2\n"
+        "  - scipy ==1.11\n  - einops\n  - pip\n  - pip:\n    - tqdm==4.66\n"
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {
+        "torch": "torch==2.1.*", "numpy": "numpy==1.26.4", "pandas": "pandas>=2", "scipy": "scipy==1.11",
+        "einops": "einops", "pip": "pip", "tqdm": "tqdm==4.66",
+    }  # fmt: skip
+
+
+def test_pyproject_and_locks_of_which_the_lock_goes_first(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["numpy>=1.20", "rich"]\n'
+        '[tool.poetry.dependencies]\npython = "^3.11"\npandas = "^2.1"\nscipy = "~1.11.2"\nold = "^0.3.1"\nplain = "1.2"\n'
+        'own = { path = "../own" }\n'
+    )
+    found = {name: line for name, (line, _) in lines(tmp_path).items()}
+    assert found == {
+        "numpy": "numpy>=1.20", "rich": "rich", "pandas": "pandas<3,>=2.1", "scipy": "scipy<1.12,>=1.11.2",
+        "old": "old<0.4,>=0.3.1", "plain": "plain==1.2", "own": "own",
+    }  # fmt: skip
+    (tmp_path / "uv.lock").write_text(
+        '[[package]]\nname = "numpy"\nversion = "2.0.1"\nsource = { registry = "https://pypi.org/simple" }\n'
+        '[[package]]\nname = "torch"\nversion = "2.5.1+cpu"\n'
+        '[[package]]\nname = "mine"\nversion = "0.1"\nsource = { editable = "." }\n'
+    )
+    found = lines(tmp_path)
+    assert found["numpy"] == ("numpy==2.0.1", "uv.lock")
+    assert found["torch"] == ("torch==2.5.1", "uv.lock")
+    assert "mine" not in found
+    assert found["rich"] == ("rich", "pyproject.toml")
+
+
+def test_a_damaged_file_asks_for_nothing(tmp_path):
+    (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe==\n numpy == = 1\ntqdm\n")
+    for name in ("uv.lock", "pyproject.toml", "environment.yml"):
+        (tmp_path / name).write_text("[[[ : {")
+    assert set(lines(tmp_path)) == {"tqdm"}
+
+
+@given(st.dictionaries(NAMES, VERSIONS, min_size=1, max_size=5))
+def test_each_kind_says_the_same_of_the_same_pins(tmp_path_factory, wanted):
+    """However a project writes it down that it has these versions."""
+    forms = {
+        "requirements.txt": "".join(f"{name}=={version}\n" for name, version in wanted.items()),
+        "uv.lock": "".join(
+            f'[[package]]\nname = "{name}"\nversion = "{version}"\n' for name, version in wanted.items()
+        ),
+        "environment.yml": "dependencies:\n- pip:\n"
+        + "".join(f"  - {name}=={version}\n" for name, version in wanted.items()),
+        "pyproject.toml": "[project]\ndependencies = ["
+        + ", ".join(f'"{name}=={version}"' for name, version in wanted.items())
+        + "]\n",
+    }
+    said = []
+    for name, text in forms.items():
+        folder = tmp_path_factory.mktemp("pins")
+        (folder / name).write_text(text)
+        said.append({each: str(pin.requirement.specifier) for each, pin in pins_of([folder]).items()})
+    assert all(each == said[0] for each in said)
+    assert said[0] == {canonicalize_name(name): f"=={version}" for name, version in wanted.items()}
+
+
+@given(st.text())
+def test_whatever_stands_there_what_is_read_is_a_requirement(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("any")
+    for name in ("requirements.txt", "environment.yml", "pyproject.toml", "uv.lock"):
+        (folder / name).write_text(text, encoding="utf-8", errors="replace")
+    for name, pin in pins_of([folder]).items():
+        assert canonicalize_name(Requirement(plain(pin.requirement)).name) == name
