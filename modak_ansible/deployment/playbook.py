@@ -8,16 +8,23 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, ModakError, TimeIsOver, harmless
 from modak_ansible.store.project import COLLECTION, shipped
 from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
 from modak_ansible.transport.secrets import handed_on
+
+if TYPE_CHECKING:
+    from modak_ansible.store.record import JobNote
+    from modak_ansible.target.core.probe import TargetFacts
+    from modak_ansible.target.garbage.garbage import GarbageItem
+    from modak_ansible.target.images.image import ImageFacts
+    from modak_ansible.target.survey.survey import SurveyFacts
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -25,6 +32,50 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_NO_SECRETS = (
     "act", "build-log", "gc", "jobs", "results", "status", "survey", "testbed", "undeploy", "watch",
 )  # fmt: skip
+
+
+class TaskResult(TypedDict, total=False):
+    """What a task of ours answers: of its module or action, what that tells.
+
+    Attributes:
+        msg: a line for people.
+        seconds: that it took.
+        exit_code: of the command, where it failed.
+        stdout, stderr: of one that is Ansible's own.
+        jobs: a JSON list, of a task for several deployments.
+    """
+
+    changed: bool
+    msg: str
+    seconds: float
+    exit_code: int
+    stdout: str
+    stderr: str
+    facts: TargetFacts
+    survey: SurveyFacts
+    image: ImageFacts
+    situation: JobNote
+    jobs: str
+    workspace: str
+    garbage: list[GarbageItem]
+    kept: list[GarbageItem]
+    removed: list[GarbageItem]
+
+
+class _EventData(TypedDict, total=False):
+    task: str
+    task_action: str
+    res: TaskResult
+    changed: dict[str, int]
+    ignore_errors: bool
+
+
+class _Event(TypedDict, total=False):
+    """What ansible-runner says of an event, as far as it is looked at."""
+
+    event: str
+    stdout: str
+    event_data: _EventData
 
 
 class Listener(Protocol):
@@ -36,7 +87,7 @@ class Listener(Protocol):
     def task(self, name: str) -> None:
         """A task begins."""
 
-    def finished(self, action: str, result: dict[str, Any]) -> None:
+    def finished(self, action: str, result: TaskResult) -> None:
         """A task of ours has ended well."""
 
 
@@ -58,17 +109,17 @@ class PlaybookRun:
     """
 
     changed: int = 0
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, TaskResult] = field(default_factory=dict)
 
 
 def run_playbook(
     playbook: str,
-    variables: dict[str, Any],
+    variables: Mapping[str, object],
     listener: Listener | None = None,
     *,
     become_password: str | None = None,
     deadline: float | None = None,
-    inventory: dict[str, Any] | None = None,
+    inventory: Mapping[str, object] | None = None,
 ) -> PlaybookRun:
     """Runs one of the project's playbooks to its end.
 
@@ -128,7 +179,7 @@ def run_playbook(
 
 def _as_they_are(value: Any) -> Any:
     """Values of which Ansible replaces nothing, not even in a folder whose name looks like one of its templates."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: _as_they_are(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_as_they_are(each) for each in value]
@@ -173,19 +224,19 @@ class _Watcher:
         self._listener = listener
         self._failure: tuple[str, int] | None = None
         self._unparsed: list[str] = []
-        self.results: dict[str, dict[str, Any]] = {}
+        self.results: dict[str, TaskResult] = {}
         self.changed = 0
         self.is_unheard = False
 
-    def event(self, event: dict[str, Any]) -> bool:
+    def event(self, event: _Event) -> bool:
         try:
             self._take(event)
         except BrokenPipeError:
             self.is_unheard = True
         return False
 
-    def _take(self, event: dict[str, Any]) -> None:
-        kind, data = event.get("event", ""), event.get("event_data", {})
+    def _take(self, event: _Event) -> None:
+        kind, data = event.get("event", ""), event.get("event_data") or _EventData()
         if kind == "verbose":
             self._line(event.get("stdout", ""))
         elif kind == "playbook_on_task_start" and self._listener:
@@ -214,15 +265,16 @@ class _Watcher:
             elif line and not found:
                 self._unparsed.append(line)
 
-    def _ok(self, data: dict[str, Any]) -> None:
-        (collection, _, action), result = data.get("task_action", "").rpartition("."), data.get("res", {})
+    def _ok(self, data: _EventData) -> None:
+        collection, _, action = data.get("task_action", "").rpartition(".")
+        result = data.get("res") or TaskResult()
         if collection == COLLECTION:
             self.results[action] = result
             if self._listener:
                 self._listener.finished(action, result)
 
-    def _failed(self, data: dict[str, Any], code: int) -> None:
-        result = data.get("res", {})
+    def _failed(self, data: _EventData, code: int) -> None:
+        result = data.get("res") or TaskResult()
         message = str(result.get("msg") or result.get("stderr") or result.get("stdout") or "no reason given")
         if not data.get("task_action", "").startswith(f"{COLLECTION}.") and data.get("task"):
             message = f"{data['task']}: {message}"

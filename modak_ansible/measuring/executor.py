@@ -15,6 +15,7 @@ from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachab
 from modak_ansible.planning.service import Planned
 from modak_ansible.store.record import JobNote
 from modak_ansible.target.core.files import read_json
+from modak_ansible.target.core.probe import TargetFacts
 from modak_ansible.transport.rsync import Say
 
 
@@ -33,10 +34,16 @@ class Outcome:
     problem: str = ""
 
 
+class NodeFacts(TargetFacts):
+    """What a target says of itself, and its processor's architecture as archspec names it."""
+
+    architecture: str
+
+
 class Executor(Protocol):
     """Who carries runs out."""
 
-    def look(self, planned: Planned) -> dict[str, Any]:
+    def look(self, planned: Planned) -> NodeFacts:
         """What the target says of itself; brings the data there, too."""
 
     def prepare(self, planned: Planned) -> None:
@@ -59,9 +66,9 @@ class PlaybookExecutor:
     def __init__(self, say: Say) -> None:
         self._say = say
 
-    def look(self, planned: Planned) -> dict[str, Any]:
+    def look(self, planned: Planned) -> NodeFacts:
         with _forgotten(planned):
-            facts: dict[str, Any] = self._play("probe", planned).results["modak_probe"]["facts"]
+            facts = self._play("probe", planned).results["modak_probe"]["facts"]
             if planned.plan.dataset:
                 self._play("dataset", planned, _Teller(self._say))
         return {**facts, "architecture": architecture_of(facts["machine"], facts["cpuinfo"])}
@@ -112,7 +119,7 @@ class _Teller:
     def task(self, name: str) -> None:
         """Names of tasks are of no interest here."""
 
-    def finished(self, action: str, result: dict[str, Any]) -> None:
+    def finished(self, action: str, result: object) -> None:
         """What a stage amounts to is said by whoever asked for it."""
 
 

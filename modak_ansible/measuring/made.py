@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
-from modak_ansible.measuring.executor import Outcome
+from modak_ansible.measuring.executor import NodeFacts, Outcome
 from modak_ansible.measuring.suites.variants import Variant
 from modak_ansible.model.measured.finished_run import (
     accelerator,
@@ -52,7 +52,7 @@ def _begun(outcome: Outcome) -> str:
 
 
 def record_of(
-    suite: Suite, variant: Variant, turn: Turn, date: str, plan: Plan, facts: dict[str, Any], outcome: Outcome
+    suite: Suite, variant: Variant, turn: Turn, date: str, plan: Plan, facts: NodeFacts | None, outcome: Outcome
 ) -> Record:
     """What a run has to say.
 
@@ -62,7 +62,7 @@ def record_of(
         turn: when in its suite.
         date: when it was submitted, for a job of which nobody knows when it began.
         plan: that was carried out.
-        facts: of its target, with its ``architecture``.
+        facts: of its target.
         outcome: how it ended.
     """
     metrics = outcome.metrics or {}
@@ -93,7 +93,7 @@ def not_run(
     variant: Variant,
     turn: Turn,
     target: Target,
-    facts: dict[str, Any],
+    facts: NodeFacts | None,
     outcome: Literal["failed", "refused"],
     reason: str,
 ) -> Record:
@@ -127,19 +127,19 @@ def _identity(suite: Suite, variant: Variant, turn: Turn, date: str) -> dict[str
     }
 
 
-def _target(variant: Variant, target: Target, facts: dict[str, Any], metrics: dict[str, Any]) -> RecordedTarget:
+def _target(variant: Variant, target: Target, facts: NodeFacts | None, metrics: dict[str, Any]) -> RecordedTarget:
     """The node as the job saw it; what the front end says of itself holds for nodes with the same processor only."""
     seen = metrics.get("processor") or {}
-    model = seen.get("model") or facts.get("processor", "")
-    alike = model == facts.get("processor")
+    model = seen.get("model") or (facts["processor"] if facts else "")
+    known = facts if facts and model == facts["processor"] else None
     return RecordedTarget(
         name=variant.target,
         scheduler=target.scheduler.value,
-        hostname=metrics.get("hostname") or facts.get("hostname", ""),
+        hostname=metrics.get("hostname") or (facts["hostname"] if facts else ""),
         processor=model,
-        architecture=(facts["architecture"] if alike and "architecture" in facts else seen.get("architecture", ""))
+        architecture=(known["architecture"] if known else seen.get("architecture", ""))
         or target.processor.architecture,
-        cores=facts.get("cores") if alike else None,
-        memory=facts.get("memory") if alike else None,
+        cores=known["cores"] if known else None,
+        memory=known["memory"] if known else None,
         accelerator=accelerator(target, metrics),
     )

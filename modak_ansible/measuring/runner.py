@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from modak_ansible.errors import ModakError, TargetUnreachable
-from modak_ansible.measuring.executor import Executor
+from modak_ansible.measuring.executor import Executor, NodeFacts
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
 from modak_ansible.measuring.made import Turn, not_run, now, reason_of, record_of
@@ -61,7 +61,7 @@ class Runner:
     wait: Wait
     attempts: int = ATTEMPTS
     plan: Plan = plan_run
-    _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _facts: dict[str, NodeFacts] = field(default_factory=dict)
     _left_out: dict[str, set[str]] = field(default_factory=dict)
     _strikes: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class Runner:
             with_data = any(variant.workload.dataset for variant in variants if variant.target == name)
             facts = self.executor.look(plan_look(place, with_data=with_data))
             self._facts[name] = facts
-            self.places[name] = Place(place.blueprint, place.request, facts.get("architecture", ""))
+            self.places[name] = Place(place.blueprint, place.request, facts["architecture"])
 
     def _image_problem(self, planned: Planned) -> str:
         entry = planned.plan.image.entry
@@ -155,7 +155,7 @@ class Runner:
         self._leave_out(variant)
         if not self.history.is_said(variant, reason):
             target = self.places[variant.target].request.target
-            facts = self._facts.get(variant.target, {})
+            facts = self._facts.get(variant.target)
             self._note(not_run(self.suite, variant, Turn(), target, facts, outcome, reason))
 
     def _leave_out(self, variant: Variant) -> None:

@@ -19,6 +19,7 @@ from modak_ansible.store.refusals import note_refusal
 from modak_ansible.store.seen_images import forget_image, note_image
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
+from modak_ansible.target.images.probe import Refusal as ProbeRefusal
 from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
 
@@ -135,7 +136,7 @@ def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
         stage.say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
 
 
-def _refused(stage: Stage, refusal: dict[str, Any]) -> ModakError:
+def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
     """The error for a refusal; the project remembers it where the catalogue's own build is to blame."""
     plan = stage.plan
     entry = next((entry for entry in load_catalogue().entries if entry.name == plan["image"]["entry"]), None)

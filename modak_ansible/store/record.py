@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
-from modak_ansible.target.core.probe import TargetFacts
+
+if TYPE_CHECKING:
+    from modak_ansible.target.core.probe import TargetFacts
+    from modak_ansible.target.images.image import ImageFacts
 
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
@@ -110,7 +113,6 @@ class RecordData(TypedDict, total=False):
     Attributes:
         stage: the last one that began.
         job: None where none was submitted.
-        image: where it is on the target, and what is known of it there.
         missing_outputs: declared outputs that no file fits.
         unnamed_outputs: files that were left on the target, for their names.
         tuning: what that amounts to, as pairs of a title and a text.
@@ -121,7 +123,7 @@ class RecordData(TypedDict, total=False):
     stage: str
     stages: dict[str, StageNote]
     target: TargetFacts
-    image: dict[str, object]
+    image: ImageFacts
     job: JobNote | None
     progress: Progress
     results: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,7 +79,7 @@ def command(
         typer.echo(files.text(found), nl=False)
 
 
-def _as_json(found: Description) -> dict[str, Any]:
+def _as_json(found: Description) -> dict[str, object]:
     return {
         "title": found.title,
         "scheduler": found.scheduler,

@@ -16,6 +16,7 @@ from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 from modak_ansible.target.core.files import Lock, changed_at
+from modak_ansible.target.garbage.garbage import GarbageItem
 
 
 @dataclass
@@ -23,7 +24,7 @@ class KnownTarget:
     """A target, and a saved plan that leads to it.
 
     Attributes:
-        garbage: what nobody uses there, as target/garbage.py describes it.
+        garbage: what nobody uses there.
         kept: images and datasets that stay, with the reason.
         removed: what is gone.
     """
@@ -32,9 +33,9 @@ class KnownTarget:
     address: str
     workspace: str
     plan_file: Path
-    garbage: list[dict[str, Any]] = field(default_factory=list)
-    kept: list[dict[str, Any]] = field(default_factory=list)
-    removed: list[dict[str, Any]] = field(default_factory=list)
+    garbage: list[GarbageItem] = field(default_factory=list)
+    kept: list[GarbageItem] = field(default_factory=list)
+    removed: list[GarbageItem] = field(default_factory=list)
 
     def run(self, **variables: Any) -> None:
         """Looks, and removes where the state is not ``queried``.
@@ -48,7 +49,7 @@ class KnownTarget:
         self.workspace = answer["workspace"]
         self.garbage, self.kept, self.removed = answer["garbage"], answer["kept"], answer["removed"]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         told = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}
         return {"target": self.name, "address": self.address, "workspace": self.workspace, **told}
 
@@ -62,7 +63,7 @@ class Collection:
         targets: where to look.
         older_than: what was used within so many seconds stays.
         here: whether folders of undeployed deployments go, too.
-        local: what nobody uses in the state folder: ``kind``, ``name``, ``path``, ``size`` and ``idle``.
+        local: what nobody uses in the state folder.
         problems: what kept a target from being looked at.
     """
 
@@ -70,8 +71,8 @@ class Collection:
     targets: list[KnownTarget]
     older_than: float
     here: bool = False
-    local: list[dict[str, Any]] = field(default_factory=list)
-    removed_here: list[dict[str, Any]] = field(default_factory=list)
+    local: list[GarbageItem] = field(default_factory=list)
+    removed_here: list[GarbageItem] = field(default_factory=list)
     problems: list[ModakError] = field(default_factory=list)
 
     @classmethod
@@ -90,7 +91,7 @@ class Collection:
         return cls(state, list(unique.values()), older_than, here)
 
     @property
-    def garbage(self) -> list[dict[str, Any]]:
+    def garbage(self) -> list[GarbageItem]:
         """All that would go."""
         return [*self.local, *(each for target in self.targets for each in target.garbage)]
 
@@ -108,7 +109,7 @@ class Collection:
         self.removed_here = [each for each in self.local if _remove_here(Path(each["path"]))]
         self.local = [each for each in self.local if each not in self.removed_here]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         here = {"folder": str(self.state), "garbage": self.local, "removed": self.removed_here}
         problems = [str(problem) for problem in self.problems]
         return {"targets": [target.as_json() for target in self.targets], "here": here, "problems": problems}
@@ -156,7 +157,7 @@ def _meant(name: str, known: list[KnownTarget], inputs: Inputs) -> list[KnownTar
 # --- here
 
 
-def _unused_here(state: Path, older_than: float, *, deployments: bool) -> list[dict[str, Any]]:
+def _unused_here(state: Path, older_than: float, *, deployments: bool) -> list[GarbageItem]:
     """What the project keeps and nobody needs: downloads that were sent on, and deployments that were undone."""
     found = [("download", path) for path in sorted((state / "downloads").glob("*")) if path.is_dir()]
     if deployments:
@@ -179,7 +180,7 @@ def _remove_here(path: Path) -> bool:
     return not path.exists()
 
 
-def _described(kind: str, path: Path) -> dict[str, Any]:
+def _described(kind: str, path: Path) -> GarbageItem:
     files = [each for each in path.rglob("*") if each.is_file() and not each.is_symlink()]
     newest = max((changed_at(each) or 0.0 for each in [path, *files]), default=0.0)
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -11,6 +10,7 @@ from rich.text import Text
 from modak_ansible.commands.admin.garbage import Collection
 from modak_ansible.commands.tables import print_table
 from modak_ansible.model.quantities import format_size
+from modak_ansible.target.garbage.garbage import GarbageItem
 
 _DAY = 86400.0
 # Of these there are many, and nobody knows them by their names.
@@ -52,7 +52,7 @@ def age(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
-def _print_table(console: Console, found: list[dict[str, Any]]) -> None:
+def _print_table(console: Console, found: list[GarbageItem]) -> None:
     if not found:
         console.print("  nothing that nobody uses")
         return
@@ -69,5 +69,5 @@ def _print_table(console: Console, found: list[dict[str, Any]]) -> None:
     print_table([""] * 5, rows, right=(3, 4), console=console)
 
 
-def _size(found: list[dict[str, Any]]) -> int:
+def _size(found: list[GarbageItem]) -> int:
     return sum(each["size"] for each in found)

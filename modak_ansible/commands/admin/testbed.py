@@ -220,5 +220,5 @@ class _TaskDisplay:
         self._patience.daemon = True
         self._patience.start()
 
-    def finished(self, action: str, result: dict[str, Any]) -> None:
+    def finished(self, action: str, result: object) -> None:
         """The end of a step is the beginning of the next."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -24,6 +24,7 @@ from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.store.refusals import forget_refusals, known_refusals
+from modak_ansible.target.images.image import ImageFacts
 
 _STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red", "not tried": "dim"}
 
@@ -48,7 +49,7 @@ class Result:
     size: int | None = None
     image: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -103,7 +104,7 @@ class Builder:
         made: Literal["built", "there"] = "built" if changed else "there"
         return Result(entry.name, made, "", seconds, image.get("size"), image.get("path", "")), 0
 
-    def _make(self, entry: Entry) -> tuple[dict[str, Any], bool]:
+    def _make(self, entry: Entry) -> tuple[ImageFacts, bool]:
         from modak_ansible.deployment.playbook import run_playbook
         from modak_ansible.deployment.run import plans_of
 
@@ -114,7 +115,7 @@ class Builder:
         variables = {**plans_of([DeploymentStore(folder)]), "image_again": self._again}
         with StageDisplay(self._console) as display:
             result = run_playbook("image", variables, display).results["modak_image"]
-        return result.get("image") or {}, bool(result.get("changed"))
+        return result.get("image") or ImageFacts(), bool(result.get("changed"))
 
     def _plan(self, entry: Entry) -> Planned:
         catalogue = load_catalogue()

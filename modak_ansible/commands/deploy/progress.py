@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.status import Status
@@ -17,6 +17,7 @@ from rich.text import Text
 from modak_ansible.model.quantities import format_seconds
 
 if TYPE_CHECKING:
+    from modak_ansible.deployment.playbook import TaskResult
     from modak_ansible.planning.service import Planned
 
 # the stages by the action that carries them out
@@ -89,7 +90,7 @@ class StageDisplay:
         said, self._said = self._said, stage + _NUMBERS.sub("", text.split(": ", maxsplit=1)[0])
         return said == self._said
 
-    def finished(self, action: str, result: dict[str, Any]) -> None:
+    def finished(self, action: str, result: TaskResult) -> None:
         stage, message, changed = STAGES.get(action), str(result.get("msg", "")), bool(result.get("changed"))
         if not stage or (message == _NOTHING and not changed):
             return

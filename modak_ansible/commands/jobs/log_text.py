@@ -27,7 +27,7 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) ->
     if not follow:
         _fetch(folder)
         return _last(_read(store.results / log, _offset(folder, log, since)), since)
-    variables: dict[str, Any] = {**plans_of([store]), "job_log": log}
+    variables: dict[str, object] = {**plans_of([store]), "job_log": log}
     if since != Since():
         fetch_results(store)
         variables["job_offset"] = _offset(folder, log, since) + _bytes_before(store.results / log, since)
@@ -45,7 +45,7 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
     from modak_ansible.deployment.run import plans_of
 
     lines: list[str] = []
-    variables: dict[str, Any] = {**plans_of([DeploymentStore(folder)]), "image_follow": follow}
+    variables: dict[str, object] = {**plans_of([DeploymentStore(folder)]), "image_follow": follow}
     if since.lines is not None:
         variables["image_last"] = since.lines
     if since.moment is not None:
@@ -150,5 +150,5 @@ class _Shown:
     def task(self, name: str) -> None:
         """Tasks are of no interest here."""
 
-    def finished(self, action: str, result: dict[str, object]) -> None:
+    def finished(self, action: str, result: object) -> None:
         """Neither are their ends."""

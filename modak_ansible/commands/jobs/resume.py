@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,7 +55,7 @@ def command(
         raise
     plan, record = store.plan, store.record_now()
     if as_json:
-        facts: dict[str, Any] = {"digest": plan["digest"], "deployment": store.name, "changed": outcome.changed}
+        facts = {"digest": plan["digest"], "deployment": store.name, "changed": outcome.changed}
         typer.echo(json.dumps({**facts, **record}, indent=2, sort_keys=True))
         return
     console.print()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from modak_ansible.deployment.playbook import TaskResult
     from modak_ansible.store.deployment import DeploymentStore
 
 
@@ -25,7 +26,7 @@ class _Answers:
     def task(self, name: str) -> None:
         self._display.task(name)
 
-    def finished(self, action: str, result: dict[str, Any]) -> None:
+    def finished(self, action: str, result: TaskResult) -> None:
         self._display.finished(action, result)
         if action == "modak_job":
             self.messages.append(str(result.get("msg", "")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,6 +53,7 @@ def command(
     with StageDisplay(console) as display:
         outcome = run_playbook("undeploy", variables, display)
     if as_json:
-        result: dict[str, Any] = outcome.results.get("modak_job", {})
-        answer = {"deployment": store.name, "changed": bool(outcome.changed), "message": result.get("msg", "")}
+        result = outcome.results.get("modak_job")
+        message = result["msg"] if result else ""
+        answer = {"deployment": store.name, "changed": bool(outcome.changed), "message": message}
         typer.echo(json.dumps(answer, indent=2))

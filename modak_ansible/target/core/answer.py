@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from ...errors import ModakError, SchedulerAway
 from ...schedulers.base import ActionRefused, SchedulerSilent
 from .files import mend_of
 
 
-def answer(module: Any, act: Callable[[], dict[str, Any]]) -> None:
+def answer(module: Any, act: Callable[[], Mapping[str, object]]) -> None:
     """Does a module's work and gives its result to Ansible.
 
     Args:
@@ -27,7 +27,7 @@ def answer(module: Any, act: Callable[[], dict[str, Any]]) -> None:
         module.exit_json(**result)
 
 
-def _said(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _said(act: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
     try:
         return act()
     except SchedulerSilent as error:

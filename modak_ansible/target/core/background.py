@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, TypedDict, cast
 
 from ...errors import ModakError
 from .build_progress import doing
@@ -19,6 +19,28 @@ _FULL = OSError(errno.ENOSPC, "")
 Work = Callable[["Activity"], None]
 # Seconds before a new line of a log is news.
 _NEWS_AFTER = 5.0
+
+
+class Status(TypedDict, total=False):
+    """How a piece of work is.
+
+    Attributes:
+        state: none, running, done, failed or killed.
+        step: what is being done.
+        line: what the log says of that.
+        message, hint: of one that failed.
+        seconds: since it began, or that it took.
+        started: in seconds since the epoch.
+    """
+
+    state: str
+    step: str
+    line: str
+    message: str
+    hint: str
+    seconds: float
+    started: float
+    pid: int
 
 
 class Activity:
@@ -57,16 +79,13 @@ class Activity:
         """Tells what is being done now."""
         self._write(state="running", step=step)
 
-    def status(self) -> dict[str, Any]:
-        """``state`` (none, running, done, failed or killed), ``step``, ``message``, ``hint``, ``seconds``, ``line``.
-
-        The line is what the log says is being done.
-        """
-        status = read_json(self._status)
+    def status(self) -> Status:
+        """How the work is now."""
+        status = cast("Status | None", read_json(self._status))
         if status is None:
             return {"state": "running" if self.is_alive() else "none"}
         if status["state"] == "running" and not self.is_alive():
-            again = read_json(self._status) or status  # it may have ended between the two looks
+            again = cast("Status", read_json(self._status) or status)  # it may have ended between the two looks
             status = again if again["state"] != "running" else {**again, **self._cut_short()}
         if status["state"] == "running":
             status["seconds"] = round(time.time() - status["started"], 1)
@@ -88,7 +107,7 @@ class Activity:
                 return
             time.sleep(0.25)
 
-    def _cut_short(self) -> dict[str, Any]:
+    def _cut_short(self) -> Status:
         """What has become of work that was killed, or could not even note why it failed."""
         folder = self._status.parent
         if lack := lack_of_room(folder):

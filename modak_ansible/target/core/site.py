@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Dict, Mapping, Optional, TypedDict
 from urllib.parse import unquote, urlsplit
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -85,7 +85,14 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     return Site(bundles, pip, proxies(environment), given.get("apt_mirror"), otherwise.get("apt_mirror"))
 
 
-def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = True) -> dict[str, Any]:
+class PackageSources(TypedDict):
+    """Where a machine gets packages from; ``pip`` has its settings by their names."""
+
+    apt_mirror: Optional[str]
+    pip: Dict[str, str]
+
+
+def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = True) -> PackageSources:
     """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold.
 
     Args:

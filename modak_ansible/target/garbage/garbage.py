@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Pattern
+from typing import Iterator, Pattern, TypedDict
 
 from ...errors import ModakError
 from ..core.files import Lock, changed_at, read_json
@@ -25,6 +25,21 @@ _LOGS = (".log", ".status.json")
 _TRASH = ".trash-"
 # What no lock guards, such as an archive on its way, is left alone for so many seconds in any case.
 _LEAST = 3600.0
+
+
+class GarbageItem(TypedDict, total=False):
+    """Something that may be garbage, as it is told: its size is in bytes, and ``idle`` in seconds.
+
+    Attributes:
+        keep: why it stays; empty where nobody needs it.
+    """
+
+    kind: str
+    name: str
+    path: str
+    size: int
+    idle: float
+    keep: str
 
 
 @dataclass
@@ -47,8 +62,7 @@ class Found:
     used: float = 0.0
     keep: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """``kind``, ``name``, ``path``, ``size`` in bytes, ``idle`` in seconds, and ``keep``."""
+    def as_dict(self) -> GarbageItem:
         return {
             "kind": self.kind,
             "name": self.name,
@@ -80,14 +94,14 @@ class Garbage:
         found = [*self._images(), *self._datasets(), *self._of_deployments(), *self._trash()]
         return [each for each in found if not each.keep or each.kind in ("image", "dataset")]
 
-    def remove(self, only: list[str] | None = None) -> list[dict[str, Any]]:
+    def remove(self, only: list[str] | None = None) -> list[GarbageItem]:
         """Removes what nobody needs; whoever looks for it meanwhile finds it whole or not at all.
 
         Args:
             only: the paths of what may go, as a survey gave them; None for all.
 
         Returns:
-            What is gone, as :meth:`Found.as_dict` gives it.
+            What is gone.
 
         Raises:
             ModakError: something could not be removed.

@@ -7,9 +7,10 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Iterable, cast
 
 from ..core.files import Lock, changed_at, read_json, write_json
+from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT
 from ..core.workspace import Workspace
 from ..datasets.dataset import DESCRIPTION
@@ -107,7 +108,7 @@ def used_mark(path: Path) -> Path:
     return path / (COMPLETE if path.suffix == ".venv" else DESCRIPTION)
 
 
-def paths_of(plan: dict[str, Any]) -> list[str]:
+def paths_of(plan: Plan) -> list[str]:
     """The images and datasets of a plan, as it has them.
 
     Raises:
@@ -119,9 +120,9 @@ def paths_of(plan: dict[str, Any]) -> list[str]:
 
 def _named_by(folder: Path) -> list[str]:
     """What a deployment uses, by its plan; where that is damaged, all that its files name."""
-    plan = read_json(folder / PLAN)
+    plan = cast(Plan, read_json(folder / PLAN) or {})
     try:
-        return paths_of(plan or {})
+        return paths_of(plan)
     except (KeyError, TypeError):
         return sorted(set(_NAMED.findall(_texts(folder))))
 

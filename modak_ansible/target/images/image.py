@@ -9,13 +9,14 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.commands import TimedRun, find_program, full_environment
 from ..core.container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
 from ..core.files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from ..core.plan import Layer, PlannedImage
 from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
 from ..core.site import Site, read_site
 from ..core.slots import BUILDS, build_slot
@@ -27,6 +28,7 @@ from .mirror import require_keyring, require_release
 from .probe import (
     PROBE_FAILED,
     ProbeFailed,
+    Refusal,
     probe_image,
     raise_verdict,
     read_refusal,
@@ -44,6 +46,22 @@ _CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do 
 _COMPRESSION = "-comp zstd -Xcompression-level 3"
 
 
+class ImageFacts(TypedDict, total=False):
+    """Where an image is, and what is known of one that was made: its size in bytes, the seconds that it took.
+
+    Attributes:
+        given: the SHA-256 of the lowest layer, of an image that was looked into.
+    """
+
+    path: str
+    given: str
+    name: str
+    size: int
+    sha256: str
+    seconds: float
+    built: str
+
+
 class ImageStore:
     """The images of a workspace.
 
@@ -57,8 +75,8 @@ class ImageStore:
     def __init__(
         self,
         workspace: Workspace,
-        image: dict[str, Any],
-        site: dict[str, Any],
+        image: PlannedImage,
+        site: Mapping[str, Any],
         secrets: Mapping[str, Any] | None = None,
     ) -> None:
         self._workspace = workspace
@@ -68,7 +86,7 @@ class ImageStore:
         self._changed: dict[str, bool] = {}
         self.activity = Activity(workspace.images, image["digest"])
 
-    def missing(self) -> list[dict[str, Any]]:
+    def missing(self) -> list[Layer]:
         """The layers that are not there as they were made, from the base upwards; none when the image itself is."""
         if self._is_there(self._image["layers"][-1]):
             return []
@@ -111,11 +129,8 @@ class ImageStore:
             if layer["kind"] == "file":
                 self._check_given(layer, keep=keep)
 
-    def refusal(self) -> dict[str, Any] | None:
-        """What the probe said of the lowest layer that it refused on this processor; None when it refused none.
-
-        ``name`` is the layer's, ``refused`` the reason, ``processor`` the model, ``probed`` the date.
-        """
+    def refusal(self) -> Refusal | None:
+        """What the probe said of the lowest layer that it refused on this processor; None when it refused none."""
         made = [layer for layer in self.missing() if layer["kind"] != "file"]
         found = (read_refusal(self._workspace.place(layer["path"])) for layer in made)
         return next((refusal for refusal in found if refusal), None)
@@ -131,11 +146,11 @@ class ImageStore:
         """Begins to make what is missing; False when that is going on already."""
         return self.activity.start(self._make)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ImageFacts:
         """Where the image is, and what is known of it."""
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
-        known = {"path": str(path), **(read_json(path.with_suffix(".json")) or {})}
+        known = cast(ImageFacts, {"path": str(path), **(read_json(path.with_suffix(".json")) or {})})
         if self._image.get("seen") and self._workspace.place(self._image["layers"][0]["path"]).is_file():
             known["given"] = self.given_digest()
         return known
@@ -161,7 +176,7 @@ class ImageStore:
     def _key(self) -> str:
         return self._site.get("signing_key") or ""
 
-    def _is_there(self, layer: dict[str, Any]) -> bool:
+    def _is_there(self, layer: Layer) -> bool:
         path = self._workspace.place(layer["path"])
         if layer["kind"] == "venv":
             return (path / COMPLETE).exists()
@@ -175,7 +190,7 @@ class ImageStore:
             self._changed[str(path)] = not is_intact(path, seal, known["sha256"])
         return not self._changed[str(path)]
 
-    def _check_given(self, layer: dict[str, Any], *, keep: bool) -> None:
+    def _check_given(self, layer: Layer, *, keep: bool) -> None:
         path = self._workspace.place(layer["path"])
         if not path.is_file():
             raise ModakError(f"the image {path} is not there", hint="give the path of a .sif file on the target")
@@ -191,7 +206,7 @@ class ImageStore:
         if self._key:
             verify_image(find_runtime(self._image["container_runtime"]), path, self._key)
 
-    def _check_debootstrap(self, layer: dict[str, Any]) -> None:
+    def _check_debootstrap(self, layer: Layer) -> None:
         if find_program("debootstrap") is None:
             raise ModakError(
                 "debootstrap is not on the target", hint="set the target's image_base to docker, or ask for debootstrap"
@@ -220,7 +235,7 @@ class ImageStore:
                 with build_slot(self._workspace.images, partial(activity.note, _CROWDED.format(layer["name"]))):
                     self._make_or_refuse(layer, below, activity)
 
-    def _make_or_refuse(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+    def _make_or_refuse(self, layer: Layer, below: Path | None, activity: Activity) -> None:
         """Makes a layer that serves here, or notes that it does not."""
         path = self._workspace.place(layer["path"])
         known = read_refusal(path)  # by a build that was waited for
@@ -231,7 +246,7 @@ class ImageStore:
         except ProbeFailed as failure:
             raise refusal_error(write_refusal(path, layer, failure.reason, _now()), activity.log) from failure
 
-    def _make_layer(self, layer: dict[str, Any], below: Path | None, activity: Activity) -> None:
+    def _make_layer(self, layer: Layer, below: Path | None, activity: Activity) -> None:
         activity.note(f"{'pulling' if layer['kind'] == 'pull' else 'building'} {layer['name']}")
         print(f"--- {layer['name']} ({layer['digest'][:12]})", flush=True)  # noqa: T201 - the log
         began = time.time()
@@ -267,7 +282,7 @@ class ImageStore:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _pull(self, runtime: str, layer: dict[str, Any], made: Path, activity: Activity) -> None:
+    def _pull(self, runtime: str, layer: Layer, made: Path, activity: Activity) -> None:
         bundle = self._settings().bundle
         environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
         self._run([runtime, "pull", str(made), layer["source"]], activity, environment)
@@ -277,9 +292,7 @@ class ImageStore:
                 hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
             )
 
-    def _build(
-        self, runtime: str, layer: dict[str, Any], below: Path | None, scratch: Path, activity: Activity
-    ) -> None:
+    def _build(self, runtime: str, layer: Layer, below: Path | None, scratch: Path, activity: Activity) -> None:
         settings = self._settings()
         binds = write_site_folder(settings, scratch / "site")
         definition = filled(
@@ -309,7 +322,7 @@ class ImageStore:
         ]
         self._run(command, activity, environment)
 
-    def _make_environment(self, layer: dict[str, Any], path: Path, activity: Activity) -> None:
+    def _make_environment(self, layer: Layer, path: Path, activity: Activity) -> None:
         shutil.rmtree(path, ignore_errors=True)
         script = path.with_suffix(".sh")
         write_whole(script, layer["definition"])

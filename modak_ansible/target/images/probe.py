@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
-from typing import Any, Mapping
+from typing import TypedDict, cast
 
 from ...errors import ModakError
 from ..core.commands import TimedRun
 from ..core.files import lack_in, read_json, write_json
+from ..core.plan import Layer
 from ..core.probe import processor_name
 
 # The code that the script of an environment ends with when nothing but its probe failed.
@@ -100,21 +101,37 @@ def _devices() -> list[str]:
 # --- what is kept of it
 
 
-def write_refusal(image: Path, layer: Mapping[str, Any], reason: str, date: str) -> dict[str, Any]:
-    """Keeps a refusal in the place of the image that is not kept; gives it as ``read_refusal`` does."""
-    refusal = {"name": layer["name"], "refused": reason, "processor": processor_name(), "probed": date}
+class Refusal(TypedDict):
+    """What a probe said of a layer that it refused.
+
+    Attributes:
+        name: the layer's.
+        refused: the reason.
+        processor: its model.
+        probed: the date.
+    """
+
+    name: str
+    refused: str
+    processor: str
+    probed: str
+
+
+def write_refusal(image: Path, layer: Layer, reason: str, date: str) -> Refusal:
+    """Keeps a refusal in the place of the image that is not kept."""
+    refusal = Refusal(name=layer["name"], refused=reason, processor=processor_name(), probed=date)
     write_json(image.with_suffix(".json"), refusal)
     return refusal
 
 
-def read_refusal(image: Path) -> dict[str, Any] | None:
-    """Whether an image was refused on the processor that is here: ``name``, ``refused`` (the reason), ``processor``
-    and ``probed`` (the date); None when it was not."""
+def read_refusal(image: Path) -> Refusal | None:
+    """What the probe of an image said that it refused on the processor that is here; None where it did not."""
     known = read_json(image.with_suffix(".json")) or {}
-    return known if known.get("refused") and known.get("processor") == processor_name() else None
+    is_refused = known.get("refused") and known.get("processor") == processor_name()
+    return cast(Refusal, known) if is_refused else None
 
 
-def refusal_error(refusal: Mapping[str, Any], log: Path | None = None) -> ModakError:
+def refusal_error(refusal: Refusal, log: Path | None = None) -> ModakError:
     """A refusal as an error for the user."""
     text = f"{refusal['name']} was refused by its probe on {refusal['processor']}: {refusal['refused']}"
     hint = f"what it printed is at the end of {log} on the target" if log else ""
