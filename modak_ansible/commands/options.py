@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -113,7 +113,7 @@ def show_warnings(warnings: Iterable[Mistake]) -> None:
         typer.echo(f"{'note' if warning.rule == NOT_KEPT else 'warning'}: {warning}", err=True)
 
 
-def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
+def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, object]]:
     """Mistakes or warnings as JSON has them."""
     return [
         {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.blueprint.forms.forms import FieldProblem
 from modak_ansible.blueprint.forms.forms import Path as FieldPath
@@ -269,7 +268,7 @@ class Mapper:
         is_said = bool(options.node_count or options.process_count_per_node or options.core_count)
         if self._counts_cores_only(shape):
             return options.model_copy(update={"job_name": self._name})
-        numbers: dict[str, Any] = {"job_name": self._name}
+        numbers: dict[str, str | int | None] = {"job_name": self._name}
         if is_said or (runs.mpi_ranks and self._kind == "ai_training"):
             numbers["node_count"], numbers["process_count_per_node"] = shape.nodes, shape.processes_per_node
             numbers["core_count_per_process"] = shape.cores

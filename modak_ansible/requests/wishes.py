@@ -69,10 +69,10 @@ class Wishes:
 
     # --- a training
 
-    def _of_training(self, training: TrainingForm, *, has_image: bool) -> dict[str, Any]:
+    def _of_training(self, training: TrainingForm, *, has_image: bool) -> dict[str, str | int]:
         framework, version = training.config.ai_framework, version_of(training)
         section: Path = (*TRAINING, f"ai_framework-{framework}")
-        found: dict[str, Any] = {}
+        found: dict[str, str | int] = {}
         if has_image:
             for name, is_wanted in wanted_compilers(training).items():
                 if is_wanted:
@@ -99,7 +99,7 @@ class Wishes:
         build = self._job.optimisation.opt_build if self._job.optimisation else None
         return build.acc_type if build and build.acc_type in ("nvidia", "amd") else ""
 
-    def _untried(self, framework: str, version: str) -> dict[str, Any]:
+    def _untried(self, framework: str, version: str) -> dict[str, str | int]:
         """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
         fitting = [entry for entry in self._entries(framework, version) if entry.accelerator == self._accelerator()]
         if not fitting or not all(each.untried for each in fitting):
@@ -137,9 +137,9 @@ class Wishes:
         self._notes.cannot_keep((*section, "backend"), reason, hint)
         return ""
 
-    def _pipeline(self, etl: EtlForm) -> dict[str, Any]:
+    def _pipeline(self, etl: EtlForm) -> dict[str, str | int]:
         """Whether samples are kept in memory, and whether somebody reads ahead."""
-        found: dict[str, Any] = {}
+        found: dict[str, str | int] = {}
         path = (*TRAINING, "data", "etl")
         if etl.cache is not None:
             found["input"] = "memory" if etl.cache else "stock"

@@ -17,13 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.store.project import project_root
 from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.plan import Layer
+from modak_ansible.target.images.logins import Login as TargetLogin
+from modak_ansible.target.images.logins import Secrets as TargetSecrets
 from modak_ansible.target.images.logins import registry_of_layer
 
 FILE = "MODAK_SECRETS"
@@ -51,15 +53,21 @@ class Secrets:
     logins: tuple[Login, ...] = ()
     pip: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def for_target(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def for_target(self, layers: Sequence[Layer]) -> TargetSecrets:
         """What making an image needs to be told: the logins of its own registries, and pip's addresses."""
         hosts = {registry_of_layer(layer) for layer in layers}
-        logins = [vars(login).copy() for login in self.logins if login.registry in hosts]
-        builds = any(layer["kind"] in ("build", "venv") for layer in layers)
-        found = {"logins": logins, "pip": dict(self.pip) if builds else {}}
-        return {name: value for name, value in found.items() if value}
+        found = TargetSecrets()
+        if logins := [
+            TargetLogin(registry=login.registry, username=login.username, password=login.password)
+            for login in self.logins
+            if login.registry in hosts
+        ]:
+            found["logins"] = logins
+        if self.pip and any(layer["kind"] in ("build", "venv") for layer in layers):
+            found["pip"] = dict(self.pip)
+        return found
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, object]:
         """The form of the file."""
         logins = {login.registry: {"username": login.username, "password": login.password} for login in self.logins}
         return {"registries": logins, "pip": dict(self.pip)}

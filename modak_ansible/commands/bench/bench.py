@@ -89,7 +89,7 @@ def compare(
         _show(chosen)
 
 
-def _tables(records: Any) -> list[dict[str, Any]]:
+def _tables(records: Any) -> list[dict[str, object]]:
     from dataclasses import asdict
 
     from modak_ansible.measuring.compare import compare as compared

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,26 @@ from modak_ansible.measuring.plans import place_of, plan_run, waits_for_processo
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.runner import Runner
 from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
-from modak_ansible.measuring.suites.variants import blocks_of
+from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.store.project import state_folder
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A variant that would be run.
+
+    Attributes:
+        image: its digest.
+        problem: why image and command are not known; empty where they are.
+    """
+
+    group: str
+    variant: str
+    rounds: int
+    image: str = ""
+    command: tuple[str, ...] = ()
+    problem: str = ""
 
 
 class Benching:
@@ -54,17 +72,15 @@ class Benching:
     def listed(self, *, as_json: bool) -> str:
         """What would be run."""
         rows = [
-            {"group": block.group, "variant": variant.name, "rounds": block.rounds, **self._planned(variant)}
-            for block in self._blocks
-            for variant in block.variants
+            self._listed(block.group, block.rounds, variant) for block in self._blocks for variant in block.variants
         ]
         if as_json:
-            return json.dumps(rows, indent=2)
-        runs = sum(row["rounds"] for row in rows)
+            return json.dumps([asdict(row) for row in rows], indent=2)
+        runs = sum(row.rounds for row in rows)
         lines = [f"{self._suite.name}: {self._suite.title}", f"{runs} runs of {len(rows)} variants", ""]
         for row in rows:
-            detail = row["problem"] or f"{row['image'][:12]}  {' '.join(row['command'])}"
-            lines.append(f"  {row['group']}  {row['variant']}  {row['rounds']} rounds  {detail}")
+            detail = row.problem or f"{row.image[:12]}  {' '.join(row.command)}"
+            lines.append(f"  {row.group}  {row.variant}  {row.rounds} rounds  {detail}")
         return "\n".join(lines)
 
     def run(self, records: Path | None, *, again: bool, patience: int, attempts: int, is_quiet: bool) -> None:
@@ -115,20 +131,21 @@ class Benching:
             say(f"{file.path} has records of this suite: rounds that are complete are not measured anew")
         return history
 
-    def _planned(self, variant: Any) -> dict[str, Any]:
+    def _listed(self, group: str, rounds: int, variant: Variant) -> Listed:
         from modak_ansible.planning.plan import CannotPlan
 
+        listed = Listed(group, variant.name, rounds)
         place = self._places[variant.target]
         if waits_for_processor(variant, place):
-            return {"image": "", "command": [], "problem": "planned for the processor that is found on the target"}
+            return replace(listed, problem="planned for the processor that is found on the target")
         try:
             plan = plan_run(self._suite, variant, place, run="dry-run").plan
         except CannotPlan as error:
-            return {"image": "", "command": [], "problem": error.message}
+            return replace(listed, problem=error.message)
         words = [
-            word for name, value in plan.application.arguments for word in (f"--{name}", value) if word is not True
+            word for name, value in plan.application.arguments for word in (f"--{name}", value) if isinstance(word, str)
         ]
-        return {"image": plan.image.digest, "command": [plan.application.script, *words], "problem": ""}
+        return replace(listed, image=plan.image.digest, command=(plan.application.script, *words))
 
 
 @contextmanager

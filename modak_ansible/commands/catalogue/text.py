@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.errors import UsageError, nearest
@@ -29,7 +29,20 @@ def find_entry(name: str) -> Entry:
 # --- the table
 
 
-def rows_of(entries: Iterable[Entry], state: Path) -> list[dict[str, Any]]:
+class Row(TypedDict):
+    """An entry's line of the table, by its titles."""
+
+    name: str
+    framework: str
+    version: str
+    origin: str
+    compilers: list[str]
+    needs: list[str]
+    base: str
+    state: str
+
+
+def rows_of(entries: Iterable[Entry], state: Path) -> list[Row]:
     """A row for every entry, by the table's titles.
 
     Args:
@@ -53,13 +66,16 @@ def rows_of(entries: Iterable[Entry], state: Path) -> list[dict[str, Any]]:
     ]
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
+def print_rows(rows: list[Row]) -> None:
     from modak_ansible.commands.tables import print_table
 
-    words = ({**row, "compilers": ", ".join(row["compilers"]), "needs": ", ".join(row["needs"])} for row in rows)
+    def cell(value: object) -> str:
+        return ", ".join(value) if isinstance(value, list) else str(value)
+
+    cells = [list(map(cell, row.values())) for row in rows]
     kept = ("name", "framework", "version", "origin")
     wraps = [index for index, title in enumerate(_TITLES) if title not in kept]
-    print_table(_TITLES, ([row[title] for title in _TITLES] for row in words), wraps=wraps)
+    print_table(_TITLES, cells, wraps=wraps)
 
 
 def _needs(entry: Entry) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,6 +19,11 @@ from modak_ansible.commands.options import (
     show_warnings,
     without_collecting,
 )
+from modak_ansible.commands.plan.differences import Differences, difference_lines, differences
+
+if TYPE_CHECKING:
+    from modak_ansible.planning.service import Planned
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak diff mnist-pytorch-slurm --input epochs=4"
 
@@ -40,10 +45,9 @@ def command(
     planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, on, words=words), training)
     show_warnings(planned.warnings)
     known = _deployed(planned)
-    plan = planned.plan.model_dump(mode="json")
     is_same = known is not None and known.plan["digest"] == planned.plan.digest
-    found = _differences(known, plan) if known and not is_same else {}
-    name = known.folder.name if known else ""
+    found = differences(known.plan, planned.plan.model_dump(mode="json")) if known and not is_same else Differences()
+    name = known.name if known else ""
     if as_json:
         typer.echo(
             json.dumps({"deployed": name, "planned": planned.plan.deployment, "same": is_same, **found}, indent=2)
@@ -58,7 +62,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _deployed(planned: Any) -> Any:
+def _deployed(planned: Planned) -> DeploymentStore | None:
     """The newest deployment of the same training of the same blueprint that still stands; None where there is none."""
     from modak_ansible.store.deployments import deployments_of
 
@@ -72,15 +76,7 @@ def _deployed(planned: Any) -> Any:
     return found[-1] if found else None
 
 
-def _differences(known: Any, plan: dict[str, Any]) -> dict[str, Any]:
-    from modak_ansible.commands.plan.differences import differences
-
-    return differences(known.plan, plan)
-
-
-def _text(deployed: str, planned: str, found: dict[str, Any], *, is_same: bool) -> str:
-    from modak_ansible.commands.plan.differences import difference_lines
-
+def _text(deployed: str, planned: str, found: Differences, *, is_same: bool) -> str:
     if is_same:
         return f"{deployed} is what is planned"
     if not deployed:

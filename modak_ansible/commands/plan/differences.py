@@ -4,19 +4,49 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, cast
 
 Plan = Mapping[str, Any]
 
 
-def differences(before: Plan, after: Plan) -> dict[str, Any]:
-    """What a person would want to know, by its part of the plan; parts that are the same are left out.
+class Pair(TypedDict):
+    """What is other than it was, in words; empty for what is not there."""
+
+    before: str
+    after: str
+
+
+class Changed(Pair):
+    """A choice that is another."""
+
+    name: str
+
+
+class Differences(TypedDict, total=False):
+    """What differs, by its part of the plan; parts that are the same are left out.
+
+    Attributes:
+        files: names, by whether they were changed, added or removed.
+        script: a unified diff.
+        other: parts that a person rarely looks at, and that change what is deployed or told all the same.
+    """
+
+    choices: list[Changed]
+    image: Pair
+    data: Pair
+    files: dict[str, list[str]]
+    script: str
+    other: list[str]
+
+
+def differences(before: Plan, after: Plan) -> Differences:
+    """What a person would want to know.
 
     Args:
         before: a plan as JSON, which an earlier version of the project may have written.
         after: the plan of now, as JSON.
     """
-    found = {
+    found: dict[str, object] = {
         "choices": _choices(before, after),
         "image": _pair(_image(before), _image(after)),
         "data": _pair(_data(before), _data(after)),
@@ -24,17 +54,17 @@ def differences(before: Plan, after: Plan) -> dict[str, Any]:
         "script": _script(before, after),
         "other": [name for name in _OTHERS if _without(before, name) != _without(after, name)],
     }
-    return {name: each for name, each in found.items() if each}
+    return cast(Differences, {name: part for name, part in found.items() if part})
 
 
-def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def difference_lines(found: Differences) -> Iterator[str]:
     """The differences for people."""
     for choice in found.get("choices", ()):
-        before, after = (choice[which] or "not there" for which in ("before", "after"))
+        before, after = choice["before"] or "not there", choice["after"] or "not there"
         yield f"  {choice['name'].replace('_', ' ')}: {before} -> {after}"
-    for name in ("image", "data"):
-        if name in found:
-            yield f"  {name}: {found[name]['before'] or 'none'} -> {found[name]['after'] or 'none'}"
+    for name, pair in (("image", found.get("image")), ("data", found.get("data"))):
+        if pair:
+            yield f"  {name}: {pair['before'] or 'none'} -> {pair['after'] or 'none'}"
     for word, names in found.get("files", {}).items():
         yield from (f"  file {word}: {name}" for name in names)
     if "other" in found:
@@ -78,21 +108,20 @@ def beside_lines(before: Plan, after: Plan) -> list[str]:
     )
 
 
-# Parts that a person rarely looks at, and that change what is deployed or told all the same.
 _OTHERS = ("target", "application", "runtime", "candidates", "tuning")
 
 
-def _pair(before: str, after: str) -> dict[str, str]:
-    return {"before": before, "after": after} if before != after else {}
+def _pair(before: str, after: str) -> Pair | None:
+    return {"before": before, "after": after} if before != after else None
 
 
-def _choices(before: Plan, after: Plan) -> list[dict[str, str]]:
+def _choices(before: Plan, after: Plan) -> list[Changed]:
     old, new = (
         {choice["name"]: str(choice["value"]) for choice in plan.get("choices", ())} for plan in (before, after)
     )
     names = list(dict.fromkeys((*new, *old)))
     return [
-        {"name": name, **_pair(old.get(name, ""), new.get(name, ""))}
+        {"name": name, "before": old.get(name, ""), "after": new.get(name, "")}
         for name in names
         if old.get(name) != new.get(name)
     ]

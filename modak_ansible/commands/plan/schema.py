@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,12 +36,12 @@ def command(
     write_whole(output, text)
 
 
-def schema_of(document: Document) -> dict[str, Any]:
+def schema_of(document: Document) -> dict[str, object]:
     """The schema of a document."""
     return {"$schema": _DIALECT, **_SCHEMAS[document]()}
 
 
-def _request() -> dict[str, Any]:
+def _request() -> dict[str, object]:
     from pydantic import RootModel
 
     from modak_ansible.requests.form.form import OptimisationOnlyForm, RequestForm
@@ -52,13 +52,13 @@ def _request() -> dict[str, Any]:
     return {**Either.model_json_schema(), "title": "An optimisation request of modak"}
 
 
-def _plan() -> dict[str, Any]:
+def _plan() -> dict[str, object]:
     from modak_ansible.model.plan import Plan
 
     return Plan.model_json_schema(mode="serialization")
 
 
-def _record() -> dict[str, Any]:
+def _record() -> dict[str, object]:
     from modak_ansible.model.measured.record import Record
 
     return Record.model_json_schema(mode="serialization", by_alias=True)

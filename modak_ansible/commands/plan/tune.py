@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -116,7 +116,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     typer.echo("modak model fit learns from these trials; the plans that follow know them.")
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: Row) -> dict[str, object]:
     trial = row.trial
     return {
         "name": row.name,

@@ -23,7 +23,7 @@ from ..core.slots import BUILDS, build_slot
 from ..core.workspace import Workspace
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
-from .logins import login_environment
+from .logins import Secrets, login_environment
 from .mirror import require_keyring, require_release
 from .probe import (
     PROBE_FAILED,
@@ -69,7 +69,7 @@ class ImageStore:
         workspace: where they lie.
         image: the ``image`` of a plan.
         site: the ``site`` of the plan's target.
-        secrets: ``logins`` of registries and settings of ``pip`` that hold tokens; needed to make what is missing.
+        secrets: needed to make what is missing.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class ImageStore:
         workspace: Workspace,
         image: PlannedImage,
         site: Mapping[str, Any],
-        secrets: Mapping[str, Any] | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         self._workspace = workspace
         self._image = image
         self._site = site
-        self._secrets = secrets or {}
+        self._secrets = secrets or Secrets()
         self._changed: dict[str, bool] = {}
         self.activity = Activity(workspace.images, image["digest"])
 

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Dict, List, TypedDict
+
+from ..core.plan import Layer
 
 _HUB = "docker.io"
 _FROM = re.compile(r"^Bootstrap: (docker|oras)\n(?:.*\n)*?From: (\S+)$", re.MULTILINE | re.IGNORECASE)
+
+
+class Login(TypedDict):
+    """A user of a registry."""
+
+    registry: str
+    username: str
+    password: str
+
+
+class Secrets(TypedDict, total=False):
+    """What making an image needs to be told; ``pip`` has addresses that hold tokens, by the names of its settings."""
+
+    logins: List[Login]
+    pip: Dict[str, str]
 
 
 def registry_of(source: str) -> str:
@@ -18,7 +35,7 @@ def registry_of(source: str) -> str:
     return host if slash and ("." in host or ":" in host or host == "localhost") else _HUB
 
 
-def registry_of_layer(layer: Mapping[str, Any]) -> str:
+def registry_of_layer(layer: Layer) -> str:
     """The registry that making a layer asks; empty where it asks none."""
     if layer["kind"] == "pull":
         return registry_of(layer["source"])
@@ -26,13 +43,8 @@ def registry_of_layer(layer: Mapping[str, Any]) -> str:
     return registry_of(f"{found.group(1).lower()}://{found.group(2)}") if found else ""
 
 
-def login_environment(layer: Mapping[str, Any], secrets: Mapping[str, Any]) -> dict[str, str]:
-    """The variables by which Apptainer and Singularity log in to a layer's registry; none where no login is for it.
-
-    Args:
-        layer: of a plan's image.
-        secrets: ``logins``, each with ``registry``, ``username`` and ``password``.
-    """
+def login_environment(layer: Layer, secrets: Secrets) -> dict[str, str]:
+    """The variables by which Apptainer and Singularity log in to a layer's registry; none where no login is for it."""
     registry = registry_of_layer(layer)
     login = next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
     if login is None:

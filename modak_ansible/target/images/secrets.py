@@ -8,6 +8,8 @@ import subprocess
 from typing import Iterable, Mapping
 from urllib.parse import quote, unquote, urlsplit
 
+from .logins import Secrets
+
 # Shorter words would be found everywhere.
 _SHORTEST = 4
 # From here on a word may be a token where others stand, too, such as a user's name.
@@ -15,17 +17,13 @@ _LONG = 10
 _SHOWN = b"********"
 
 
-def secret_words(secrets: Mapping[str, object]) -> tuple[bytes, ...]:
-    """What must not be seen of secrets: passwords as they are, as addresses hold them, and as registries are told.
-
-    Args:
-        secrets: ``logins``, each with ``username`` and ``password``, and ``pip`` with addresses that hold tokens.
-    """
+def secret_words(secrets: Secrets) -> tuple[bytes, ...]:
+    """What must not be seen of secrets: passwords as they are, as addresses hold them, and as registries are told."""
     words = set()
-    for login in secrets.get("logins") or ():  # type: ignore[attr-defined]
+    for login in secrets.get("logins") or ():
         words |= _forms(login["password"])
         words.add(base64.b64encode(f"{login['username']}:{login['password']}".encode()))
-    for value in (secrets.get("pip") or {}).values():  # type: ignore[attr-defined]
+    for value in (secrets.get("pip") or {}).values():
         for address in value.split():
             for secret in _secrets_in(address):
                 words |= _forms(unquote(secret))
