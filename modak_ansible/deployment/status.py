@@ -121,7 +121,7 @@ def row_of(entry: Entry) -> StatusRow:
         "nodes": job.get("nodes", ""),
         "exit_code": job.get("exit_code"),
         "elapsed_seconds": _elapsed(entry, job),
-        "predicted_seconds": _predicted(plan),
+        "predicted_seconds": _predicted(plan, record),
         "step": progress.get("step"),
         "epoch": progress.get("epoch", metrics.get("epochs")),
         "epochs_requested": progress.get("epochs", metrics.get("epochs_requested")) or _planned_epochs(plan),
@@ -217,8 +217,13 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
     return round(max(0.0, ended - started), 1) if started and ended else None
 
 
-def _predicted(plan: Plan) -> float | None:
-    """Seconds that the whole run was predicted to take; None where nothing like it was measured."""
+def _predicted(plan: Plan, record: RecordData) -> float | None:
+    """Seconds that the whole run was predicted to take; None where nothing like it was measured, or where it trains on
+    other data than was counted on, as none of the first source was to be had."""
+    data = plan.get("dataset")
+    sources = data.get("sources") if data else None
+    if sources and record.get("data", sources[0].get("label")) != sources[0].get("label"):
+        return None
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )

@@ -165,7 +165,7 @@ class Configurations:
         hint = f"take any, or {' or '.join(there)}" if there else "take any"
         option = next((option for option in options if option.value == wish), None)
         if option is None or option.why_not:
-            reason = option.why_not if option else f"there is no such {matter.name.replace('_', ' ')} here"
+            reason = option.why_not if option else f"{about} has no such value here"
             return wish, CannotPlan(about, f"{wish} is not to be had: {reason}", hint, wish=True)
         if not self.permits(option):
             message = f"{wish} {MOVES[option.numerics]}, and numerics: {self.allowed} is asked for"

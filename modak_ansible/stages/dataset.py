@@ -28,6 +28,7 @@ def ensure_dataset(stage: Stage) -> Outcome:
         return Outcome(False, "none")
     answer = _call(stage, action="look")
     if answer["dataset"]:
+        _note(stage, answer["dataset"])
         return Outcome(False, _message(answer["dataset"]), {"dataset": answer["dataset"]})
     if stage.check:
         return Outcome(True, f"would bring {dataset['name']}")
@@ -49,8 +50,15 @@ def ensure_dataset(stage: Stage) -> Outcome:
             refusals.append(refusal)
             stage.say(refusal)
         else:
+            _note(stage, known)
             return Outcome(True, _message(known), {"dataset": known, "refusals": refusals})
     raise ModakError(f"the dataset {dataset['name']} has no source")
+
+
+def _note(stage: Stage, known: dict[str, Any]) -> None:
+    """Has the record know which of the sources it was: what was predicted holds for the first."""
+    if not stage.check:
+        stage.record.update(data=known["label"])
 
 
 def _call(stage: Stage, **arguments: Any) -> dict[str, Any]:

@@ -50,10 +50,10 @@ def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
 
 
 def find_deployments(text: str) -> list[DeploymentStore]:
-    """The deployments that a user means, the newest last: one by its name or the beginning of it, or a blueprint's.
+    """The deployments that a user means, the newest last: those of a name or the beginning of one, or a blueprint's.
 
     Raises:
-        UsageError: there is none, or the beginning of a name fits several.
+        UsageError: there is none.
     """
     known = known_deployments(state_folder(Path.cwd()))
     named = [deployment_store for deployment_store in known if deployment_store.folder.name == text]
@@ -62,7 +62,7 @@ def find_deployments(text: str) -> list[DeploymentStore]:
     try:
         blueprint = find_blueprint(text)
     except ModakError:
-        return [_only(text, known)]
+        return _beginning(text, known)
     of_blueprint = deployments_of(blueprint)
     if not of_blueprint:
         alike = [
@@ -88,6 +88,9 @@ def find_trainings(text: str, training: str | None = None) -> list[DeploymentSto
         UsageError: there is none, or the beginning of a name fits several.
     """
     found = find_deployments(text)
+    if len(found) > 1 and not _names_blueprint(text):
+        names = sorted(store.name for store in found)
+        raise UsageError(f"{text} fits several deployments", hint=", ".join(names))
     there = _there(found)
     nodes = _nodes_of(text) if len(there) > 1 else None
     current = [
@@ -129,15 +132,25 @@ def deployments_of(blueprint: Path) -> list[DeploymentStore]:
     return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 
-def _only(beginning: str, known: list[DeploymentStore]) -> DeploymentStore:
-    fitting = [deployment_store for deployment_store in known if deployment_store.folder.name.startswith(beginning)]
-    if len(fitting) == 1:
-        return fitting[0]
-    names = sorted(deployment_store.folder.name for deployment_store in fitting or known)
-    if fitting:
-        raise UsageError(f"{beginning} fits several deployments", hint=", ".join(names))
-    hint = nearest(beginning, names) or "modak status lists them"
-    raise UsageError(f"there is no deployment {beginning}", hint=hint)
+def _beginning(text: str, known: list[DeploymentStore]) -> list[DeploymentStore]:
+    """Those whose name begins with a text.
+
+    Raises:
+        UsageError: there is none.
+    """
+    fitting = [store for store in known if store.name.startswith(text)]
+    if not fitting:
+        hint = nearest(text, sorted(store.name for store in known)) or "modak status lists them"
+        raise UsageError(f"there is no deployment {text}", hint=hint)
+    return fitting
+
+
+def _names_blueprint(text: str) -> bool:
+    try:
+        find_blueprint(text)
+    except ModakError:
+        return False
+    return True
 
 
 def _is_of(known: DeploymentStore, blueprint: Path) -> bool:

@@ -112,6 +112,7 @@ class RecordData(TypedDict, total=False):
 
     Attributes:
         stage: the last one that began.
+        data: the label of the source that the data came from.
         job: None where none was submitted.
         missing_outputs: declared outputs that no file fits.
         unnamed_outputs: files that were left on the target, for their names.
@@ -124,6 +125,7 @@ class RecordData(TypedDict, total=False):
     stages: dict[str, StageNote]
     target: TargetFacts
     image: ImageFacts
+    data: str
     job: JobNote | None
     progress: Progress
     results: str
@@ -203,7 +205,7 @@ class Record:
     def take_over(self, name: str, other: RecordData) -> None:
         """Sets what another deployment's record says of a stage that was done for both, unless nothing is new in it.
 
-        What it knows of the target and of the image counts for both.
+        What it knows of the target, the image and the data counts for both.
         """
         done = other.get("stages", {}).get(name)
         with Lock(self._lock_path):
@@ -214,6 +216,8 @@ class Record:
                     state["target"] = other["target"]
                 if "image" in other:
                     state["image"] = other["image"]
+                if "data" in other:
+                    state["data"] = other["data"]
                 self._write({**state, "stages": {**state.get("stages", {}), name: done}, "stage": name})
 
     def _write(self, state: RecordData) -> None:

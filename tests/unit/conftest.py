@@ -15,6 +15,7 @@ from shipped_once import share
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.errors import Location
+from modak_ansible.store.project import project_root
 
 _STARTS = frozenset({"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn"})
 _OWN = os.getpid()
@@ -73,6 +74,22 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is kept of one test serves the others; the user's own cache is let be."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_project_above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever has once run modak in the folder for temporary files has made that the project of all below it."""
+    tests, found = tmp_path_factory.getbasetemp().resolve(), project_root
+
+    def below(start: Path) -> Path:
+        root = found(start)
+        return start.resolve() if tests.is_relative_to(root) else root
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in list(sys.modules.values()):
+            if vars(module).get("project_root") is found:
+                patch.setattr(module, "project_root", below)
         yield
 
 

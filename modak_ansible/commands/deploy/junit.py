@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as Xml
 
+from modak_ansible.errors import JOB_FAILED
 from modak_ansible.model.plan import Plan
-from modak_ansible.store.record import STAGES, RecordData
+from modak_ansible.schedulers.base import LIVING
+from modak_ansible.store.record import NOT_RUN, STAGES, JobNote, RecordData
 
 # What XML 1.0 has no way to hold.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -37,7 +39,7 @@ def _suite(plan: Plan, record: RecordData, error: BaseException | None) -> Xml.E
     stages = record.get("stages") or {}
     suite = Xml.Element("testsuite", name=plan.deployment)
     properties = Xml.SubElement(suite, "properties")
-    job = record.get("job") or {}
+    job: JobNote = record.get("job") or {}
     told = {
         "digest": plan.digest,
         "target": plan.target.name,
@@ -53,19 +55,37 @@ def _suite(plan: Plan, record: RecordData, error: BaseException | None) -> Xml.E
         case = _case(plan, name, float(stage.get("seconds") or 0.0))
         message = str(stage.get("message") or "")
         is_over = is_over or (error is not None and stage.get("state") == "failed" and message == str(error))
-        if not stage:
-            Xml.SubElement(case, "skipped")
-        elif is_over:
-            failure = Xml.SubElement(
-                case, "failure", message=_text(message.partition("\n")[0]), type=type(error).__name__
-            )
-            failure.text = _text(message)
+        if name == STAGES[-1] and not is_over and (ended := _bad_end(job, error)):
+            message = ended
+            is_over = not ended.startswith(NOT_RUN)
+            stage = stage if is_over else {}
+        if is_over and message:
+            first = message.partition("\n")[0]
+            Xml.SubElement(case, "failure", message=_text(first), type=type(error).__name__).text = _text(message)
+        elif not stage:
+            skipped = Xml.SubElement(case, "skipped")
+            if message:
+                skipped.set("message", _text(message))
         else:
             Xml.SubElement(case, "system-out").text = _text(message)
         total += float(stage.get("seconds") or 0.0)
         suite.append(case)
     suite.set("time", f"{total:.2f}")
     return suite
+
+
+def _bad_end(job: JobNote, error: BaseException | None) -> str:
+    """How a job ended that did not complete, where that is what ended the command; empty elsewhere.
+
+    The error of several trainings tells of all of them, and each has its own suite.
+    """
+    state = job.get("state", "NONE")
+    if getattr(error, "exit_code", 0) != JOB_FAILED or state in ("NONE", "COMPLETED", *LIVING):
+        return ""
+    words = job.get("explanation") or "no reason given"
+    if words.startswith(NOT_RUN):
+        return words
+    return "\n".join([f"job {job.get('job_id')} ended as {state}: {words}", *job.get("error_tail", ())])
 
 
 def _case(plan: Plan, stage: str, seconds: float) -> Xml.Element:

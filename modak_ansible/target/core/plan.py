@@ -53,10 +53,15 @@ class PlannedImage(TypedDict, total=False):
     layers: List[Layer]
 
 
+class DataSource(TypedDict, total=False):
+    label: str
+
+
 class PlannedDataset(TypedDict, total=False):
     name: str
     digest: str
     path: str
+    sources: List[DataSource]
     staging: str
 
 

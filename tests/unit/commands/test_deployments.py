@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 
@@ -9,6 +10,7 @@ import pytest
 
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.packaging import package
+from modak_ansible.commands.status import status
 from modak_ansible.errors import UsageError
 from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.store.deployments import (
@@ -44,6 +46,14 @@ def test_a_beginning_that_fits_two(deployed):
     with pytest.raises(UsageError, match="example- fits several deployments") as caught:
         find_deployment("example-")
     assert caught.value.hint == ", ".join(sorted(folder.name for folder in deployed))
+
+
+def test_a_beginning_that_fits_two_shows_both_and_acts_on_none(deployed, capsys):
+    assert {store.folder for store in find_deployments("example-")} == set(deployed)
+    status.command("example-", as_json=True, offline=True)
+    assert {row["deployment"] for row in json.loads(capsys.readouterr().out)} == {each.name for each in deployed}
+    with pytest.raises(UsageError, match="there is no deployment exampel"):
+        find_deployments("exampel")
 
 
 def test_all_of_a_blueprint(deployed, blueprint):

@@ -15,6 +15,7 @@ from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.commands.deploy.notification import Ending, facts_of, run_command
 from modak_ansible.errors import JobFailed, ModakError, TimeIsOver, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import write_json
 
 NOTE = (
@@ -149,6 +150,22 @@ def test_the_stage_that_failed_is_the_case_that_fails_and_those_behind_it_were_s
     assert found["image"].find("failure").text == "no room\n  make room"
     assert [name for name, case in found.items() if case.find("skipped") is not None] == ["job", "results", "report"]
     assert suite.get("failures") == "1"
+
+
+def test_of_several_trainings_each_suite_tells_how_its_own_ended(planned):
+    ended = {
+        "first": {"state": "COMPLETED", "job_id": "7"},
+        "second": {"state": "FAILED", "job_id": "8", "explanation": "exit code 3", "error_tail": ["boom"]},
+        "third": {"state": "CANCELLED", "job_id": "", "explanation": f"{NOT_RUN}second failed"},
+    }
+    several = [(planned[0], {**record(), "job": job}) for job in ended.values()]
+    text = junit_xml(several, JobFailed("1 of 3 trainings failed, 1 not run"), 9.0)
+    suites = Xml.fromstring(text.split("\n", 1)[1]).findall("testsuite")
+    assert [(suite.get("failures"), suite.get("errors")) for suite in suites] == [("0", "0"), ("1", "0"), ("0", "0")]
+    failure = suites[1].find("testcase/failure")
+    assert failure.get("message") == "job 8 ended as FAILED: exit code 3"
+    assert failure.text.endswith("\nboom")
+    assert suites[2].find("testcase/skipped").get("message") == f"{NOT_RUN}second failed"
 
 
 def test_a_failure_of_an_earlier_run_is_none_of_this_one(planned):

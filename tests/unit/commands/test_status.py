@@ -143,6 +143,20 @@ def test_nobody_is_asked_for_what_has_ended(deployed, blueprint, monkeypatch):
 # --- what is said
 
 
+def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint):
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    plan = entry.known.plan
+    plan["dataset"] = {
+        **(plan["dataset"] or {}),
+        "sources": [{"label": "MNIST"}, {"label": "MNIST"}, {"label": "drawn"}],
+    }
+    plan["candidates"] = [{"chosen": True, "prediction": {"known": True, "seconds": {"middle": 61.0}}}]
+    for label, seconds in ((None, 61.0), ("MNIST", 61.0), ("drawn", None)):
+        if label:
+            entry.known.record["data"] = label
+        assert row_of(entry)["predicted_seconds"] == seconds
+
+
 def test_a_row(deployed, blueprint):
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})

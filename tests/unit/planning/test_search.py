@@ -125,7 +125,7 @@ def test_a_number_format_needs_leave_to_change_results(plan, blueprint):
 
 def test_a_wish_for_a_framework_that_has_nothing_to_choose(plan, blueprint):
     blueprint.replace("framework: pytorch", "framework: jax")
-    with pytest.raises(CannotPlan, match="there is no such memory format here"):
+    with pytest.raises(CannotPlan, match="optimisation.memory_format has no such value here"):
         plan(memory_format="contiguous")
 
 

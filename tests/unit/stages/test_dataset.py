@@ -41,6 +41,7 @@ def test_the_default_serves_where_no_address_does(make_stage, tmp_path):
     assert outcome.changed
     assert outcome.data["refusals"] == ["https://a/x.gz: no route"]
     assert len(target.sent) == 4
+    assert stage.record.read()["data"] == KNOWN["label"]  # by which status knows whether its prediction holds
     assert any("these are not MNIST" in line for line in said)
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from modak_ansible.model.application import Application, SourceFile
+from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedImage, PlannedJob
@@ -16,8 +17,8 @@ from modak_ansible.target.core import plan as shapes
 from modak_ansible.target.jobs.situation import Situation
 
 MODELS = (
-    SourceFile, Work, Application, Target, Layer, PlannedImage, PlannedDataset, PlannedJob, Interval, Prediction,
-    Candidate, Choice, Plan,
+    SourceFile, Work, Application, Target, Layer, PlannedImage, DataSource, PlannedDataset, PlannedJob, Interval,
+    Prediction, Candidate, Choice, Plan,
 )  # fmt: skip
 
 
