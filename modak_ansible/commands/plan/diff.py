@@ -19,7 +19,7 @@ from modak_ansible.commands.options import (
     show_warnings,
     without_collecting,
 )
-from modak_ansible.commands.plan.differences import Differences, difference_lines, differences
+from modak_ansible.commands.plan.differences import Differences, beside_lines, difference_lines, differences
 
 if TYPE_CHECKING:
     from modak_ansible.planning.service import Planned
@@ -46,7 +46,8 @@ def command(
     show_warnings(planned.warnings)
     known = _deployed(planned)
     is_same = known is not None and known.plan["digest"] == planned.plan.digest
-    found = differences(known.plan, planned.plan.model_dump(mode="json")) if known and not is_same else Differences()
+    plan = planned.plan.model_dump(mode="json")
+    found = differences(known.plan, plan) if known and not is_same else Differences()
     name = known.name if known else ""
     if as_json:
         typer.echo(
@@ -55,9 +56,8 @@ def command(
     else:
         typer.echo(_text(name, planned.plan.deployment, found, is_same=is_same))
         if known and is_same:
-            from modak_ansible.commands.plan.differences import beside_lines
-
-            typer.echo("\n".join(beside_lines(known.plan, plan)), nl=bool(beside_lines(known.plan, plan)))
+            for line in beside_lines(known.plan, plan):
+                typer.echo(line)
     if not is_same:
         raise typer.Exit(1)
 

@@ -51,6 +51,8 @@ class PlannedImage(TypedDict, total=False):
     container_runtime: str
     digest: str
     layers: List[Layer]
+    python: str
+    seen: str
 
 
 class DataSource(TypedDict, total=False):
