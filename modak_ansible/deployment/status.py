@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modak_ansible.store.deployment import DeploymentStore
-    from modak_ansible.store.record import JobNote, Progress, RecordData, StageNote
+    from modak_ansible.store.record import JobNote, RecordData, StageNote
     from modak_ansible.target.core.plan import Plan
+    from modak_ansible.target.jobs.progress import Progress
 
 # What is looked at first comes first: what runs, what waits, what is in doubt, what is over.
 _ORDER = ("RUNNING", "ENDING", "SUSPENDED", "QUEUED", "HELD", "UNKNOWN", "DAMAGED", "NONE")

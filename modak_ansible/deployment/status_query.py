@@ -51,9 +51,9 @@ def ask_targets(entries: Iterable[Entry], every: float = 0.0, heard: Callable[[]
         hosts = {
             f"target{number}": {
                 **group.variables,
-                "jobs_deployments": " ".join(entry.name for entry in group.entries),
-                "jobs_answer": str(Path(folder) / f"{number}.json"),
-                "jobs_every": every,
+                "job_deployments": " ".join(entry.name for entry in group.entries),
+                "job_answer": str(Path(folder) / f"{number}.json"),
+                "job_every": every,
             }
             for number, group in enumerate(groups)
         }
@@ -107,7 +107,7 @@ def _group(entries: list[Entry]) -> _Group | None:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         connection = connect(way, origin["testbed"], origin["blueprint"].parent, plan_file.parent)
-        variables = {**connection.ansible_variables(), "jobs_plan_file": str(plan_file)}
+        variables = {**connection.ansible_variables(), "job_plan_file": str(plan_file)}
         return _Group(tuple(entries), variables)
     for entry in entries:
         entry.problem = "origin.json beside its plan cannot be read; deploy its blueprint again"

@@ -37,8 +37,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
     """
 
     stage_name: ClassVar[str]
-    is_noted: ClassVar[bool] = True  # False for what concerns the target, and no deployment
-    pauses: ClassVar[tuple[int, ...]] = PAUSES
+    is_noted = True  # False for what concerns the target, and no deployment
+    pauses: tuple[int, ...] = PAUSES
 
     def perform(self, stage: Stage) -> Outcome:
         """Does the stage's work."""

@@ -45,6 +45,11 @@ class Stage:
     check: bool = False
 
     @property
+    def deployment(self) -> str:
+        """The name of the deployment, unique to its plan."""
+        return f"{self.plan['name']}-{self.plan['digest'][:12]}"
+
+    @property
     def record(self) -> Record:
         return Record(self.folder)
 

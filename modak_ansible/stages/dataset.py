@@ -10,7 +10,6 @@ from modak_ansible.catalogue import digits
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.jobs.job import deployment_arguments
 from modak_ansible.target.core.files import Lock, expanded, make_private, sha256_of
 from modak_ansible.target.datasets.dataset import fetch
 from modak_ansible.transport.lifeline import passing_folder
@@ -66,7 +65,7 @@ def _call(stage: Stage, **arguments: Any) -> dict[str, Any]:
     return stage.call(
         "modak_dataset",
         workspace=target["workspace"],
-        deployment=deployment_arguments(stage.plan)["deployment"],
+        deployment=stage.deployment,
         dataset=stage.plan["dataset"],
         site=target["site"],
         **arguments,

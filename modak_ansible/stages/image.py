@@ -13,7 +13,6 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.jobs.job import deployment_arguments
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.refusals import note_refusal
 from modak_ansible.store.seen_images import forget_image, note_image
@@ -37,7 +36,7 @@ def look_into_image(stage: Stage) -> Outcome:
         return outcome
     image = stage.plan["image"]
     stage.say(f"looking into {image['entry']}")
-    found = stage.call("modak_image", **_arguments(stage.plan), action="inside")["inside"]
+    found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
     frameworks = {name: each for name, each in (found.get("frameworks") or {}).items() if is_version(each)}
     seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks})
@@ -59,7 +58,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     """
     if not stage.plan["image"]["layers"]:
         return Outcome(False, "none: the program runs with what is installed on the nodes")
-    arguments = _arguments(stage.plan)
+    arguments = _arguments(stage)
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
         _note(stage, answer)
@@ -95,13 +94,14 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     )
 
 
-def _arguments(plan: dict[str, Any]) -> dict[str, Any]:
+def _arguments(stage: Stage) -> dict[str, Any]:
     """What every call of the image's module says of it."""
+    plan = stage.plan
     return {
         "workspace": plan["target"]["workspace"],
         "image": plan["image"],
         "site": plan["target"]["site"],
-        "deployment": deployment_arguments(plan)["deployment"],
+        "deployment": stage.deployment,
     }
 
 
@@ -195,7 +195,7 @@ def show_build_log(
     there: list[str] = []
     if not plan["image"]["layers"]:
         raise ModakError("no image is built for this deployment", hint="it runs with what is installed on the nodes")
-    arguments = _arguments(plan)
+    arguments = _arguments(stage)
     while True:
         wait = LOOK_SECONDS if follow and shown else 0
         answer = stage.call("modak_image", **arguments, action="log", offset=offset, seconds=wait)

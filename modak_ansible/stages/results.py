@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.errors import JobFailed, ModakError
+from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, compare, report_of, summary_pairs, warnings_of
-from modak_ansible.stages.jobs.job import deployment_arguments, describe
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.log_times import note_look
-from modak_ansible.store.record import STAGES, JobNote, Metrics, RecordData
+from modak_ansible.store.record import STAGES, Metrics, RecordData
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
@@ -37,10 +36,10 @@ def fetch_results(stage: Stage) -> Outcome:
     Raises:
         ModakError: a file did not arrive as it left.
     """
-    arguments = deployment_arguments(stage.plan)
+    plan = stage.plan
     listed = stage.call(
-        "modak_results", workspace=arguments["workspace"], deployment=arguments["deployment"],
-        outputs=stage.plan["application"]["outputs"],
+        "modak_results", workspace=plan["target"]["workspace"], deployment=stage.deployment,
+        outputs=plan["application"]["outputs"],
     )  # fmt: skip
 
     def bring(paths: list[str], part: Path) -> None:
@@ -190,53 +189,6 @@ def _of_another_form(metrics: dict[str, Any] | None) -> Metrics | None:
         "epoch_seconds": None,
         "numbers": found,
     }
-
-
-def report(stage: Stage) -> Outcome:
-    """Says how the training ended.
-
-    Raises:
-        JobFailed: not with success; with the job's own exit code and the end of what it wrote.
-    """
-    state = stage.record.read()
-    situation = state.get("job")
-    if stage.check or not situation:
-        return Outcome(False, "nothing has run")
-    facts = {
-        "plan_digest": stage.plan["digest"],
-        "job_id": situation["job_id"],
-        "job_state": situation["state"],
-        "exit_code": "" if situation["exit_code"] is None else str(situation["exit_code"]),
-        "accuracy": _accuracy(state.get("metrics")),
-        "results": state.get("results", ""),
-    }
-    if situation["state"] in ("COMPLETED", *LIVING):
-        return Outcome(False, describe(situation), {"facts": facts})
-    hint = f"everything that it wrote is in {state.get('results')}; modak resume {stage.folder.name} runs it again"
-    raise JobFailed("\n".join(failure_lines(situation, state)), hint=hint)
-
-
-def _accuracy(metrics: Metrics | None) -> str:
-    accuracy = metrics.get("accuracy") if metrics else None
-    return "" if accuracy is None else f"{accuracy:.4f}"
-
-
-def failure_lines(situation: JobNote, state: RecordData) -> list[str]:
-    """How a job failed, and the end of what it wrote of it.
-
-    Args:
-        situation: of the job.
-        state: the deployment's record.
-    """
-    code = f", exit code {situation['exit_code']}" if situation["exit_code"] not in (None, 0) else ""
-    lines = [
-        f"job {situation['job_id']} ended as {situation['state']}{code}: "
-        f"{situation['explanation'] or 'no reason given'}"
-    ]
-    lines += [f"  | {line}" for line in situation["error_tail"]]
-    if state.get("missing_outputs"):
-        lines.append(f"  no file fits the outputs {', '.join(state['missing_outputs'])}")
-    return lines
 
 
 def _chosen(choices: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from modak_ansible.target.core.files import Lock, read_json, write_json
 if TYPE_CHECKING:
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.images.image import ImageFacts
+    from modak_ansible.target.jobs.progress import Progress
 
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
@@ -77,17 +78,6 @@ class Metrics(TypedDict, total=False):
     loss: float | None
     epoch_seconds: float | None
     images_per_second: float | None
-    numbers: dict[str, float]
-
-
-class Progress(TypedDict, total=False):
-    """How far a training is, as target.jobs.progress has it."""
-
-    step: int
-    epoch: int
-    epochs: int
-    loss: float
-    accuracy: float
     numbers: dict[str, float]
 
 

@@ -1,66 +1,58 @@
-"""The job stage: a job submitted once and watched, asked for, followed, acted on, or cancelled and removed."""
+"""The job stage: jobs submitted once and watched, asked for, followed, acted on, or cancelled and removed."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.jobs.campaign import query_all, remove_all, run_campaign
-from modak_ansible.stages.jobs.job import cancel_job, follow_job, query_job, run_job
-from modak_ansible.stages.jobs.verbs import DEEDS, act_on_job, act_on_jobs, resume_job, resume_jobs
+from modak_ansible.stages.base import Outcome
 
 
 class ActionModule(StageAction):
-    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state."""
+    """Runs the stage for the plan in ``plan_file``, or those in ``plan_files``; ``state`` as the role's job_state.
+
+    Listed are the ``deployments`` of the target of that plan, once or until all have ended.
+    """
 
     stage_name = "job"
 
+    def run(self, tmp=None, task_vars=None):
+        if self._task.args.get("state") == "listed":
+            self.is_noted = False
+            self.pauses = ()  # whoever looks is told at once that a target is silent; it is asked again later
+        return super().run(tmp, task_vars)
+
     def perform(self, stage):
-        arguments = self._task.args
-        state = arguments.get("state", "present")
-        if state == "present":
-            return self._run(stage)
-        if state == "resumed":
-            return resume_job(stage, self._run)
-        if state == "followed":
-            return follow_job(stage, arguments.get("log", "output.log"), int(arguments.get("offset", 0)))
-        if state == "absent":
-            return cancel_job(stage, **self._removal())
-        if state in DEEDS:
-            return act_on_job(stage, state)
-        outcome = query_job(stage)
-        stage.say(outcome.message)
-        return outcome
-
-    def _run(self, stage):
-        arguments = self._task.args
-        submitted = False
-        if stage.plan.get("after"):
-            # where nobody else keeps the order, what comes before is waited for here
-            outcome = run_campaign([stage], wait=stage.plan["job"]["scheduler"] == "none")
-            if stage.check or outcome.data["not_run"]:
-                return outcome
-            submitted = outcome.changed
-        ran = run_job(stage, wait=bool(arguments.get("wait", True)), quietly=bool(arguments.get("quietly", False)))
-        ran.changed = ran.changed or submitted
-        return ran
-
-    def _removal(self):
-        wanted = {"remove_images": "remove_images", "leave": "leave_job"}
-        return {name: boolean(self._task.args.get(given, False)) for name, given in wanted.items()}
+        return self.perform_all([stage])
 
     def perform_all(self, stages):
-        arguments = self._task.args
-        state = arguments.get("state", "present")
-        if state == "present":
-            return run_campaign(stages, wait=bool(arguments.get("wait", True)))
-        if state == "resumed":
-            return resume_jobs(stages, wait=bool(arguments.get("wait", True)))
+        given = self._task.args
+        state = given.get("state", "present")
+        if state == "listed":
+            from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
+
+            asking = Asking(given["deployments"].split(), Path(given["answer"]), float(given.get("every") or 0))
+            return Outcome(False, ask_for_jobs(stages[0], asking))
+
+        from modak_ansible.stages.jobs import operations
+
+        if state in ("present", "resumed"):
+            perform = operations.run_jobs if state == "present" else operations.resume_jobs
+            return perform(stages, wait=boolean(given.get("wait", True)), quietly=boolean(given.get("quietly", False)))
+        if state == "followed":
+            if len(stages) > 1:
+                hint = "say which one: -e training=NAME"
+                raise ModakError("several trainings are not followed at once", hint=hint)
+            return operations.follow_job(stages[0], given.get("log", "output.log"), int(given.get("offset", 0)))
         if state == "absent":
-            return remove_all(stages, **self._removal())
-        if state in DEEDS:
-            return act_on_jobs(stages, state)
-        if state == "queried":
-            return query_all(stages)
-        raise ModakError("several trainings are not followed at once", hint="say which one: -e training=NAME")
+            wanted = {"remove_images": given.get("remove_images", False), "leave": given.get("leave_job", False)}
+            return operations.remove_jobs(stages, **{name: boolean(value) for name, value in wanted.items()})
+        if state in operations.OPERATIONS:
+            return operations.operate(stages, state)
+        outcome = operations.query_jobs(stages)
+        if len(stages) == 1:
+            self._say(outcome.message)
+        return outcome

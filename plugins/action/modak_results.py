@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.jobs.campaign import keep_all_results
+from modak_ansible.stages.jobs.results import keep_all_results
 from modak_ansible.stages.results import fetch_results
 
 

@@ -167,7 +167,8 @@ for path in glob.glob(workspace + "/.*.lock") + glob.glob(workspace + "/*/.*.loc
 for kind in ("images", "datasets", "deployments"):
     for path in glob.glob(workspace + "/" + kind + "/.*"):
         name = os.path.basename(path)
-        if name.endswith((".part", ".tar.gz")) and any(each in name for each in given["names"]):
+        is_ours = any(each in name for each in given["names"])
+        if name.startswith(".incoming-") or (name.endswith(".part") and is_ours):
             print("unfinished there:", path)
 for path in glob.glob("/tmp/ansible_*") + glob.glob(user.pw_dir + "/.ansible/tmp/*") + glob.glob("/tmp/modak-*"):
     if os.stat(path).st_uid == user.pw_uid and os.stat(path).st_mtime > given["since"]:

@@ -115,7 +115,7 @@ class Stages:
         self._line.speed = SPEED
 
     def _is_files(self, started: Started, name: str) -> bool:
-        return self._has_begun(f"modak/deployments/.{name}.*.tar.gz")
+        return self._has_begun("modak/deployments/.incoming-*/*.tar.gz")
 
     def _prepare_submission(self) -> None:
         self._testbed.root(

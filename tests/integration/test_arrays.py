@@ -109,7 +109,7 @@ def test_never_more_at_once_than_allowed(swept):
 
 
 @pytest.mark.thorough
-def test_deeds_on_one_point_leave_the_others_alone(swept):
+def test_operations_on_one_point_leave_the_others_alone(swept):
     filler = fill(swept)
     sweep(swept, 4, arguments={"sleep": 20})
     try:
@@ -174,7 +174,7 @@ def of_all(verb, project, *options):
 
 
 @pytest.mark.thorough
-def test_deeds_on_a_whole_campaign(swept):
+def test_operations_on_a_whole_campaign(swept):
     """Each command takes the blueprint for all of its trainings, or for one with all points of its sweep."""
     filler = fill(swept)
     add(swept, "other", arguments={"value": 1})

@@ -26,7 +26,7 @@ from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
-from modak_ansible.stages.jobs.job import code_archive
+from modak_ansible.stages.jobs.code import code_archive
 
 _SETTINGS = {
     "deadline": None,

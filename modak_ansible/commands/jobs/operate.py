@@ -43,16 +43,9 @@ def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> 
 
         act_on_all(found, state, as_json=as_json)
         return
-    store = found[0]
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
         outcome = run_playbook("act", {**plans_of(found), "job_state": state}, display)
     if as_json:
-        result = outcome.results["modak_job"]
-        answer = {
-            "deployment": store.name,
-            "job_id": result["situation"]["job_id"],
-            "state": result["situation"]["state"],
-            "changed": bool(result["changed"]),
-            "message": result["msg"],
-        }
+        (job,) = json.loads(outcome.results["modak_job"]["jobs"])
+        answer = {name: job[name] for name in ("deployment", "job_id", "state", "changed", "message")}
         typer.echo(json.dumps(answer, indent=2))

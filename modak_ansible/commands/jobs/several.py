@@ -48,15 +48,7 @@ def act_on_all(found: list[DeploymentStore], state: str, *, as_json: bool) -> No
         if deployment_store.folder.name in answers.jobs
     ]
     if as_json:
-        rows = [
-            {
-                "training": job["training"], "deployment": job["deployment"], "job_id": job["situation"]["job_id"],
-                "state": job["situation"]["state"], "changed": job["changed"], "message": job["message"],
-                "problem": job["problem"],
-            }
-            for job in jobs
-        ]  # fmt: skip
-        typer.echo(json.dumps(rows, indent=2))
+        typer.echo(json.dumps(jobs, indent=2))
         return
     width = max(len(job["training"]) for job in jobs)
     console = Console(highlight=False)

@@ -1,28 +1,30 @@
-"""Several trainings of one target: staged, submitted and watched together, their results fetched as they end."""
+"""The jobs of trainings of one target, of one or of many: staged, submitted and watched together."""
 
 from __future__ import annotations
 
-import gzip
+import hashlib
 import itertools
 import json
+import platform
 import re
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, cast
 
-from modak_ansible.errors import JobFailed, ModakError
-from modak_ansible.model.plan import digest_of
-from modak_ansible.schedulers.base import LIVING, has_no_room
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.stages.jobs.campaign_results import fetch_all
-from modak_ansible.stages.jobs.job import code_archive, deployment_arguments, describe, images_gone, images_of
-from modak_ansible.stages.jobs.members import NONE, Member, Members, MemberState
-from modak_ansible.stages.results import failure_lines
-from modak_ansible.store.record import NOT_RUN, JobNote, RecordData, latest
-from modak_ansible.target.jobs.campaign import INCOMING, PLANS
+from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.base import has_no_room
+from modak_ansible.stages.base import LOOK_SECONDS, Stage
+from modak_ansible.stages.jobs.code import packed
+from modak_ansible.stages.jobs.members import Member, Members
+from modak_ansible.stages.jobs.output import Output
+from modak_ansible.stages.jobs.results import fetch_all
+from modak_ansible.store.record import JobNote, RecordData, latest
+from modak_ansible.target.core.files import Lock
+from modak_ansible.target.jobs.campaign import INCOMING, Known, Wanted
+from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push
 
@@ -30,140 +32,114 @@ from modak_ansible.transport.rsync import push
 _AT_ONCE = 200
 # Seconds at most until it is tried once more to submit jobs for which there was no room.
 _LONGEST = 120.0
-_SHOWN = 8
+# How long a job that is measured is left alone; a dropped connection costs no more than this.
+_QUIET_SECONDS = 60
 
 
-def run_campaign(stages: Sequence[Stage], *, wait: bool = True) -> Outcome:
-    """Has all jobs run, each after those that it comes after; whatever was done before is not done again.
+class Campaign:
+    """The trainings of some deployments on one target, be it one: whatever was done before is not done again.
 
     Args:
-        stages: of deployments on one target.
-        wait: whether to watch them to their ends, and to fetch results as they come.
+        stages: of the deployments.
+        wait: whether they are watched to their ends, and results fetched as they come.
+        quietly: whether nothing is shown of what jobs write, and looking takes as little of the machine as it can.
 
-    Raises:
-        ModakError: something cannot be staged, or the scheduler refuses it. How the jobs end is no error here.
+    Attributes:
+        submitted: how many jobs were, here and now.
     """
-    campaign = _Campaign(stages, wait=wait)
-    campaign.look()
-    if stages[0].check:
-        count = len(campaign.members.to_submit())
-        return Outcome(bool(count), f"would submit {_jobs(count)}" if count else campaign.summary())
-    campaign.go_on()
-    while wait and campaign.is_going_on():
-        campaign.watch()
-        campaign.go_on()
-    not_run = [member.training for member in campaign.members if member.known.explanation.startswith(NOT_RUN)]
-    return Outcome(campaign.submitted > 0, campaign.summary(), {"not_run": not_run})
 
-
-def report_all(stages: Sequence[Stage]) -> Outcome:
-    """Says how the trainings ended.
-
-    Raises:
-        JobFailed: one or more did not complete, each with its own words.
-    """
-    found = [(stage, stage.record.read()) for stage in stages]
-    failed = [each for each in found if _job(each[1])["state"] not in ("NONE", "COMPLETED", *LIVING)]
-    if stages[0].check or not failed:
-        states = Counter(_job(state)["state"] for _, state in found)
-        facts = {"job_state": " ".join(states), "results": str(stages[0].folder.parent)}
-        return Outcome(False, _counts(states), {"facts": facts})
-    first = sorted(failed, key=lambda each: _is_skipped(_job(each[1])))
-    lines = [f"{len(failed)} of {len(found)} trainings did not complete:", *_failures(first[:_SHOWN])]
-    lines += [f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
-    hint = (
-        f"all that one wrote: modak logs DEPLOYMENT, such as {first[0][0].folder.name}; one that failed stays as it is "
-        "until modak resume runs it again or it is undeployed, and those behind it then run"
-    )
-    raise JobFailed("\n".join(lines), hint=hint)
-
-
-def _job(state: RecordData) -> JobNote:
-    return {**NONE, **(state.get("job") or JobNote())}
-
-
-def _failures(failed: list[tuple[Stage, RecordData]]) -> Iterator[str]:
-    """How each training failed, with the end of its error output unless that ends as another's above it."""
-    shown: dict[str, str] = {}
-    for stage, state in failed:
-        job, name = _job(state), stage.plan["training"]
-        if _is_skipped(job):
-            yield f"  {name}: {job['explanation']}"
-            continue
-        first, *rest = failure_lines(job, state)
-        yield f"  {name}: {first}"
-        alike = shown.setdefault(job["error_tail"][-1], name) if job["error_tail"] else name
-        yield from (
-            [f"    its error output ends as that of {alike}"] if alike != name else (f"  {each}" for each in rest)
-        )
-
-
-def query_all(stages: Sequence[Stage]) -> Outcome:
-    """How all jobs are now."""
-    campaign = _Campaign(stages)
-    campaign.look(alone=True)
-    return Outcome(False, campaign.summary())
-
-
-def keep_all_results(stages: Sequence[Stage]) -> Outcome:
-    """Fetches what the jobs of deployments left, or have written so far, by the records of the deployments."""
-    jobs = [(stage, stage.record.read().get("job") or {}) for stage in stages]
-    ran = [stage for stage, job in jobs if job.get("job_id") and not _is_skipped(job)]
-    begun = [stage for stage, job in jobs if stage in ran and (job["state"] not in LIVING or job.get("started"))]
-    return fetch_all(begun) if begun else Outcome(False, "no training has begun")
-
-
-def _is_skipped(job: JobNote) -> bool:
-    return bool(job["explanation"].startswith(NOT_RUN))
-
-
-class _Campaign:
-    def __init__(self, stages: Sequence[Stage], *, wait: bool = True) -> None:
+    def __init__(self, stages: Sequence[Stage], *, wait: bool = True, quietly: bool = False) -> None:
         self.members = Members(stages)
-        self._wait = wait
+        self.submitted = 0
         self._first = stages[0]
-        target, job = stages[0].plan["target"], stages[0].plan["job"]
-        self._arguments = {"workspace": target["workspace"], "scheduler": job["scheduler"]}
-        self._is_queued = job["scheduler"] != "none"
+        self._job = self._first.plan["job"]
+        self._is_queued = self._job["scheduler"] != "none"
+        # where nobody else keeps the order, what comes before a job is waited for here
+        self._wait = wait or bool(self.only and self.only.after and not self._is_queued)
+        self._quietly = quietly
         self._folder = ""
         self._kept: set[str] = set()
         # there was no room for a job: when it is tried once more, how long after the last time, and what was said
         self._try_at, self._pause, self._full = 0.0, float(LOOK_SECONDS), ""
         self._said = ""
-        self.submitted = 0
 
-    def _call(self, action: str, **arguments: Any) -> dict[str, Any]:
-        return self._first.call("modak_campaign", **self._arguments, action=action, **arguments)
+    @property
+    def only(self) -> Member | None:
+        """The training where it is one alone."""
+        return next(iter(self.members)) if len(self.members) == 1 else None
+
+    def call(self, action: str, wanted: Iterable[Wanted], **arguments: Any) -> Any:
+        """Has the target's module do something to jobs, and gives what it answers."""
+        where = {"workspace": self._first.plan["target"]["workspace"], "scheduler": self._job["scheduler"]}
+        # as texts: Ansible takes long over structures with a thousand parts
+        deployments = json.dumps([_given(each) for each in wanted])
+        answer = self._first.call("modak_job", **where, action=action, deployments=deployments, **arguments)
+        return json.loads(answer["answer"])
+
+    def wanted(self, members: Iterable[Member] | None = None) -> list[Wanted]:
+        """Some of the trainings, or all of them, as the module takes them."""
+        return [
+            Wanted(member.name, member.job_name, member.stage.plan["digest"])
+            for member in (self.members if members is None else members)
+        ]
 
     # --- what is known
 
     def look(self, *, alone: bool = False) -> None:
-        """Asks the target for all deployments, and for those before them unless they are looked at alone."""
-        wanted = [{"deployment": member.name, "digest": member.stage.plan["digest"]} for member in self.members]
-        wanted += [{"deployment": name, "digest": ""} for name in self.members.outside]
-        answer = self._call("look", deployments=wanted)
+        """Asks the target for all deployments, and for those before them unless they are looked at alone.
+
+        Raises:
+            ModakError: one comes after a deployment that is not there.
+        """
+        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)])
         self._folder = answer["folder"]
-        self.members.note({name: MemberState(**each) for name, each in answer["known"].items()})
+        for name, each in answer["known"].items():
+            self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
         for member in self.members:
             if member.known.state != "NONE":
-                self._record(member)
+                self.record(member, undeployed=None)
+            elif member.stage.store.job:
+                self.record(member)
         for member in [] if alone else self.members.to_submit():
             for name, training in member.after.items():
                 if name in self.members.outside and self.members.known(name).state == "NONE":
                     hint = f"deploy {training} before, or leave out --training"
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
-    def is_going_on(self) -> bool:
+    def record(self, member: Member, **values: Unpack[RecordData]) -> None:
+        """Has a deployment's record know how its job is, and takes from it the end that was known before."""
+        now, record = cast(JobNote, asdict(member.known.situation)), member.stage.record
+        job = latest(record.read().get("job"), now) if self._first.check else record.note_job(now, **values)
+        member.known.situation = Situation.of(job)
+        member.silence = "" if job["state"] == now["state"] else now["explanation"]
+
+    def _is_going_on(self) -> bool:
         """Whether something runs, or will."""
-        if any(member.known.is_living for member in self.members) or self._next():
+        if any(member.known.situation.is_living for member in self.members) or self._next():
             return True
         waits = bool(self.members.to_submit())
-        return waits and any(self.members.known(name).is_living for name in self.members.outside)
+        return waits and any(self.members.known(name).situation.is_living for name in self.members.outside)
 
     def _next(self) -> list[Member]:
         return self.members.to_submit() if self._is_queued else self.members.ready()
 
     # --- what is done
+
+    def run(self) -> None:
+        """Has all jobs run, each after those that it comes after, and watches them to their ends.
+
+        Raises:
+            ModakError: something cannot be staged, or the scheduler refuses it. How the jobs end is no error here.
+        """
+        self.go_on()
+        only, is_watched = self.only, self._wait and bool(self.submitted)
+        output = Output(only, self.call) if only and not self._quietly else None
+        while self._wait and self._is_going_on():
+            is_watched = True
+            self.watch(output)
+            self.go_on()
+        if output and is_watched and only and not only.is_not_run:
+            output.drain()
 
     def go_on(self) -> None:
         """Skips what cannot run, submits what can, and fetches the results of what has ended."""
@@ -174,20 +150,21 @@ class _Campaign:
             for part in _parts(wanted):
                 if not self._submit(part, len(wanted)):
                     break
-        self._keep_results()
+        if not self.only:  # whose results are fetched by the stage behind this one
+            self._keep_results()
 
     def _skip(self, reasons: dict[str, str]) -> None:
-        there = {name: words for name, words in reasons.items() if self.members.known(name).staged}
+        there = [Wanted(name, reason=words) for name, words in reasons.items() if self.members.known(name).staged]
         begun = set()
         if there:
-            skipped = self._call("skip", reasons=there)["skipped"]
+            skipped = self.call("skip", there)["skipped"]
             begun = {name for name, done in skipped.items() if not done}
         for name, words in reasons.items():
-            if name in begun:
-                self.members[name].known.began = True
-                continue
             known = self.members[name].known
-            known.situation = {**known.situation, "state": "CANCELLED", "explanation": words}
+            if name in begun:
+                known.began = True
+                continue
+            known.situation.state, known.situation.explanation = "CANCELLED", words
             known.skipped = True
             self._note(self.members[name])
 
@@ -195,14 +172,31 @@ class _Campaign:
         """Sends the plans, and each different set of files once."""
         if not members:
             return
-        folder = f"{INCOMING}{uuid.uuid4().hex}"
-        with passing_folder("modak-campaign-") as temporary:
-            files = _packed(members, Path(temporary))
+        lock = Lock(members[0].stage.folder / ".code.lock")  # two deploys of the same plans send in turn
+        is_first = lock.take(wait=False)
+        if not is_first:
+            lock.take(wait=True)
+        try:
+            if not is_first:
+                self.look()
+                members = [member for member in members if not member.known.staged]
+            if members:
+                self._send(members)
+        finally:
+            lock.release()
+
+    def _send(self, members: list[Member]) -> None:
+        # the same name each time, so that a transfer that was cut short goes on, and for each controller its own
+        mine = json.dumps([platform.node(), *(str(member.stage.folder.resolve()) for member in members)])
+        folder = f"{INCOMING}{hashlib.sha256(mine.encode()).hexdigest()[:32]}"
+        with passing_folder("modak-code-") as temporary:
+            files = packed([member.stage for member in members], Path(temporary))
             push(self._first.connection, files, f"{self._folder}/{folder}", self._first.say)
-        self._call("stage", folder=folder)
+        self.call("stage", self.wanted(members), folder=folder)
         for member in members:
             member.known.staged = True
-        self._first.say(f"{_jobs(len(members))} staged")
+        if not self.only:
+            self._first.say(f"{jobs(len(members))} staged")
 
     def _submit(self, members: list[Member], count: int) -> bool:
         """Submits some jobs; False where the scheduler takes no more for now."""
@@ -211,52 +205,53 @@ class _Campaign:
             node: [name for name in names if self.members.is_task(name)] for node, names in living.items()
         }  # whose array keeps their number by itself
         wanted = [
-            {
-                "deployment": member.name,
-                "job_name": deployment_arguments(member.stage.plan)["job_name"],
-                "after": self._waiting(member.after),
-                "behind": self._waiting([*member.behind, *tasks.get(member.node, [])]),
-                "again": self.members.is_void(member),
-                "node": member.node,
-                "array": _array_name(member.stage.plan, member.node),
-                "parallel": member.parallel,
-                "barrier": living.get(member.node, []),
-            }
+            Wanted(
+                member.name,
+                member.job_name,
+                after=self._waiting(member.after),
+                behind=self._waiting([*member.behind, *tasks.get(member.node, [])]),
+                again=self.members.is_void(member),
+                node=member.node,
+                array=_array_name(member.stage.plan, member.node),
+                parallel=member.parallel,
+                barrier=living.get(member.node, []),
+            )
             for member in members
         ]
-        answer = self._call("submit", deployments=wanted)
+        answer = self.call("submit", wanted)
         for name, job in answer["jobs"].items():
             member = self.members[name]
-            member.known = MemberState(
-                {**MemberState().situation, "state": "QUEUED", "job_id": job["job_id"]}, staged=True
-            )
-            self._record(member)
+            situation = Situation(**job["situation"])
+            member.known = Known(situation, there=True, staged=True, began=bool(situation.started))
+            if member is self.only:
+                words = "submitted" if job["submitted"] else "was submitted before"
+                member.stage.tell("job", f"job {situation.job_id} {words}")
+            self.record(member, undeployed=None)
             self.submitted += job["submitted"]
             self._pause = float(LOOK_SECONDS)
         if answer["refused"]:
-            return self._refused(answer["refused"])
+            return self._refused(**answer["refused"])
         if count > 1:
-            self._first.say(f"{self.submitted} of {_jobs(count)} submitted")
+            self._first.say(f"{self.submitted} of {jobs(count)} submitted")
         return True
 
     def _waiting(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self._is_queued and self.members.known(name).state != "COMPLETED"]
 
-    def _refused(self, refused: dict[str, Any]) -> bool:
+    def _refused(self, deployment: str, message: str, hint: str, exit_code: int) -> bool:
         """Waits for room, whoever takes it now; False, since nothing more is submitted for the moment.
 
         Raises:
             ModakError: it was refused for another reason, or nobody stays to wait.
         """
-        is_full = has_no_room(refused["message"])
-        training = self.members[refused["deployment"]].training
-        living = any(member.known.is_living for member in self.members)
-        if not is_full or not (self._wait or living):
-            error = ModakError(f"{training}: {refused['message']}", hint=refused["hint"])
-            error.exit_code = refused["exit_code"]
+        living = any(member.known.situation.is_living for member in self.members)
+        if not has_no_room(message) or not (self._wait or living):
+            training = self.members[deployment].training
+            error = ModakError(message if self.only else f"{training}: {message}", hint=hint)
+            error.exit_code = exit_code
             raise error
-        if refused["message"] != self._full:
-            self._full = refused["message"]
+        if message != self._full:
+            self._full = message
             rest = (
                 "the rest follows as jobs end" if self._wait else "modak deploy submits the rest when jobs have ended"
             )
@@ -266,45 +261,51 @@ class _Campaign:
 
     # --- the ends
 
-    def watch(self) -> None:
-        """Waits for news, and notes it."""
-        self._say_counts()
-        names = [*(member.name for member in self.members), *self.members.outside]
-        seen = {name: self.members.known(name).state for name in names if self.members.known(name).is_living}
-        said = {name: self.members.known(name).explanation for name in seen}
-        answer = self._call("watch", states=seen, said=said, seconds=LOOK_SECONDS)
-        for name, situation in answer["situations"].items():
+    def watch(self, output: Output | None = None, *, alone: bool = False) -> None:
+        """Waits for news of jobs, and of those before them unless alone; shows what the only job writes."""
+        if not self.only:
+            self._say_counts()
+        names = [*self.members.names, *([] if alone else self.members.outside)]
+        situations = {name: self.members.known(name).situation for name in names}
+        seen = [
+            Wanted(name, state=each.state, explanation=each.explanation)
+            for name, each in situations.items()
+            if each.is_living
+        ]
+        if output and self.only and self.only.known.situation.is_living:
+            output.say_state()
+        if output and [each.deployment for each in seen] == self.members.names:
+            answer = output.read(seen, LOOK_SECONDS)
+        elif self._quietly:
+            answer = self.call("watch", seen, seconds=_QUIET_SECONDS, quietly=True)
+        else:
+            answer = self.call("watch", seen, seconds=LOOK_SECONDS)
+        for name, each in answer["situations"].items():
             known = self.members.known(name)
-            known.situation = situation
-            known.began = known.began or bool(situation["started"])
+            known.situation = Situation(**each)
+            known.began = known.began or bool(known.situation.started)
             if name not in self.members.outside:
                 self._note(self.members[name])
-            if not known.is_living:  # there is room for another
+            if not known.situation.is_living:  # there is room for another
                 self._try_at = 0.0
 
     def _note(self, member: Member) -> None:
-        known = member.known
-        self._record(member)
-        if known.has_failed:
-            words = known.explanation if known.explanation.startswith(NOT_RUN) else describe(known.situation)
-            self._first.say(f"{member.training}: {words}")
-        elif known.situation.get("down"):
-            self._first.say(f"{member.training}: {describe(known.situation)}")
-
-    def _record(self, member: Member) -> None:
-        record = member.stage.record
-        if self._first.check:
-            member.known.situation = latest(record.read().get("job"), member.known.situation)
-        else:
-            member.known.situation = record.note_job(member.known.situation, undeployed=None)
+        self.record(member, undeployed=None)
+        situation = member.known.situation
+        if member is self.only and not member.is_not_run:
+            if self._quietly and (situation.down or not situation.is_living):
+                self._first.say(situation.words)
+        elif situation.has_failed:
+            self._first.say(f"{member.training}: {situation.explanation if member.is_not_run else situation.words}")
+        elif situation.down:
+            self._first.say(f"{member.training}: {situation.words}")
 
     def _keep_results(self) -> None:
-        over = [member for member in self.members if member.is_over and member.known.job_id]
-        new = [each for each in over if each.name not in self._kept]
-        ended = [each for each in new if not each.known.explanation.startswith(NOT_RUN)]
+        over = [member for member in self.members if member.is_over and member.known.situation.job_id]
+        ended = [member for member in over if member.name not in self._kept and not member.is_not_run]
         if ended:
-            fetch_all([each.stage for each in ended])
-            self._kept.update(each.name for each in ended)
+            fetch_all([member.stage for member in ended])
+            self._kept.update(member.name for member in ended)
 
     def _say_counts(self) -> None:
         words = self.summary()
@@ -313,8 +314,15 @@ class _Campaign:
             self._said = words
 
     def summary(self) -> str:
-        """How many trainings are in each state."""
-        return _counts(Counter(member.known.state for member in self.members))
+        """How the only job is, or how many trainings are in each state."""
+        if self.only and not self.only.is_not_run:
+            return self.only.known.situation.words
+        return counts(Counter(member.known.state for member in self.members))
+
+
+def _given(wanted: Wanted) -> dict[str, Any]:
+    """What is said of a deployment: of a thousand, that is much shorter than all that could be."""
+    return {name: value for name, value in asdict(wanted).items() if value not in ("", [], None, False)}
 
 
 def _parts(members: list[Member]) -> Iterator[list[Member]]:
@@ -335,56 +343,12 @@ def _array_name(plan: dict[str, Any], node: str) -> str:
     return re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
 
 
-def _packed(members: list[Member], folder: Path) -> list[Path]:
-    """The plans in one file, and an archive for each different set of the user's files."""
-    archives: dict[str, Path] = {}
-    plans = []
-    for member in members:
-        plan = member.stage.plan
-        application = plan["application"]
-        key = digest_of([application["folder"], application["files"], plan.get("beside", []), plan.get("runtime", [])])
-        if key not in archives:
-            archives[key] = folder / f"{key[:16]}.tar.gz"
-            archives[key].write_bytes(code_archive(plan, member.stage.blueprint_folder))
-        plans.append({"deployment": member.name, "archive": archives[key].name, "plan": plan})
-    packed = folder / PLANS
-    packed.write_bytes(gzip.compress(json.dumps(plans).encode(), compresslevel=6))
-    return [packed, *archives.values()]
-
-
-def remove_all(stages: Sequence[Stage], *, remove_images: bool = False, leave: bool = False) -> Outcome:
-    """Cancels the jobs that live and removes the deployments' folders; data stays for others, and so do images.
-
-    Args:
-        stages: of deployments on one target.
-        remove_images: whether those of their images go that no other deployment on the target uses.
-        leave: whether jobs that cannot be ended, such as those on dead nodes, are left alone.
-
-    Raises:
-        ModakError: a job cannot be ended, and is not to be left alone.
-    """
-    campaign = _Campaign(stages)
-    names = [{"deployment": member.name, "digest": member.stage.plan["digest"]} for member in campaign.members]
-    if stages[0].check:
-        known = campaign._call("look", deployments=names)["known"].values()
-        there = sum(bool(each["staged"]) for each in known)
-        return Outcome(bool(there), f"would remove {there} deployments" if there else "nothing is deployed")
-    images = list(dict.fromkeys(path for stage in stages for path in images_of(stage.plan))) if remove_images else []
-    answer = campaign._call("remove", deployments=names, images=images, leave=leave)
-    for name in answer["removed"]:
-        campaign.members[name].stage.record.update(undeployed=time.time())
-    words = [f"{_jobs(len(answer['cancelled']))} cancelled"] if answer["cancelled"] else []
-    left = list(answer.get("left", {}).values())
-    words += [f"{_jobs(len(left))} left alone: {'; '.join(dict.fromkeys(left))}"] if left else []
-    words += [f"{len(answer['removed'])} folders removed"] if answer["removed"] else []
-    words += images_gone(answer["images"]) if images else []
-    return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")
-
-
-def _jobs(count: int) -> str:
+def jobs(count: int) -> str:
+    """So many jobs, in words."""
     return f"{count} job{'' if count == 1 else 's'}"
 
 
-def _counts(states: Counter[str]) -> str:
+def counts(states: Counter[str]) -> str:
+    """How many jobs are in each state, in words."""
     words = [f"{count} {state.lower().replace('_', ' ')}" for state, count in states.most_common()]
-    return f"{_jobs(sum(states.values()))}: {', '.join(words)}".replace("none", "not submitted")
+    return f"{jobs(sum(states.values()))}: {', '.join(words)}".replace("none", "not submitted")

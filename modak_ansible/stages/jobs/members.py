@@ -3,60 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.job import deployment_arguments
-from modak_ansible.store.record import NOT_RUN, JobNote
-
-NONE: JobNote = {
-    "state": "NONE",
-    "job_id": "",
-    "exit_code": None,
-    "nodes": "",
-    "explanation": "",
-    "error_tail": [],
-}
-
-
-@dataclass
-class MemberState:
-    """What the target knows of a deployment.
-
-    Attributes:
-        situation: of its job, as JSON.
-        began: whether the job has ever started.
-        skipped: whether the job is void, since one before it failed.
-        waited: the ids that it was submitted to run after, by their deployments.
-        staged: whether its files are there.
-    """
-
-    situation: JobNote = field(default_factory=NONE.copy)
-    began: bool = False
-    skipped: bool = False
-    waited: dict[str, str] = field(default_factory=dict)
-    staged: bool = False
-
-    @property
-    def state(self) -> str:
-        return str(self.situation["state"])
-
-    @property
-    def job_id(self) -> str:
-        return str(self.situation["job_id"])
-
-    @property
-    def explanation(self) -> str:
-        return str(self.situation["explanation"])
-
-    @property
-    def is_living(self) -> bool:
-        return self.state in LIVING
-
-    @property
-    def has_failed(self) -> bool:
-        return self.state not in ("NONE", "COMPLETED", *LIVING)
+from modak_ansible.store.record import NOT_RUN
+from modak_ansible.target.jobs.campaign import Known
 
 
 class Member:
@@ -64,14 +15,23 @@ class Member:
 
     Args:
         stage: its deployment.
+
+    Attributes:
+        silence: why nobody says how the job is now, of one whose end was known before; empty elsewhere.
+        node: of the blueprint, which the points of a sweep have in common.
+        parallel: how many of those may run at once; None for as many as the target takes.
+        after: the deployments that have to complete before, and their trainings.
+        behind: those that have to end before.
     """
 
     def __init__(self, stage: Stage) -> None:
         plan = stage.plan
         origin = stage.store.origin
         self.stage = stage
-        self.known = MemberState()
-        self.name: str = deployment_arguments(plan)["deployment"]
+        self.known = Known()
+        self.silence = ""
+        self.name = stage.deployment
+        self.job_name: str = plan["job"]["options"]["job_name"] or ""
         self.training: str = plan["training"]
         self.node: str = origin.get("node") or plan["training"]
         self.parallel: int | None = origin.get("parallel")
@@ -82,7 +42,12 @@ class Member:
 
     @property
     def is_over(self) -> bool:
-        return self.known.state == "COMPLETED" or self.known.has_failed
+        return self.known.state == "COMPLETED" or self.known.situation.has_failed
+
+    @property
+    def is_not_run(self) -> bool:
+        """Whether its job is not to run, since one before it failed."""
+        return self.known.situation.explanation.startswith(NOT_RUN)
 
 
 class Members:
@@ -94,7 +59,7 @@ class Members:
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._all = {member.name: member for member in _ordered([Member(stage) for stage in stages])}
-        self._outside: dict[str, MemberState] = {}
+        self._outside: dict[str, Known] = {}
         _put_behind(self._all.values())
 
     def __iter__(self) -> Iterator[Member]:
@@ -104,24 +69,27 @@ class Members:
         return len(self._all)
 
     @property
+    def names(self) -> list[str]:
+        return list(self._all)
+
+    @property
     def outside(self) -> list[str]:
         """Deployments that come before, and are deployed by themselves."""
         return sorted({name for each in self._all.values() for name in each.after if name not in self._all})
 
-    def note(self, known: dict[str, MemberState]) -> None:
-        """Takes over what the target knows."""
-        for name, each in known.items():
-            if name in self._all:
-                self._all[name].known = each
-            else:
-                self._outside[name] = each
+    def note(self, name: str, known: Known) -> None:
+        """Takes over what the target knows of a deployment."""
+        if name in self._all:
+            self._all[name].known = known
+        else:
+            self._outside[name] = known
 
     def __getitem__(self, name: str) -> Member:
         return self._all[name]
 
-    def known(self, name: str) -> MemberState:
+    def known(self, name: str) -> Known:
         """What is known of a deployment, be it one of the campaign or one that comes before."""
-        return self._all[name].known if name in self._all else self._outside.get(name, MemberState())
+        return self._all[name].known if name in self._all else self._outside.get(name, Known())
 
     def count(self, *states: str) -> int:
         """How many are in one of some states."""
@@ -139,15 +107,15 @@ class Members:
             reason = self._reason(each, reasons, void)
             if reason:
                 reasons[each.name] = reason
-        return {name: reason for name, reason in reasons.items() if self.known(name).explanation != reason}
+        return {name: reason for name, reason in reasons.items() if self.known(name).situation.explanation != reason}
 
     def _reason(self, member: Member, reasons: dict[str, str], void: set[str]) -> str:
         for name, training in member.after.items():
             if name in reasons:
                 return reasons[name]
             known = self.known(name)
-            if known.has_failed and name not in void:
-                said = known.explanation
+            if known.situation.has_failed and name not in void:
+                said = known.situation.explanation
                 title = self._all[name].training if name in self._all else training
                 return said if said.startswith(NOT_RUN) else f"{NOT_RUN}{title} failed"
         return ""
@@ -170,13 +138,13 @@ class Members:
 
     def is_task(self, name: str) -> bool:
         """Whether the job of a deployment is one of an array."""
-        return "_" in self.known(name).job_id
+        return "_" in self.known(name).situation.job_id
 
     def living_points(self) -> dict[str, list[str]]:
         """Of each sweep with a limit the points whose jobs wait or run, by the sweep's node."""
         void, found = self._void(), dict[str, list[str]]()
         for each in self._all.values():
-            if each.parallel and each.known.is_living and each.name not in void:
+            if each.parallel and each.known.situation.is_living and each.name not in void:
                 found.setdefault(each.node, []).append(each.name)
         return found
 
@@ -192,9 +160,10 @@ class Members:
             if not each.after or known.began or known.state in ("NONE", "COMPLETED"):
                 continue
             before = {name: self.known(name) for name in each.after}
-            if any(one.has_failed and name not in void for name, one in before.items()):
+            if any(one.situation.has_failed and name not in void for name, one in before.items()):
                 continue
-            renewed = any(before[name].job_id != job_id for name, job_id in known.waited.items() if name in before)
+            ids = {name: one.situation.job_id for name, one in before.items()}
+            renewed = any(ids.get(name, job_id) != job_id for name, job_id in known.waited.items())
             if known.skipped or renewed or any(name in void for name in before):
                 void.add(each.name)
         return void

@@ -66,14 +66,15 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
 def _look(stage: Stage, names: list[str]) -> tuple[dict[str, Any], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
+    # as texts: Ansible takes long over structures with a thousand parts
+    wanted = json.dumps([{"deployment": name} for name in names])
     try:
-        # as texts: Ansible takes long over structures with a thousand parts
         answer = stage.call(
-            "modak_jobs", workspace=target["workspace"], scheduler=scheduler, deployments="\n".join(names)
+            "modak_job", workspace=target["workspace"], scheduler=scheduler, action="query", deployments=wanted
         )
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
-    return {job.pop("name"): job for job in json.loads(answer["jobs"])}, ""
+    return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
 
 
 def _note(deployments: Path, jobs: dict[str, Any]) -> None:

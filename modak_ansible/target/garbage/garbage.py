@@ -18,8 +18,8 @@ from .uses import Uses, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 _DATASET = re.compile(r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|lock|log|status\.json)|\.status\.json\.\d+\.part)?")
-# what a killed deployment leaves beside the folders: one half unpacked, an archive on its way
-_HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)")
+# what a killed deployment leaves beside the folders: one half unpacked, or its files on their way
+_HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)|\.incoming-[0-9a-f]{32}")
 _DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.(?:lock|gone)")
 _LOGS = (".log", ".status.json")
 _TRASH = ".trash-"

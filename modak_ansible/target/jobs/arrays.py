@@ -15,7 +15,7 @@ from ..core.commands import TimedRun
 from ..core.files import make_private, write_whole
 from ..core.workspace import Workspace
 from .intent import Intents, unreached
-from .member import Member
+from .job import Deployment
 
 _ARRAY = ".array-"
 _SCRIPT = "array.sh"
@@ -41,7 +41,7 @@ class Arrays:
 
     def submit(
         self,
-        members: Sequence[Member],
+        members: Sequence[Deployment],
         name: str,
         script: str,
         parallel: int | None,
@@ -54,7 +54,7 @@ class Arrays:
         each of its points; the array is then looked for by its folder, which no other one has.
 
         Args:
-            members: of whom :meth:`Member.array_script` is the same.
+            members: of whom :meth:`Deployment.array_script` is the same.
             name: the array's.
             script: its script.
             parallel: how many may run at once; None for as many as the target takes.
@@ -81,7 +81,7 @@ class Arrays:
             return {member.path.name: (known[member.path.name], member in new) for member in members}
 
     def _submit(
-        self, members: Sequence[Member], name: str, script: str, parallel: int | None, waits: Waits
+        self, members: Sequence[Deployment], name: str, script: str, parallel: int | None, waits: Waits
     ) -> dict[str, str]:
         folder = self._make(members, script)
         for task, each in enumerate(members):
@@ -104,7 +104,7 @@ class Arrays:
             each.record(ids[task])
         return {each.path.name: ids[task] for task, each in enumerate(members)}
 
-    def _make(self, members: Sequence[Member], script: str) -> Path:
+    def _make(self, members: Sequence[Deployment], script: str) -> Path:
         folder = self._workspace.deployments / f"{_ARRAY}{uuid.uuid4().hex[:12]}"
         make_private(folder)
         for task, each in enumerate(members):

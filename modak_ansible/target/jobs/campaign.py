@@ -1,4 +1,4 @@
-"""The jobs of several deployments of a target: staged, submitted, asked for and removed together."""
+"""The jobs of deployments of a target, of one or of many: staged, submitted, watched and removed together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import os
 import shutil
 import time
-from typing import Any, Callable, Iterable, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Callable, Iterable, Sequence, TypeVar
 
 from ...errors import ModakError
 from ...schedulers import SCHEDULERS
 from ...schedulers.base import (
+    LIVING,
     AccountingSilent,
     JobRecord,
     JobState,
@@ -21,68 +23,174 @@ from ...schedulers.base import (
     has_no_room,
 )
 from ..core.commands import TimedRun
+from ..core.files import read_on
 from ..core.workspace import Workspace
 from ..garbage.uses import Uses, paths_of
 from .arrays import Arrays, remove_arrays
 from .intent import refused
-from .job import GRACE, LEAVE
-from .member import Member
+from .job import Deployment
+from .judgement import GRACE, Ask
 from .situation import Situation
 
 # What the controller sends: the plans in one file, and each different set of files in an archive.
 PLANS = "plans.json.gz"
 INCOMING = ".incoming-"
 _FORGOTTEN_AFTER = 24 * 3600
+# What undeploy offers where a job cannot be ended.
+LEAVE = "modak undeploy --leave-job goes on without that"
+# How long a job's output gathers before it is handed on, and a job that ran a moment ago is taken to run still.
+_GATHER = 1.0
+_TRUST = 5.0
 
 _Done = TypeVar("_Done")
 
 
+@dataclass
+class Wanted:
+    """A deployment of which something is wanted.
+
+    Attributes:
+        deployment: its name.
+        job_name: what the scheduler knows its job by; the deployment's name where it is empty.
+        digest: of its plan, where it may be staged.
+        ended: the id of the job that the caller saw ended, to set aside.
+        reason: why its job is not to run, to skip.
+        state, explanation: of its job as the caller knows it, to watch.
+        after, behind: deployments that have to complete, and to end, before it.
+        again: whether what was submitted is void.
+        node: of the blueprint; those of one that come after the same may be submitted as an array.
+        array: the name of that; empty for a job of its own.
+        parallel: how many of the array may run at once; None for as many as the target takes.
+        barrier: what has to end before the array.
+    """
+
+    deployment: str
+    job_name: str = ""
+    digest: str = ""
+    ended: str = ""
+    reason: str = ""
+    state: str = ""
+    explanation: str = ""
+    after: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
+    again: bool = False
+    node: str = ""
+    array: str = ""
+    parallel: int | None = None
+    barrier: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Known:
+    """What the target knows of a deployment.
+
+    Attributes:
+        situation: of its job.
+        there: whether its folder is.
+        staged: whether its files are, or its job was submitted.
+        began: whether the job has ever started.
+        skipped: whether the job is void, since one before it failed.
+        waited: the ids that it was submitted to run after, by their deployments.
+    """
+
+    situation: Situation = field(default_factory=Situation)
+    there: bool = False
+    staged: bool = False
+    began: bool = False
+    skipped: bool = False
+    waited: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        return self.situation.state
+
+
+@dataclass
+class Submitted:
+    """Which jobs were submitted, by their deployments, and whether that was now.
+
+    Attributes:
+        jobs: the ids, and whether each was submitted now.
+        refused: the first that was not, and why; None where all were.
+    """
+
+    jobs: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    refused: tuple[str, ModakError] | None = None
+
+
+@dataclass
+class News:
+    """What has changed while jobs were watched.
+
+    Attributes:
+        situations: those that the caller does not know, by deployment.
+        output: what was added to the log of the one that is read, in whole lines.
+        offset: how many bytes of that are known now.
+    """
+
+    situations: dict[str, Situation] = field(default_factory=dict)
+    output: str = ""
+    offset: int = 0
+
+
+@dataclass
+class Removed:
+    """What is gone.
+
+    Attributes:
+        cancelled: the ids of jobs that were, by deployment.
+        removed: the deployments whose folders are.
+        left: why jobs were left alone, by deployment.
+    """
+
+    cancelled: dict[str, str] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+
 class Campaign:
-    """Some deployments of a workspace.
+    """Some deployments of a workspace, one or many.
 
     Args:
         workspace: where they lie.
         scheduler: slurm, torque or none.
+        job_names: what the scheduler knows their jobs by, by deployment, where that is not the deployment's name.
     """
 
-    def __init__(self, workspace: Workspace, scheduler: str) -> None:
+    def __init__(self, workspace: Workspace, scheduler: str, job_names: dict[str, str] | None = None) -> None:
         self._workspace = workspace
         self._scheduler = SCHEDULERS[scheduler]
         self._arrays = Arrays(workspace, scheduler)
+        self._job_names = job_names or {}
 
-    def _member(self, name: str, job_name: str = "") -> Member:
-        return Member(self._workspace, name, self._scheduler.name, job_name or name)
+    def deployment(self, name: str) -> Deployment:
+        """One of them."""
+        return Deployment(self._workspace, name, self._scheduler.name, self._job_names.get(name, ""))
 
-    def look(self, wanted: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """What is known of deployments, by their names; the scheduler is asked for all of them at once.
-
-        Args:
-            wanted: with the ``deployment``, and the ``digest`` of its plan where one may be staged.
-
-        Returns:
-            ``situation``, ``staged``, ``began``, ``skipped``, and the ids that it ``waited`` for.
-        """
-        digests = {each["deployment"]: each.get("digest", "") for each in wanted}
+    def look(self, wanted: Iterable[Wanted]) -> dict[str, Known]:
+        """What is known of deployments, by their names; the scheduler is asked for all of them at once."""
+        digests = {each.deployment: each.digest for each in wanted}
         found = {}
         for name, situation in self.situations(digests).items():
-            member = self._member(name)
-            found[name] = {
-                "situation": situation.as_dict(),
-                "staged": bool(situation.job_id) or member.is_staged_as(digests[name]),
-                "began": member.began(),
-                "skipped": member.is_skipped(),
-                "waited": member.waited(),
-            }
+            deployment = self.deployment(name)
+            found[name] = Known(
+                situation,
+                there=deployment.path.exists(),
+                staged=bool(situation.job_id) or deployment.is_staged_as(digests[name]),
+                began=deployment.began(),
+                skipped=deployment.is_skipped(),
+                waited=deployment.waited(),
+            )
         return found
 
     def situations(self, names: Iterable[str]) -> dict[str, Situation]:
         """How the jobs of deployments are; one that noted its success needs no word of the scheduler's."""
-        members = {name: self._member(name) for name in names}
-        jobs = [member.known_job() for member in members.values() if member.finished() != 0]
-        ask = self._ask([job for job in jobs if job])
-        return {name: member.situation(ask) for name, member in members.items()}
+        deployments = {name: self.deployment(name) for name in names}
+        jobs = [each.known_job() for each in deployments.values() if each.finished() != 0]
+        ask = self.asked([job for job in jobs if job])
+        return {name: each.situation(ask) for name, each in deployments.items()}
 
-    def _ask(self, job_ids: list[str]) -> Callable[[str], JobRecord | None]:
+    def asked(self, job_ids: list[str]) -> Ask:
         """What the scheduler says of some jobs, asked for all of them."""
         try:
             records = self._scheduler.statuses(TimedRun(), job_ids)
@@ -99,16 +207,22 @@ class Campaign:
 
     # --- staging
 
-    def stage(self, incoming: str) -> list[str]:
+    def stage(self, incoming: str, wanted: Sequence[Wanted] = ()) -> list[str]:
         """Brings deployments into being out of a folder of plans and archives, which is removed.
 
         Args:
             incoming: the folder's name, below that of the deployments.
+            wanted: the deployments, by which it is known where that was done before, and only the answer was lost.
+
+        Returns:
+            The names of those that were staged now.
 
         Raises:
             ModakError: a file is not what its plan says, or there is no room.
         """
         folder = self._workspace.deployments / incoming
+        if wanted and not folder.exists() and all(known.staged for known in self.look(wanted).values()):
+            return []
         try:
             plans = json.loads(gzip.decompress((folder / PLANS).read_bytes()).decode())
             archives: dict[str, bytes] = {}
@@ -117,10 +231,10 @@ class Campaign:
                 name = plan["archive"]
                 if name not in archives:
                     archives[name] = (folder / name).read_bytes()
-                self._member(plan["deployment"]).stage(plan["plan"], archives[name])
+                self.deployment(plan["deployment"]).stage(plan["plan"], archives[name])
                 used.update(paths_of(plan["plan"]))
             Uses(self._workspace).mark(used)
-        finally:
+        finally:  # one that is no good is not gone on with
             shutil.rmtree(folder, ignore_errors=True)
             self._remove_forgotten()
         return [plan["deployment"] for plan in plans]
@@ -133,43 +247,35 @@ class Campaign:
 
     # --- submission
 
-    def submit(self, wanted: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    def submit(self, wanted: Iterable[Wanted]) -> Submitted:
         """Submits jobs in turn, each at most once, up to the first that is refused.
 
-        Args:
-            wanted: each with ``deployment``, ``job_name``, ``after`` (deployments that have to complete before),
-                ``behind`` (those that have to end before) and ``again`` (whether what was submitted is void); and
-                where it may be submitted with the others of its ``node`` that come after the same: ``array``
-                (its name), ``parallel`` (how many of it may run at once, or None) and ``barrier`` (what has to end
-                before it).
-
-        Returns:
-            ``jobs``: for each that was submitted ``job_id``, and ``submitted``, whether it was now; ``refused``:
-            ``deployment``, ``message`` and ``hint`` of the one that was not, or None.
+        Those that may be are submitted as an array.
         """
-        jobs: dict[str, Any] = {}
+        done = Submitted()
         for together in _together(wanted):
             try:
                 for each in together:
-                    if each["again"]:
-                        self._member(each["deployment"]).start_over()
-                rest = self._submit_arrays(together, jobs) if len(together) > 1 else together
+                    if each.again:
+                        self.deployment(each.deployment).start_over()
+                rest = self._submit_arrays(together, done.jobs) if len(together) > 1 else together
             except ModakError as error:
-                return {"jobs": jobs, "refused": _refusal(together[0], error)}
+                done.refused = together[0].deployment, error
+                return done
             for each in rest:
-                member = self._member(each["deployment"], each["job_name"])
+                submit = self.deployment(each.deployment).submit
                 try:
-                    job_id, submitted = self._behind(each["after"], each["behind"], member.submit_behind)
+                    done.jobs[each.deployment] = self._behind(each.after, each.behind, submit)
                 except ModakError as error:
-                    return {"jobs": jobs, "refused": _refusal(each, error)}
-                jobs[each["deployment"]] = {"job_id": job_id, "submitted": submitted}
-        return {"jobs": jobs, "refused": None}
+                    done.refused = each.deployment, error
+                    return done
+        return done
 
-    def _submit_arrays(self, wanted: list[dict[str, Any]], jobs: dict[str, Any]) -> list[dict[str, Any]]:
+    def _submit_arrays(self, wanted: list[Wanted], jobs: dict[str, tuple[str, bool]]) -> list[Wanted]:
         """Submits jobs as arrays, as far as they can be, and notes them; gives those that are to be submitted alone."""
-        scripts: dict[str, list[dict[str, Any]]] = {}
+        scripts: dict[str, list[Wanted]] = {}
         for each in wanted:
-            scripts.setdefault(self._member(each["deployment"]).array_script(), []).append(each)
+            scripts.setdefault(self.deployment(each.deployment).array_script(), []).append(each)
         alone = scripts.pop("", [])
         size = self._arrays.limit() if scripts else 0
         for script, alike in scripts.items():
@@ -177,10 +283,10 @@ class Campaign:
         return alone
 
     def _submit_alike(
-        self, wanted: list[dict[str, Any]], script: str, size: int, jobs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, wanted: list[Wanted], script: str, size: int, jobs: dict[str, tuple[str, bool]]
+    ) -> list[Wanted]:
         """Submits as many arrays as it takes; where there is no room for one, smaller ones, or none."""
-        rest, barrier, parallel = wanted, wanted[0]["barrier"], wanted[0]["parallel"]
+        rest, barrier, parallel = wanted, wanted[0].barrier, wanted[0].parallel
         while size > 1 and len(rest) > 1:
             part = rest[:size]
             try:
@@ -190,21 +296,19 @@ class Campaign:
                     raise refused(self._scheduler, refusal) from refusal
                 size = 0 if parallel else len(part) // 2  # those with a limit wait for each other's ends one by one
                 continue
-            jobs.update({name: {"job_id": each[0], "submitted": each[1]} for name, each in done.items()})
+            jobs.update(done)
             rest = rest[size:]
             barrier = list(done) if parallel else []
-        return [{**each, "behind": [*each["behind"], *barrier]} for each in rest]
+        return [replace(each, behind=[*each.behind, *barrier]) for each in rest]
 
-    def _submit_array(
-        self, wanted: list[dict[str, Any]], script: str, barrier: list[str]
-    ) -> dict[str, tuple[str, bool]]:
+    def _submit_array(self, wanted: list[Wanted], script: str, barrier: list[str]) -> dict[str, tuple[str, bool]]:
         first = wanted[0]
-        members = [self._member(each["deployment"], each["job_name"]) for each in wanted]
+        members = [self.deployment(each.deployment) for each in wanted]
 
         def submit(waits: Waits, waited: dict[str, str]) -> dict[str, tuple[str, bool]]:
-            return self._arrays.submit(members, first["array"], script, first["parallel"], waits, waited)
+            return self._arrays.submit(members, first.array, script, first.parallel, waits, waited)
 
-        return self._behind(first["after"], barrier, submit)
+        return self._behind(first.after, barrier, submit)
 
     def _behind(self, names: list[str], ending: list[str], submit: Callable[[Waits, dict[str, str]], _Done]) -> _Done:
         """Submits something behind deployments that have to complete, and others that have to end."""
@@ -232,7 +336,7 @@ class Campaign:
 
     def _ids(self, names: list[str]) -> dict[str, str]:
         """The ids of the jobs of deployments, but of those that have noted their success."""
-        members = {name: self._member(name) for name in names}
+        members = {name: self.deployment(name) for name in names}
         found = {name: each.known_job() for name, each in members.items() if each.finished() != 0}
         for name, job_id in found.items():
             if not job_id:
@@ -241,42 +345,68 @@ class Campaign:
 
     # --- watching
 
-    def watch(self, seen: dict[str, str], seconds: float, said: dict[str, str] | None = None) -> dict[str, Any]:
-        """The situations of the jobs whose states are others than those that the caller has seen.
+    def watch(
+        self, known: Sequence[Wanted], seconds: float, *, log: str = "", offset: int = 0, quietly: bool = False
+    ) -> News:
+        """Waits for the first change of the jobs, at most for some seconds.
 
-        Of one that runs, what is ``said`` may be news, too, such as that its node is down.
+        The jobs' own markers and the log are looked at often; the scheduler is asked less and less often, for all jobs
+        at once, and not at all while one that runs was seen to run a moment ago.
 
-        Waits for the first change, at most for some seconds. The jobs' own markers are looked at often, the scheduler
-        is asked less and less often, for all jobs at once.
+        Args:
+            known: the deployments, with the states and explanations that the caller knows. Of one that runs, what is
+                said may be news, too, such as that its node is down.
+            seconds: how long.
+            log: of the only one, which log is read on; empty to read none.
+            offset: how many bytes of the log the caller knows.
+            quietly: whether the jobs are measured, and so looked at seldom, and waited for to their ends.
         """
-        deadline, pause = time.monotonic() + seconds, 1.0
-        ask_at, ended, known = 0.0, self._ended(seen), said or {}
+        began = time.monotonic()
+        seen = {each.deployment: each for each in known}
+        states = {name: each.state for name, each in seen.items()}
+        trusted = seconds > _TRUST and all(state == JobState.RUNNING for state in states.values())
+        ask_at = began + (seconds if quietly else _TRUST if trusted else 0)
+        pause, news = 1.0, News(offset=offset)
+        ended: set[str] = set()
         while True:
-            now_ended = self._ended(seen)
-            if time.monotonic() >= ask_at or now_ended != ended:
-                situations, ended = self.situations(seen), now_ended
-                news = {
-                    name: each.as_dict()
+            waited = time.monotonic() - began
+            now_ended = self._ended(states)
+            living = [name for name, state in states.items() if not _is_over(state)]
+            if living and (began + waited >= ask_at or now_ended != ended):
+                situations, ended = self.situations(living), now_ended
+                states.update({name: each.state for name, each in situations.items()})
+                news.situations.update(
+                    (name, each)
                     for name, each in situations.items()
-                    if each.is_news(seen[name], known.get(name, ""))
-                }
-                if news:
-                    return news
-                ask_at, pause = time.monotonic() + pause, min(pause * 1.5, 15.0)
-            if time.monotonic() >= deadline:
-                return {}
-            time.sleep(max(0.25, len(seen) / 500))
+                    if each.is_news(seen[name].state, seen[name].explanation)
+                )
+                ask_at = time.monotonic() + pause
+                pause = min(pause * 1.5, 15.0) if not quietly else pause
+            is_over = bool(states) and all(map(_is_over, states.values()))
+            if log:
+                (name,) = seen
+                news.output, news.offset = read_on(self.deployment(name).path / log, offset, to_end=is_over)
+            has_news = bool(news.situations) and not quietly
+            gathered = bool(news.output) and waited >= min(seconds, _GATHER)
+            if has_news or is_over or gathered or waited >= seconds:
+                return news
+            time.sleep(1.0 if quietly else max(0.25, len(seen) / 500))
 
     def _ended(self, names: Iterable[str]) -> set[str]:
-        return {name for name in names if self._member(name).finished() is not None}
+        return {name for name in names if self.deployment(name).finished() is not None}
 
     # --- the end
 
     def skip(self, reasons: dict[str, str]) -> dict[str, bool]:
         """Has the jobs of deployments never begin, each for a reason; tells of which that is so."""
-        return {name: self._member(name).skip(words) for name, words in reasons.items()}
+        return {name: self.deployment(name).skip(words) for name, words in reasons.items()}
 
-    def remove(self, names: Iterable[str], seconds: float = 60.0, *, leave: bool = False) -> dict[str, Any]:
+    def set_aside(self, wanted: Iterable[Wanted]) -> dict[str, int]:
+        """Makes room for other attempts; gives the numbers under which those before are kept, by deployment."""
+        made = {each.deployment: self.deployment(each.deployment).set_aside(each.ended) for each in wanted}
+        return {name: attempt for name, attempt in made.items() if attempt is not None}
+
+    def remove(self, names: Iterable[str], seconds: float = 60.0, *, leave: bool = False) -> Removed:
         """Cancels the jobs that live, and removes the deployments; the first submitted is cancelled last.
 
         Args:
@@ -284,36 +414,31 @@ class Campaign:
             seconds: how long cancelled jobs may take to end.
             leave: whether jobs that cannot be ended are left alone.
 
-        Returns:
-            ``cancelled``, ``removed``, and why jobs were ``left`` alone, by deployment.
-
         Raises:
             ModakError: the scheduler does not answer, or a job does not end, and is not to be left alone.
         """
-        members = {name: self._member(name) for name in names}
-        over = {name for name, each in self.situations(members).items() if each.job_id and each.is_final}
+        deployments = {name: self.deployment(name) for name in names}
+        over = {name for name, each in self.situations(deployments).items() if each.job_id and each.is_final}
+        cancelled: dict[str, str] = {}
         left: dict[str, str] = {}
         try:
-            cancelled = self.cancel([members[name] for name in reversed(members) if name not in over])
+            cancelled = self.cancel([each for name, each in reversed(list(deployments.items())) if name not in over])
             left = self._left(cancelled, seconds)
+            if left:
+                raise deployments[min(left)].not_ended(left.pop(min(left)), "undeploy again later")
         except ModakError as error:
             if not leave:
                 error.hint = "; ".join(filter(None, (error.hint, LEAVE)))
                 raise
-            living = {name for name, each in self.situations(members).items() if each.job_id and not each.is_final}
-            cancelled, left = [], dict.fromkeys(living, error.message)
-        if left and not leave:
-            name = min(left)
-            problem = members[name].not_ended(left[name], "undeploy again later")
-            problem.hint = f"{problem.hint}; {LEAVE}"
-            raise problem
-        removed = [name for name, each in members.items() if each.remove()]
+            living = [name for name, each in self.situations(deployments).items() if not each.is_final]
+            left = {name: left.get(name, error.message) for name in living if deployments[name].was_submitted()}
+        removed = [name for name, each in deployments.items() if each.remove()]
         remove_arrays(self._workspace.deployments)
-        for name in members:
+        for name in deployments:
             Uses(self._workspace).forget(name)
-        return {"cancelled": [name for name in cancelled if name not in left], "removed": removed, "left": left}
+        return Removed({name: job for name, job in cancelled.items() if name not in left}, removed, left)
 
-    def _left(self, cancelled: Iterable[str], seconds: float) -> dict[str, str]:
+    def _left(self, cancelled: dict[str, str], seconds: float) -> dict[str, str]:
         """Of jobs that were cancelled those that have not ended within some seconds, and what is said of each."""
         deadline, living = time.monotonic() + seconds, set(cancelled)
         while living := {name for name, each in self.situations(living).items() if not each.is_final}:
@@ -321,15 +446,15 @@ class Campaign:
                 break
             time.sleep(0.5)
         words = f"was cancelled and has not ended within {seconds:.0f} s"
-        return {name: f"job {self._member(name).job_id()} {words}" for name in living}
+        return {name: f"job {cancelled[name]} {words}" for name in living}
 
-    def cancel(self, members: Iterable[Member]) -> list[str]:
-        """Cancels the jobs of deployments, all together; tells of which.
+    def cancel(self, deployments: Iterable[Deployment]) -> dict[str, str]:
+        """Cancels the jobs of deployments, all together; gives their ids by deployment.
 
         Raises:
             ModakError: the scheduler does not answer.
         """
-        ids = {member: job_id for member in members if (job_id := member.begin_to_cancel())}
+        ids = {each: job_id for each in deployments if (job_id := each.begin_to_cancel())}
         try:
             if ids:
                 self._scheduler.cancel(TimedRun(), *ids.values())
@@ -338,26 +463,23 @@ class Campaign:
                 each.was_not_cancelled()
             situations = self.situations(each.path.name for each in ids)
             first = next((each for each in ids if situations[each.path.name].down), next(iter(ids)))
-            message = f"the jobs could not be cancelled: {error}"
-            raise first.not_ended(message, "try again when it answers") from error
-        return [each.path.name for each in ids]
+            them = "the jobs" if len(ids) > 1 else f"job {ids[first]}"
+            raise first.not_ended(f"{them} could not be cancelled: {error}", "try again when it answers") from error
+        return {each.path.name: job_id for each, job_id in ids.items()}
 
 
-def _together(wanted: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def _is_over(state: str) -> bool:
+    return state not in (*LIVING, "NONE")
+
+
+def _together(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
     """Those that may be submitted as one array, in the place of the first of them; others by themselves."""
-    groups: dict[Any, list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, ...], list[Wanted]] = {}
     for each in wanted:
         # the names of two sweeps may be the same to a scheduler
-        of_sweep = (each.get("node"), each["array"], *each["after"]) if each.get("array") else ()
-        key = of_sweep or each["deployment"]
-        groups.setdefault(key, []).append(each)
+        of_sweep = (each.node, each.array, *each.after)
+        groups.setdefault(of_sweep if each.array else (each.deployment,), []).append(each)
     return list(groups.values())
-
-
-def _refusal(wanted: dict[str, Any], error: ModakError) -> dict[str, Any]:
-    return {
-        "deployment": wanted["deployment"], "message": error.message, "hint": error.hint, "exit_code": error.exit_code
-    }  # fmt: skip
 
 
 def _living(

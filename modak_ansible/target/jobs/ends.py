@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from ..core.files import NO_ROOM, read_json, write_json
@@ -27,7 +27,7 @@ def known_end(state: Path, now: Situation) -> Situation | None:
     if not found or (found.get("job_id"), found.get("started")) != (now.job_id, now.started):
         return None
     try:
-        end = Situation(**{**now.as_dict(), **found})
+        end = Situation(**{**asdict(now), **found})
         return end if end.is_final else None
     except TypeError:  # it is damaged
         return None
@@ -40,7 +40,7 @@ def note_end(state: Path, situation: Situation) -> None:
         with suppress(FileNotFoundError):
             path.unlink()
         return
-    noted = {name: value for name, value in situation.as_dict().items() if name not in _FRESH}
+    noted = {name: value for name, value in asdict(situation).items() if name not in _FRESH}
     if read_json(path) != noted:
         try:
             write_json(path, noted)

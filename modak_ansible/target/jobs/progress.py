@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping, TypedDict, cast
 
 from ..core.files import read_json
 from .numbers import number, numbers_of
@@ -15,25 +15,35 @@ METRICS = "metrics.json"
 _LARGEST = 4 << 20
 
 
-def progress_of(folder: Path) -> dict[str, Any]:
+class Progress(TypedDict, total=False):
     """What a training says of itself; what it does not say is left out.
 
-    Args:
-        folder: the deployment's.
-
-    Returns:
-        ``step``, ``epoch`` (the one that it is in, or was in last, from 1), ``epochs`` (that were asked of it),
-        ``loss`` and ``accuracy`` (0 to 1); ``numbers``, by name, of a script that writes metrics in a form of its own.
+    Attributes:
+        epoch: the one that it is in, or was in last, from 1.
+        epochs: that were asked of it.
+        accuracy: 0 to 1.
+        numbers: by name, of a script that writes metrics in a form of its own.
     """
+
+    step: int
+    epoch: int
+    epochs: int
+    loss: float
+    accuracy: float
+    numbers: dict[str, float]
+
+
+def progress_of(folder: Path) -> Progress:
+    """What the training of a deployment's folder says of itself."""
     own, metrics = _read(folder / PROGRESS), _read(folder / METRICS)
     found: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
     ours = _of_metrics(metrics)
     found.update({name: value for name, value in ours.items() if value is not None})
     found["numbers"] = (None if ours else numbers_of(metrics)) or None
-    return {name: value for name, value in found.items() if value is not None}
+    return cast(Progress, {name: value for name, value in found.items() if value is not None})
 
 
-def _of_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
+def _of_metrics(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """The same of metrics.json, whose epochs are those that ended; ``now`` is the one that goes on."""
     listed = metrics.get("epochs")
     if not isinstance(listed, list):
@@ -51,7 +61,7 @@ def _of_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _LARGEST:
             return {}

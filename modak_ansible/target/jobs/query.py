@@ -1,40 +1,53 @@
-"""The jobs of many deployments at once: the scheduler is asked for all of them together."""
+"""How jobs are now, with how long they run, when they start and how far they are: what modak status asks for."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from dataclasses import dataclass
+from typing import Iterable
 
-from ...schedulers import SCHEDULERS
-from ...schedulers.base import LIVING, AccountingSilent, JobRecord, SchedulerSilent
-from ..core.commands import TimedRun
+from ...schedulers.base import LIVING, JobRecord, SchedulerSilent
 from ..core.files import clock_of, read_text
 from ..core.staging import STATE
 from ..core.workspace import Workspace
+from .campaign import Campaign
 from .job import Deployment
-from .progress import progress_of
+from .judgement import Ask
+from .progress import Progress, progress_of
+from .situation import Situation
 
 # What damaged files of a deployment make of reading them.
 _DAMAGED = (KeyError, TypeError, ValueError, OSError)
 
 
-def look_at_jobs(workspace: Workspace, scheduler: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """What has become of the jobs of some deployments.
+@dataclass
+class QueriedJob:
+    """How a deployment's job is.
+
+    Attributes:
+        there: whether the deployment's folder is.
+        elapsed: seconds that the job has run; None where nobody knows.
+        position, starts: as the scheduler's record has them.
+        progress: what the training says of itself.
+    """
+
+    deployment: str
+    there: bool
+    situation: Situation
+    elapsed: float | None
+    position: int | None
+    starts: str
+    progress: Progress
+
+
+def query(workspace: Workspace, campaign: Campaign, names: Iterable[str]) -> list[QueriedJob]:
+    """How the jobs of some deployments are, in their order; a damaged one hides no other.
 
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
-
-    Args:
-        workspace: where the deployments lie.
-        scheduler: slurm, torque or none; of all of them.
-        names: the deployments'.
-
-    Returns:
-        For each, in that order: ``name``; ``there``, whether its folder is; ``situation``; ``elapsed``, seconds that
-        the job has run, or None; ``position`` and ``starts`` as the scheduler's record has them; ``progress``.
     """
-    deployments = [Deployment(workspace, name, scheduler, name) for name in names]
-    word = _Word(scheduler, workspace, deployments)
+    deployments = [campaign.deployment(name) for name in names]
+    ask = campaign.asked(sorted({_known_job(each) for each in deployments if each.finished() != 0} - {""}))
     now = clock_of(workspace.deployments)
-    return [_look(deployment, word, now) for deployment in deployments]
+    return [_query(deployment, ask, now) for deployment in deployments]
 
 
 def has_completed(workspace: Workspace, name: str) -> bool:
@@ -42,63 +55,41 @@ def has_completed(workspace: Workspace, name: str) -> bool:
     return read_text(workspace.deployments / name / STATE / "finished") == "0"
 
 
-class _Word:
-    """The scheduler's word of all jobs that may still live."""
-
-    def __init__(self, scheduler: str, workspace: Workspace, deployments: Sequence[Deployment]) -> None:
-        self._silence: SchedulerSilent | None = None
-        self._records: dict[str, JobRecord] = {}
-        open_ones = [deployment for deployment in deployments if read_text(deployment.path / STATE / "finished") != "0"]
-        known = {_known_job(open_one) for open_one in open_ones} - {""}
-        try:
-            folder = workspace.path if workspace.path.is_dir() else None
-            self._records = SCHEDULERS[scheduler].statuses(TimedRun(folder), sorted(known))
-        except AccountingSilent as error:
-            self._silence, self._records = error, error.known
-        except SchedulerSilent as error:
-            self._silence = error
-
-    def of(self, job_id: str) -> JobRecord | None:
-        """
-        Raises:
-            SchedulerSilent: it did not answer.
-        """
-        if self._silence and job_id not in self._records:
-            raise self._silence
-        return self._records.get(job_id)
-
-    def noted(self, job_id: str) -> JobRecord | None:
-        """What it said, if anything."""
-        return self._records.get(job_id)
-
-
 def _known_job(deployment: Deployment) -> str:
     try:
         return deployment.known_job()
-    except _DAMAGED:  # which _look says
+    except _DAMAGED:  # which _query says
         return ""
 
 
-def _look(deployment: Deployment, word: _Word, now: float) -> dict[str, Any]:
+def _query(deployment: Deployment, ask: Ask, now: float) -> QueriedJob:
     there = deployment.path.is_dir()
     try:
-        situation = deployment.situation(word.of).as_dict()
-        if not situation["job_id"] and (deployment.path / STATE / "submitted.json").exists():
+        situation = deployment.situation(ask)
+        if not situation.job_id and (deployment.state / "submitted.json").exists():
             words = "submitted.json on the target holds no job's id; deploy again, and the job is looked for"
-            situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
+            situation = Situation("DAMAGED", explanation=words)
     except _DAMAGED as error:
         words = f"its files on the target cannot be read: {type(error).__name__}: {error}"
-        situation = {"state": "DAMAGED", "job_id": "", "explanation": words}
-    started, ended = situation.get("started"), situation.get("ended")
+        situation = Situation("DAMAGED", explanation=words)
+    started = situation.started
     # one whose end is not dated ran for nobody knows how long
-    until = ended or (now if situation["state"] in LIVING else None)
-    record = word.noted(situation["job_id"])
-    return {
-        "name": deployment.path.name,
-        "there": there,
-        "situation": situation,
-        "elapsed": max(0.0, until - started) if started and until else None,
-        "position": record.position if record else None,
-        "starts": record.starts if record else "",
-        "progress": progress_of(deployment.path) if started else {},
-    }
+    until = situation.ended or (now if situation.state in LIVING else None)
+    record = _noted(ask, situation.job_id)
+    return QueriedJob(
+        deployment.path.name,
+        there,
+        situation,
+        elapsed=max(0.0, until - started) if started and until else None,
+        position=record.position if record else None,
+        starts=record.starts if record else "",
+        progress=progress_of(deployment.path) if started else {},
+    )
+
+
+def _noted(ask: Ask, job_id: str) -> JobRecord | None:
+    """What the scheduler said of a job, if anything."""
+    try:
+        return ask(job_id)
+    except SchedulerSilent:
+        return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Mapping
 
-from ...schedulers.base import JobState
+from ...schedulers.base import LIVING, JobState
 
 
 @dataclass
@@ -43,9 +43,32 @@ class Situation:
     def is_final(self) -> bool:
         return self.state in {state.value for state in JobState if state.is_final}
 
+    @property
+    def is_living(self) -> bool:
+        """Whether the job waits or runs, or nobody knows."""
+        return self.state in LIVING
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended without success."""
+        return self.state not in ("NONE", JobState.COMPLETED, *LIVING)
+
     def is_news(self, state: str, explanation: str) -> bool:
         """Whether it differs from what somebody knows; why a job waits changes often, and is none."""
         return self.state != state or (state == JobState.RUNNING and self.explanation != explanation)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @classmethod
+    def of(cls, noted: Mapping[str, Any] | None) -> Situation:
+        """Out of what :func:`asdict` of it gave, perhaps of another version; of None it is that before any job."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in (noted or {}).items() if name in known})
+
+    @property
+    def words(self) -> str:
+        """The job's state in words: ``job 12 is running on node01``."""
+        if not self.job_id:
+            return "no job was submitted"
+        words = f"job {self.job_id} is {self.state.lower().replace('_', ' ')}"
+        if self.nodes and self.state == "RUNNING":
+            words += f" on {self.nodes}"
+        return f"{words} ({self.explanation})" if self.explanation else words

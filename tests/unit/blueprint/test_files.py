@@ -13,7 +13,7 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.stages.jobs.job import code_archive
+from modak_ansible.stages.jobs.code import code_archive
 
 
 @pytest.fixture

@@ -90,13 +90,13 @@ def test_every_target_is_asked_once(deployed, blueprint, monkeypatch):
 
     def run(playbook, variables, listener, *, inventory):
         hosts = inventory["all"]["children"]["modak"]["hosts"]
-        asked.extend(sorted(host["jobs_deployments"].split()) for host in hosts.values())
+        asked.extend(sorted(host["job_deployments"].split()) for host in hosts.values())
         for number, (name, host) in enumerate(hosts.items()):
-            assert (playbook, name, host["jobs_every"]) == ("jobs", f"target{number}", 0.0)
-            names = host["jobs_deployments"].split()
+            assert (playbook, name, host["job_every"]) == ("jobs", f"target{number}", 0.0)
+            names = host["job_deployments"].split()
             silent = len(names) == 1
             jobs = {} if silent else {name: job(position=3, elapsed=5.0) for name in names}
-            write_json(Path(host["jobs_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
+            write_json(Path(host["job_answer"]), {"jobs": jobs, "problem": "no route" if silent else ""})
             listener.progress("jobs", f"{number} answered")
             listener.progress("jobs", "the connection broke")
         return PlaybookRun()
@@ -120,8 +120,8 @@ def test_the_table_is_shown_once_and_as_soon_as_all_have_answered(deployed, blue
 
     def run(playbook, variables, listener, *, inventory):
         (target,) = inventory["all"]["children"]["modak"]["hosts"].values()
-        names = target["jobs_deployments"].split()
-        write_json(Path(target["jobs_answer"]), {"jobs": {name: job() for name in names if answers}, "problem": ""})
+        names = target["job_deployments"].split()
+        write_json(Path(target["job_answer"]), {"jobs": {name: job() for name in names if answers}, "problem": ""})
         listener.progress("jobs", "0 answered")
         seen.append(capsys.readouterr().out)
         return PlaybookRun(0, {})

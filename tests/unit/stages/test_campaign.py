@@ -13,12 +13,11 @@ from modak_ansible.planning.service import plan_all
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SubmissionRefused, Waits
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.campaign import query_all, remove_all, report_all, run_campaign
-from modak_ansible.stages.jobs.verbs import resume_jobs
+from modak_ansible.stages.jobs.operations import query_jobs, remove_jobs, resume_jobs, run_jobs
+from modak_ansible.stages.report import report
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs.campaign import Campaign
+from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.results import list_results
-from modak_ansible.target.jobs.verbs import OperatedDeployment
 from modak_ansible.transport.ssh import Connection
 
 NODE = """\
@@ -37,12 +36,11 @@ class Target:
         self.workspace.create()
         self.queue = FakeQueue(self.workspace.deployments)
         monkeypatch.setitem(SCHEDULERS, "fake", self.queue)
-        self.campaign = Campaign(self.workspace, "fake")
         self.calls = []
         self.before_watch = self.queue.run_all
 
     def call(self, name, **arguments):
-        action = arguments.get("action", "results")
+        action = arguments.pop("action", "results")
         self.calls.append(action)
         deployments = self.workspace.deployments
         if name == "modak_results":
@@ -52,26 +50,10 @@ class Target:
                 for each, outputs in wanted.items()
             }
             return {"folder": str(deployments), "listed": listed}
-        if action == "look":
-            return {"folder": str(deployments), "known": self.campaign.look(arguments["deployments"])}
-        if action == "stage":
-            return {"staged": self.campaign.stage(arguments["folder"])}
-        if action == "submit":
-            return self.campaign.submit(arguments["deployments"])
-        if action == "skip":
-            return {"skipped": self.campaign.skip(arguments["reasons"])}
-        if action == "set_aside":
-            made = {
-                deployment["deployment"]: OperatedDeployment(
-                    self.workspace, deployment["deployment"], "fake", deployment["job_name"]
-                ).set_aside(deployment["ended"])
-                for deployment in arguments["deployments"]
-            }
-            return {"attempts": {name: attempt for name, attempt in made.items() if attempt}}
-        if action == "remove":
-            return self.campaign.remove([deployment["deployment"] for deployment in arguments["deployments"]])
-        self.before_watch()
-        return {"situations": self.campaign.watch(arguments["states"], 0.1, arguments["said"])}
+        if action == "watch":
+            self.before_watch()
+            arguments["seconds"] = 0.1
+        return act(action, {**arguments, "workspace": str(self.workspace.path)})
 
 
 @pytest.fixture
@@ -114,7 +96,7 @@ DONE = ("COMPLETED", "")
 @pytest.mark.component
 def test_all_run_after_each_other_and_once(make_stages, target):
     stages, said = make_stages()
-    outcome = run_campaign(stages)
+    outcome = run_jobs(stages)
     assert (outcome.changed, outcome.message) == (True, "4 jobs: 4 completed")
     assert set(states(stages).values()) == {DONE}
     ids = {training: target.queue.id_of(name) for training, name in named(stages).items()}
@@ -123,22 +105,22 @@ def test_all_run_after_each_other_and_once(make_stages, target):
     assert target.calls.count("stage") == target.calls.count("submit") == 1
     for stage in stages:
         assert (stage.folder / "results" / "output.log").read_text() == f"{stage.folder.name} ended\n"
-    again = run_campaign(stages)
+    again = run_jobs(stages)
     assert (again.changed, len(target.queue.jobs)) == (False, 4)
     assert "4 of 4 jobs submitted" in said
-    assert report_all(stages).message == "4 jobs: 4 completed"
+    assert report(stages).message == "4 jobs: 4 completed"
 
 
 @pytest.mark.component
 def test_a_fetch_that_was_cut_short_is_gone_on_with(make_stages, target):
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     arrived = stages[0].folder.parent / ".results.part"
     mine, other = arrived / stages[0].folder.name, arrived / "of-another-campaign"
     for each in (mine, other):
         each.mkdir(parents=True)
         (each / "output.log").write_text("half of")
-    run_campaign(stages)
+    run_jobs(stages)
     name = stages[0].folder.name
     assert (stages[0].folder / "results" / "output.log").read_text() == f"{name} ended\n"
     assert list(arrived.iterdir()) == [other]
@@ -148,16 +130,16 @@ def test_a_fetch_that_was_cut_short_is_gone_on_with(make_stages, target):
 def test_what_comes_after_a_failure_is_not_run(make_stages, target):
     stages, said = make_stages()
     names = named(stages)
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.end(names["training:epochs=2"], 3)
     target.queue.end(names["preprocess"])
-    run_campaign(stages)
+    run_jobs(stages)
     assert states(stages)["training:epochs=2"][0] == "FAILED"
     assert states(stages)["training:epochs=1"] == DONE
     assert states(stages)["evaluate"] == ("CANCELLED", "not run: training:epochs=2 failed")
     assert "evaluate: not run: training:epochs=2 failed" in said
     with pytest.raises(JobFailed) as caught:
-        report_all(stages)
+        report(stages)
     assert caught.value.message.splitlines()[0] == "2 of 4 trainings did not complete:"
     assert caught.value.exit_code == 5
 
@@ -166,15 +148,15 @@ def test_what_comes_after_a_failure_is_not_run(make_stages, target):
 def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages, target):
     stages, _ = make_stages()
     names = named(stages)
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.end(names["preprocess"])
     for training in ("training:epochs=1", "training:epochs=2"):
         target.queue.end(names[training], 1)
         error_log = target.workspace.deployments / names[training] / "error.log"
         error_log.write_text("Traceback (most recent call last):\nKeyError: 'lr'\n")
-    run_campaign(stages)
+    run_jobs(stages)
     with pytest.raises(JobFailed) as caught:
-        report_all(stages)
+        report(stages)
     lines = caught.value.message.splitlines()
     assert lines[0] == "3 of 4 trainings did not complete:"
     assert lines[1].startswith("  training:epochs=1: job 2 ended as FAILED, exit code 1")
@@ -189,24 +171,24 @@ def test_each_failure_is_told_with_the_end_of_its_error_output_once(make_stages,
 @pytest.mark.component
 def test_the_reason_is_handed_down(make_stages, target):
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.end(named(stages)["preprocess"], 1)
-    run_campaign(stages)
+    run_jobs(stages)
     reason = ("CANCELLED", "not run: preprocess failed")
     assert [states(stages)[each] for each in ("training:epochs=1", "evaluate")] == [reason, reason]
     before = dict(target.queue.jobs)
-    run_campaign(stages)  # it stays so, and nothing is submitted
+    run_jobs(stages)  # it stays so, and nothing is submitted
     assert (target.queue.jobs, states(stages)["evaluate"]) == (before, reason)
 
 
 @pytest.mark.component
 def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages, target):
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.end(named(stages)["preprocess"], 1)
-    run_campaign(stages)
-    remove_all([stage for stage in stages if stage.plan["training"] == "preprocess"])
-    run_campaign(stages)
+    run_jobs(stages)
+    remove_jobs([stage for stage in stages if stage.plan["training"] == "preprocess"])
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert sum(state is JobState.COMPLETED for state in target.queue.jobs.values()) == 4
 
@@ -214,9 +196,9 @@ def test_when_the_one_that_failed_is_deployed_anew_the_others_follow(make_stages
 @pytest.mark.component
 def test_jobs_that_wait_for_what_was_removed_are_submitted_anew(make_stages, target):
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
-    remove_all([stage for stage in stages if stage.plan["training"] == "preprocess"])
-    run_campaign(stages)
+    run_jobs(stages, wait=False)
+    remove_jobs([stage for stage in stages if stage.plan["training"] == "preprocess"])
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert [state for state in target.queue.jobs.values() if not state.is_final] == []
 
@@ -234,9 +216,9 @@ def test_killed_in_the_middle_of_submitting(make_stages, target, monkeypatch):
 
     target.queue.submit = dying
     with pytest.raises(KeyboardInterrupt):
-        run_campaign(stages)
+        run_jobs(stages)
     target.queue.submit = submit
-    run_campaign(stages)
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert len(target.queue.jobs) == 4
 
@@ -244,9 +226,9 @@ def test_killed_in_the_middle_of_submitting(make_stages, target, monkeypatch):
 @pytest.mark.component
 def test_a_full_queue_is_waited_for(make_stages, target):
     stages, said = make_stages("training")
-    run_campaign(make_stages("preprocess")[0])
+    run_jobs(make_stages("preprocess")[0])
     target.queue.room = 1
-    run_campaign(stages)
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert any("the rest follows as jobs end" in line for line in said)
 
@@ -260,7 +242,7 @@ def test_a_refusal_of_another_kind_ends_it(make_stages, target):
 
     target.queue.submit = refuse
     with pytest.raises(ModakError, match="preprocess: Fake refuses the job: no such partition"):
-        run_campaign(stages)
+        run_jobs(stages)
 
 
 @pytest.mark.component
@@ -276,7 +258,7 @@ def test_a_queue_that_the_users_other_jobs_fill_is_waited_for(make_stages, targe
         target.queue.run_all()
 
     target.before_watch = others_end
-    run_campaign(stages)
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert len(looks) >= 4
     full = [line for line in said if "the rest follows as jobs end" in line]
@@ -288,16 +270,16 @@ def test_who_does_not_stay_does_not_wait_for_room(make_stages, target):
     stages, _ = make_stages("preprocess")
     target.queue.room = 0
     with pytest.raises(ModakError, match="QOSMaxSubmitJobPerUserLimit") as caught:
-        run_campaign(stages, wait=False)
+        run_jobs(stages, wait=False)
     assert caught.value.hint == "deploy again when some of the jobs have ended; nothing was submitted"
 
 
 @pytest.mark.component
 def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
     stages, _ = make_stages("preprocess")
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.jobs["1"] = JobState.CANCELLED
-    run_campaign(stages)
+    run_jobs(stages)
     assert states(stages)["preprocess"][0] == "CANCELLED"
     (folder,) = [path for path in target.workspace.deployments.iterdir() if path.is_dir() and path.name[0] != "."]
     for is_noted_there in (True, False):
@@ -305,7 +287,7 @@ def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
         with pytest.raises(ModakError, match="hush") as caught:
             resume_jobs(stages)
         assert (caught.value.exit_code, states(stages)["preprocess"][0]) == (4, "CANCELLED")
-        assert query_all(stages).message == "1 job: 1 cancelled"
+        assert query_jobs(stages).message == "job 1 is cancelled (it was cancelled)"
         if is_noted_there:
             (folder / "state" / "end.json").unlink()
 
@@ -313,7 +295,7 @@ def test_a_known_end_outlives_a_scheduler_that_is_away(make_stages, target):
 def test_what_comes_before_has_to_be_deployed(make_stages, target):
     stages, _ = make_stages("evaluate")
     with pytest.raises(ModakError, match="evaluate comes after training, which was not deployed") as caught:
-        run_campaign(stages)
+        run_jobs(stages)
     assert caught.value.hint == "deploy training before, or leave out --training"
 
 
@@ -321,7 +303,7 @@ def test_what_comes_before_has_to_be_deployed(make_stages, target):
 def test_a_limit_has_points_wait_for_each_others_ends(make_stages, target, blueprint):
     blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     first, second = (target.queue.id_of(named(stages)[f"training:epochs={each}"]) for each in (1, 2))
     assert (target.queue.waits[first].ended, target.queue.waits[second].ended) == ((), (first,))
 
@@ -329,7 +311,6 @@ def test_a_limit_has_points_wait_for_each_others_ends(make_stages, target, bluep
 @pytest.mark.component
 def test_without_a_scheduler_one_runs_after_the_other(make_stages, target, monkeypatch):
     monkeypatch.setitem(SCHEDULERS, "none", target.queue)
-    target.campaign = Campaign(target.workspace, "fake")
     stages, _ = make_stages(scheduler="none")
     living = []
 
@@ -339,7 +320,7 @@ def test_without_a_scheduler_one_runs_after_the_other(make_stages, target, monke
         target.queue.end(alive[0])
 
     target.before_watch = one
-    run_campaign(stages)
+    run_jobs(stages)
     assert set(states(stages).values()) == {DONE}
     assert living == [1, 1, 1, 1]
     assert not any(target.queue.waits.values())
@@ -347,7 +328,7 @@ def test_without_a_scheduler_one_runs_after_the_other(make_stages, target, monke
 
 def test_trying_it_out_changes_nothing(make_stages, target):
     stages, _ = make_stages()
-    outcome = run_campaign([replace(stage, check=True) for stage in stages])
+    outcome = run_jobs([replace(stage, check=True) for stage in stages])
     assert (outcome.changed, outcome.message) == (True, "would submit 4 jobs")
     assert (target.calls, target.queue.jobs) == (["look"], {})
     assert not any(stage.record.path.exists() for stage in stages)
@@ -359,16 +340,16 @@ def test_points_of_a_sweep_go_as_one_array(make_stages, target, blueprint):
     target.queue.largest_array = 1000
     blueprint.replace("        sweep:", "        parallel: 1\n        sweep:")
     stages, _ = make_stages()
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     assert [array[1:] for array in target.queue.arrays] == [("example-training", 2, 1)]
     assert target.queue.waits[target.queue.id_of(named(stages)["evaluate"])] == Waits(ok=("2_0", "2_1"))
     blueprint.replace("epochs: [ 1, 2 ]", "epochs: [ 1, 2, 3, 4 ]")
     more, _ = make_stages("training")
-    run_campaign(more, wait=False)
+    run_jobs(more, wait=False)
     assert [array[2:] for array in target.queue.arrays] == [(2, 1), (2, 1)]
     added = target.queue.id_of(named(more)["training:epochs=3"])
     assert target.queue.waits[added] == Waits(ok=("1",), ended=("2_0", "2_1"))
-    run_campaign(more)
+    run_jobs(more)
     assert set(states(more).values()) == {DONE}
     assert len(target.queue.jobs) == 6
 
@@ -378,11 +359,11 @@ def test_all_that_failed_is_resumed_and_what_comes_after_follows(make_stages, ta
     target.queue.largest_array = 1000
     stages, said = make_stages()
     names = named(stages)
-    run_campaign(stages, wait=False)
+    run_jobs(stages, wait=False)
     target.queue.end(names["preprocess"])
     for epochs in (1, 2):
         target.queue.end(names[f"training:epochs={epochs}"], 3)
-    run_campaign(stages)
+    run_jobs(stages)
     assert states(stages)["evaluate"][1] == "not run: training:epochs=1 failed"
     outcome = resume_jobs(stages)
     assert (outcome.changed, set(states(stages).values())) == (True, {DONE})

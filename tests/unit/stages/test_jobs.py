@@ -15,7 +15,7 @@ from modak_ansible.store.record import Record
 def job(name, state="RUNNING", epoch=None, **more):
     situation = {"state": state, "job_id": "7", "explanation": ""}
     progress = {"epoch": epoch} if epoch else {}
-    return {"name": name, "there": True, "situation": situation, "elapsed": 1.0, "position": None, "starts": "",
+    return {"deployment": name, "there": True, "situation": situation, "elapsed": 1.0, "position": None, "starts": "",
             "progress": progress, **more}  # fmt: skip
 
 
@@ -26,12 +26,13 @@ def asked(make_stage, tmp_path, monkeypatch):
     def ask(answers, every=0.0, names=("one", "two")):
         wanted, slept = [], []
 
-        def call(name, deployments, **arguments):
-            wanted.append(deployments.split("\n"))
+        def call(name, action, deployments, **arguments):
+            assert action == "query"
+            wanted.append([each["deployment"] for each in json.loads(deployments)])
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
-            return {"jobs": json.dumps([each for each in answer if each["name"] in wanted[-1]])}
+            return {"answer": json.dumps({"jobs": [each for each in answer if each["deployment"] in wanted[-1]]})}
 
         stage, said = make_stage(call)
         for name in names:

@@ -58,7 +58,7 @@ def test_one_that_was_damaged_is_packed_anew(runs, tmp_path):
 
 
 def test_one_name_that_begins_like_another_is_another(runs):
-    assert runs("modak_jobs") is None
+    assert runs("modak_probe") is None
     assert runs("modak_job") is None
 
 

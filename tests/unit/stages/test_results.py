@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modak_ansible.errors import JobFailed, ModakError
-from modak_ansible.stages.results import fetch_results, report, summary_lines
+from modak_ansible.stages.report import report
+from modak_ansible.stages.results import fetch_results, summary_lines
 
 
 def listing(folder):
@@ -152,7 +153,7 @@ JSON = st.recursive(
 def test_any_metrics_of_a_users_script(ended, remote, metrics):
     (remote / "metrics.json").write_text(json.dumps(metrics))
     fetch_results(ended)
-    assert report(ended).data["facts"]["job_state"] == "COMPLETED"
+    assert report([ended]).data["facts"]["job_state"] == "COMPLETED"
     assert all(isinstance(text, str) for line in summary_lines(ended.plan, ended.record.read()) for text in line)
 
 
@@ -189,7 +190,7 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
         results="/r",
     )
     with pytest.raises(JobFailed, match=r"job 7 ended as FAILED, exit code 3: no reason given\n  \| oh"):
-        report(stage)
+        report([stage])
 
 
 @pytest.mark.component

@@ -9,7 +9,7 @@ from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SubmissionUncertain, Waits
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs.campaign import Campaign
+from modak_ansible.target.jobs.campaign import Campaign, Removed, Wanted
 
 POINTS = ("p0", "p1", "p2", "p3")
 
@@ -38,19 +38,19 @@ def campaign(workspace, queue):
 
 
 def point(name, *, after=(), behind=(), barrier=(), parallel=None, again=False, node="sweep"):
-    return {
-        "deployment": name, "job_name": name, "after": list(after), "behind": list(behind), "again": again,
-        "node": node, "array": "sweep", "parallel": parallel, "barrier": list(barrier),
-    }  # fmt: skip
+    return Wanted(
+        name, after=list(after), behind=list(behind), again=again, node=node, array="sweep", parallel=parallel,
+        barrier=list(barrier),
+    )  # fmt: skip
 
 
 def alone(name):
-    return {"deployment": name, "job_name": name, "after": [], "behind": [], "again": False}
+    return Wanted(name)
 
 
 def ids(answer):
-    assert answer["refused"] is None
-    return {name: each["job_id"] for name, each in answer["jobs"].items()}
+    assert answer.refused is None
+    return {name: job_id for name, (job_id, _) in answer.jobs.items()}
 
 
 def shapes(queue):
@@ -66,14 +66,14 @@ def test_points_of_a_sweep_are_one_array(campaign, queue, workspace):
     assert name == "sweep"
     assert (workspace.deployments / folder / "3").resolve() == workspace.deployments / "p3"
     assert (workspace.deployments / folder / "array.sh").read_text() == "array of directives"
-    look = campaign.look([{"deployment": "p3"}])["p3"]
-    assert (look["situation"]["state"], look["situation"]["job_id"], look["waited"]) == (
+    look = campaign.look([Wanted("p3")])["p3"]
+    assert (look.situation.state, look.situation.job_id, look.waited) == (
         "QUEUED",
         "2_3",
         {"before": "1"},
     )
     again = campaign.submit([point(each, after=["before"], parallel=2) for each in POINTS])
-    assert not any(job["submitted"] for job in again["jobs"].values())
+    assert not any(is_new for _, is_new in again.jobs.values())
     assert len(queue.arrays) == 1
 
 
@@ -117,9 +117,9 @@ def test_points_that_are_added_wait_for_those_that_live_where_their_number_is_li
 def test_where_there_is_room_for_fewer_an_array_is_smaller(campaign, queue):
     queue.room = 3
     answer = campaign.submit([point(each) for each in POINTS])
-    assert list(answer["jobs"]) == ["p0", "p1", "p2"]
-    assert (answer["refused"]["deployment"], shapes(queue)) == ("p3", [(2, None)])
-    assert "QOSMaxSubmitJobPerUserLimit" in answer["refused"]["message"]
+    assert list(answer.jobs) == ["p0", "p1", "p2"]
+    assert (answer.refused[0], shapes(queue)) == ("p3", [(2, None)])
+    assert "QOSMaxSubmitJobPerUserLimit" in answer.refused[1].message
 
 
 def test_with_a_limit_of_its_own_each_then_waits_for_another(campaign, queue):
@@ -128,7 +128,7 @@ def test_with_a_limit_of_its_own_each_then_waits_for_another(campaign, queue):
         point(each, parallel=1, behind=[POINTS[number - 1]] if number else []) for number, each in enumerate(POINTS)
     ]
     answer = campaign.submit(wanted)
-    assert (list(answer["jobs"]), queue.arrays) == (["p0", "p1", "p2"], [])
+    assert (list(answer.jobs), queue.arrays) == (["p0", "p1", "p2"], [])
     assert queue.waits["3"] == Waits(ended=("2",))
 
 
@@ -148,7 +148,7 @@ def test_killed_before_the_tasks_are_noted(campaign, queue, takes_it, monkeypatc
     queue.submit_array = submit
     answer = campaign.submit([point(each) for each in POINTS])
     assert sorted(ids(answer).values()) == ["1_0", "1_1", "1_2", "1_3"]
-    assert [job["submitted"] for job in answer["jobs"].values()] == [not takes_it] * 4
+    assert [is_new for _, is_new in answer.jobs.values()] == [not takes_it] * 4
     assert (len(queue.jobs), queue.searches) == (4, 1)
 
 
@@ -160,8 +160,8 @@ def test_an_array_of_which_nobody_knows_is_not_submitted_twice(campaign, queue):
         raise SubmissionUncertain("sbatch did not answer")
 
     queue.submit_array = silent
-    refused = campaign.submit([point(each) for each in POINTS])["refused"]
-    assert refused["message"] == "whether the jobs were submitted is not known: sbatch did not answer"
+    _, refused = campaign.submit([point(each) for each in POINTS]).refused
+    assert refused.message == "whether the jobs were submitted is not known: sbatch did not answer"
     queue.submit_array = submit
     assert ids(campaign.submit([point(each) for each in POINTS]))["p3"] == "1_3"
     assert len(queue.jobs) == 4
@@ -177,7 +177,7 @@ def test_a_point_that_is_cancelled_before_its_task_was_noted_is_found(campaign, 
     queue.submit_array = dying
     with pytest.raises(KeyboardInterrupt):
         campaign.submit([point(each) for each in POINTS])
-    assert campaign.remove(["p1"]) == {"cancelled": ["p1"], "removed": ["p1"], "left": {}}
+    assert campaign.remove(["p1"]) == Removed({"p1": "1_1"}, ["p1"])
     assert queue.jobs["1_1"] is JobState.CANCELLED
     assert queue.jobs["1_2"] is JobState.QUEUED
 

@@ -12,7 +12,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SchedulerSilent, Waits
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs.campaign import INCOMING, Campaign
+from modak_ansible.target.jobs.campaign import INCOMING, Campaign, Removed, Wanted
 
 
 @pytest.fixture
@@ -37,7 +37,12 @@ def campaign(workspace, queue):
 
 
 def wanted(name, *after, behind=(), again=False):
-    return {"deployment": name, "job_name": name, "after": list(after), "behind": list(behind), "again": again}
+    return Wanted(name, after=list(after), behind=list(behind), again=again)
+
+
+def refusal(answer):
+    name, error = answer.refused
+    return name, error.message
 
 
 def states(campaign):
@@ -46,12 +51,12 @@ def states(campaign):
 
 def test_each_waits_for_the_jobs_before_it(campaign, queue):
     answer = campaign.submit([wanted("first"), wanted("second", "first"), wanted("third", "first", behind=["second"])])
-    assert answer["refused"] is None
-    assert [job["submitted"] for job in answer["jobs"].values()] == [True, True, True]
+    assert answer.refused is None
+    assert [is_new for _, is_new in answer.jobs.values()] == [True, True, True]
     assert queue.waits == {"1": Waits(), "2": Waits(ok=("1",)), "3": Waits(ok=("1",), ended=("2",))}
     assert queue.waits["3"].words == "afterok:1,afterany:2"
     again = campaign.submit([wanted("first"), wanted("second", "first")])
-    assert [job["submitted"] for job in again["jobs"].values()] == [False, False]
+    assert [is_new for _, is_new in again.jobs.values()] == [False, False]
     assert len(queue.jobs) == 3
 
 
@@ -67,23 +72,23 @@ def test_a_scheduler_that_has_forgotten_a_job_is_not_asked_to_wait_for_it(campai
     campaign.submit([wanted("first")])
     queue.jobs["1"] = JobState.COMPLETED  # and its marker is seen a moment later only
     monkeypatch.setattr("modak_ansible.target.jobs.campaign.time.sleep", lambda _: queue.end("first"))
-    assert campaign.submit([wanted("second", "first")])["jobs"]["second"]["submitted"]
+    assert campaign.submit([wanted("second", "first")]).jobs["second"][1]
     queue.end("first", 3)
-    refused = campaign.submit([wanted("third", "first")])["refused"]
-    assert (refused["deployment"], refused["message"]) == ("third", "first, which comes before, has failed")
+    refused = refusal(campaign.submit([wanted("third", "first")]))
+    assert refused == ("third", "first, which comes before, has failed")
 
 
 def test_the_first_that_is_refused_ends_a_submission(campaign, queue):
     queue.room = 1
     answer = campaign.submit([wanted("first"), wanted("second"), wanted("third")])
-    assert list(answer["jobs"]) == ["first"]
-    assert answer["refused"]["deployment"] == "second"
-    assert "QOSMaxSubmitJobPerUserLimit" in answer["refused"]["message"]
+    assert list(answer.jobs) == ["first"]
+    assert refusal(answer)[0] == "second"
+    assert "QOSMaxSubmitJobPerUserLimit" in refusal(answer)[1]
 
 
 def test_nothing_is_submitted_before_what_comes_before(campaign, queue):
     answer = campaign.submit([wanted("second", "first")])
-    assert (answer["refused"]["message"], queue.jobs) == ("first, which comes before, was not submitted", {})
+    assert (refusal(answer)[1], queue.jobs) == ("first, which comes before, was not submitted", {})
 
 
 def test_what_cannot_run_never_begins(campaign, queue):
@@ -100,36 +105,35 @@ def test_another_job_takes_the_place_of_one_that_never_began(campaign, queue):
     campaign.submit([wanted("first"), wanted("second", "first")])
     campaign.skip({"second": "not run: first failed"})
     answer = campaign.submit([wanted("second", "first", again=True)])
-    assert answer["jobs"]["second"] == {"job_id": "3", "submitted": True}
+    assert answer.jobs["second"] == ("3", True)
     assert states(campaign)["second"] == "QUEUED"
-    look = campaign.look([{"deployment": "second"}])["second"]
-    assert (look["waited"], look["skipped"], look["began"]) == ({"first": "1"}, False, False)
+    look = campaign.look([Wanted("second")])["second"]
+    assert (look.waited, look.skipped, look.began) == ({"first": "1"}, False, False)
 
 
 def test_a_job_that_was_given_up_is_not_found_again(campaign, queue, workspace):
     campaign.submit([wanted("first")])
     campaign.skip({"first": "not run"})
-    member = campaign._member("first")
-    member.start_over()
+    campaign.deployment("first").start_over()
     (workspace.deployments / "first" / "state" / "intent.json").write_text('{"name": "first", "time": 0}')
-    assert campaign.submit([wanted("first")])["jobs"]["first"] == {"job_id": "2", "submitted": True}
+    assert campaign.submit([wanted("first")]).jobs["first"] == ("2", True)
 
 
 def test_a_job_that_began_is_never_given_up(campaign, queue):
     campaign.submit([wanted("first")])
     queue.end("first", 3)
-    assert campaign.submit([wanted("first", again=True)])["jobs"]["first"] == {"job_id": "1", "submitted": False}
+    assert campaign.submit([wanted("first", again=True)]).jobs["first"] == ("1", False)
 
 
 def test_only_news_is_told(campaign, queue):
     campaign.submit([wanted("first"), wanted("second"), wanted("third")])
-    seen = dict.fromkeys(("first", "second", "third"), "QUEUED")
+    seen = [Wanted(name, state="QUEUED") for name in ("first", "second", "third")]
     began = time.monotonic()
-    assert campaign.watch(seen, 0.6) == {}
+    assert campaign.watch(seen, 0.6).situations == {}
     assert time.monotonic() - began >= 0.6
     queue.end("second")
     queue.jobs["3"] = JobState.RUNNING
-    assert {name: each["state"] for name, each in campaign.watch(seen, 60).items()} == {
+    assert {name: each.state for name, each in campaign.watch(seen, 60).situations.items()} == {
         "second": "COMPLETED", "third": "RUNNING"
     }  # fmt: skip
 
@@ -148,7 +152,7 @@ def test_all_are_removed_and_those_that_live_cancelled(campaign, queue, workspac
     campaign.submit([wanted("first"), wanted("second", "first")])
     queue.end("first")
     answer = campaign.remove(["first", "second", "third", "fourth"])
-    assert answer == {"cancelled": ["second"], "removed": ["first", "second", "third"], "left": {}}
+    assert answer == Removed({"second": "2"}, ["first", "second", "third"])
     assert queue.jobs == {"1": JobState.COMPLETED, "2": JobState.CANCELLED}
     assert [path for path in workspace.deployments.iterdir() if path.is_dir()] == []
 
@@ -191,15 +195,16 @@ def test_jobs_on_a_node_that_is_down_can_be_left_alone(campaign, queue, workspac
         campaign.remove(["first", "second"], 0.1)
     assert caught.value.hint.endswith("modak undeploy --leave-job goes on without that")
     answer = campaign.remove(["first", "second"], 0.1, leave=True)
-    assert (answer["removed"], "first" in answer["left"]) == (["first", "second"], True)
-    assert "first" not in answer["cancelled"]
+    assert (answer.removed, "first" in answer.left) == (["first", "second"], True)
+    assert "first" not in answer.cancelled
 
 
 def test_that_a_node_is_down_is_news_once(campaign, queue):
     campaign.submit([wanted("first")])
     queue.jobs["1"] = JobState.RUNNING
-    assert campaign.watch({"first": "RUNNING"}, 0.1) == {}
+    assert campaign.watch([Wanted("first", state="RUNNING")], 0.1).situations == {}
     queue.down = {"1": "node2"}
-    (news,) = campaign.watch({"first": "RUNNING"}, 5).values()
-    assert (news["state"], news["down"]) == ("RUNNING", "node2")
-    assert campaign.watch({"first": "RUNNING"}, 0.1, {"first": news["explanation"]}) == {}
+    (news,) = campaign.watch([Wanted("first", state="RUNNING")], 5).situations.values()
+    assert (news.state, news.down) == ("RUNNING", "node2")
+    known = Wanted("first", state="RUNNING", explanation=news.explanation)
+    assert campaign.watch([known], 0.1).situations == {}

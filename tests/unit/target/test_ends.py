@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,12 @@ from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.target.core.answer import answer
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs import job as job_module
+from modak_ansible.target.jobs import judgement, operations
+from modak_ansible.target.jobs.campaign import Campaign, Removed, Wanted
+from modak_ansible.target.jobs.job import Deployment
 from modak_ansible.target.jobs.markers import _killed_for, kill_of
-from modak_ansible.target.jobs.query import look_at_jobs
-from modak_ansible.target.jobs.verbs import OperatedDeployment
+from modak_ansible.target.jobs.operations import operate
+from modak_ansible.target.jobs.query import query
 
 JOB = "135.frontend"
 BEGAN = 1_700_000_000
@@ -58,14 +61,18 @@ class Forgetful(Scheduler):
 def fake(monkeypatch):
     scheduler = Forgetful()
     monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
-    monkeypatch.setattr(job_module, "GRACE", 0)
+    monkeypatch.setattr(judgement, "GRACE", 0)
     return scheduler
+
+
+def campaign_of(deployment):
+    return Campaign(Workspace(str(deployment.path.parent.parent)), "fake")
 
 
 @pytest.fixture
 def deployment(tmp_path, fake):
     """One whose job has begun."""
-    made = OperatedDeployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
+    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
     state = made.path / "state"
     state.mkdir(parents=True)
     (state / "submitted.json").write_text(json.dumps({"job_id": JOB}))
@@ -184,8 +191,8 @@ def test_how_long_a_job_ran_that_was_killed(deployment, fake):
     write(deployment, "output.log", "epoch 1\n", age=20)
     situation = deployment.situation()
     assert (situation.state, situation.ended - situation.started) == ("LOST", 20)  # when it last wrote something
-    (job,) = look_at_jobs(Workspace(str(deployment.path.parent.parent)), "fake", ["example-1"])
-    assert job["elapsed"] == 20
+    (job,) = query(Workspace(str(deployment.path.parent.parent)), campaign_of(deployment), ["example-1"])
+    assert job.elapsed == 20
     write(deployment, "scheduler.log", "=>> PBS: job killed: walltime 32 exceeded limit 30\n", age=33)
     assert deployment.situation().ended == BEGAN + 32
     fake.job = JobRecord(JOB, JobState.TIMEOUT, elapsed=31.5)
@@ -261,17 +268,18 @@ def test_a_damaged_note_of_an_end_says_nothing(deployment, fake, text):
     assert deployment.situation().state == "UNKNOWN"
 
 
-def test_deeds_on_a_job_that_has_ended_while_the_scheduler_is_away(deployment, fake):
+def test_operations_on_a_job_that_has_ended_while_the_scheduler_is_away(deployment, fake):
     fake.job = JobRecord(JOB, JobState.CANCELLED)
     deployment.situation()
     fake.job, fake.silence = None, SchedulerSilent("qstat: cannot connect to server")
-    assert deployment.cancel_job()[1] is False
-    with pytest.raises(ModakError, match="is cancelled .* and cannot be held"):
-        deployment.hold()
+    campaign = campaign_of(deployment)
+    assert operate(campaign, "cancel", ["example-1"])[0].changed is False
+    assert re.match("job .* is cancelled .* and cannot be held", operate(campaign, "hold", ["example-1"])[0].problem)
     with pytest.raises(ModakError, match="cannot connect to server") as caught:
         deployment.set_aside(JOB)
     assert caught.value.exit_code == TARGET_UNREACHABLE
-    assert deployment.end() == (False, "")  # there is nothing to cancel, and so it can be removed
+    # there is nothing to cancel, and so it can be removed
+    assert campaign.remove(["example-1"]) == Removed({}, ["example-1"])
 
 
 # --- a node that is down
@@ -282,7 +290,8 @@ def test_a_node_that_is_down_is_said(deployment, fake):
     situation = deployment.situation()
     words = "node2 is down, says Torque: whether the job runs on is known when the node is back"
     assert (situation.state, situation.explanation, situation.down) == ("RUNNING", words, "node2")
-    assert deployment.watch("RUNNING", 0, 5)["situation"]["explanation"] == words
+    news = campaign_of(deployment).watch([Wanted("example-1", state="RUNNING")], 5)
+    assert news.situations["example-1"].explanation == words
     assert situation.is_news("RUNNING", "")
     assert not situation.is_news("RUNNING", words)
 
@@ -293,29 +302,33 @@ def test_a_job_on_a_node_that_is_down_can_be_left_alone(deployment, fake, monkey
     fake.hangs = hangs
     if not hangs:  # qdel is taken, and has no effect
         monkeypatch.setattr(fake, "cancel", lambda run, job_id: None)
+        monkeypatch.setattr(operations, "_END_SECONDS", 0.1)
+        monkeypatch.setattr(operations, "GRACE", 0)
+    campaign = campaign_of(deployment)
     with pytest.raises(ModakError) as caught:
-        deployment.end(seconds=0.1)
+        campaign.remove(["example-1"], 0.1)
     assert "; node2 is down" in caught.value.message
     assert caught.value.hint == (
         "it ends when the node is back, or an operator runs qdel -p 135.frontend; "
         "modak undeploy --leave-job goes on without that"
     )
-    cancelled, left = deployment.end(leave=True, seconds=0.1)
-    assert (cancelled, left) == (False, caught.value.message)
-    with pytest.raises(ModakError, match="node2 is down"):
-        if hangs:
-            deployment.cancel_job()
-        else:
-            deployment.end(seconds=0.1)
+    if hangs:
+        with pytest.raises(ModakError, match="node2 is down"):
+            operate(campaign, "cancel", ["example-1"])
+    else:
+        assert "node2 is down" in operate(campaign, "cancel", ["example-1"])[0].problem
+    removed = campaign.remove(["example-1"], 0.1, leave=True)
+    assert removed == Removed({}, ["example-1"], {"example-1": caught.value.message})
 
 
 def test_a_server_that_is_away_ends_no_job(deployment, fake):
     fake.silence = SchedulerSilent("away")
     assert deployment.wait_for_end(0.1) is False
-    with pytest.raises(ModakError, match="could not be cancelled: away") as caught:
-        deployment.end()
+    campaign = campaign_of(deployment)
+    with pytest.raises(ModakError, match="job 135.frontend could not be cancelled: away") as caught:
+        campaign.remove(["example-1"])
     assert caught.value.exit_code == TARGET_UNREACHABLE
-    assert deployment.end(leave=True) == (False, caught.value.message)
+    assert campaign.remove(["example-1"], leave=True).left == {"example-1": caught.value.message}
 
 
 # --- how modules say it

@@ -229,6 +229,7 @@ def test_left_overs_of_what_was_killed(workspace):
     (workspace.datasets / f".{DATA}.part").mkdir()
     (workspace.deployments / f".{DEPLOYMENT}.4711.part").mkdir()
     (workspace.deployments / f".{DEPLOYMENT}.{'a' * 32}.tar.gz").touch()
+    (workspace.deployments / f".incoming-{'b' * 32}").mkdir()
     (workspace.deployments / f".{DEPLOYMENT}.lock").touch()
     trash = workspace.path / ".trash-1"
     trash.mkdir()
@@ -241,7 +242,7 @@ def test_left_overs_of_what_was_killed(workspace):
         for path in each.iterdir():
             old(path)
     kinds = sorted(each["kind"] for each in Garbage(workspace, DAY).remove())
-    assert kinds == ["lock", "lock", "trash", *["unfinished"] * 5]
+    assert kinds == ["lock", "lock", "trash", *["unfinished"] * 6]
     left = [path.name for path in workspace.path.rglob("*")]
     assert sorted(left) == [".uses.lock", "datasets", "deployments", "images"]
 

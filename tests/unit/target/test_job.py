@@ -24,8 +24,11 @@ from modak_ansible.schedulers.base import (
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs import attempts as attempts_module
-from modak_ansible.target.jobs import job as job_module
-from modak_ansible.target.jobs.job import Deployment, Situation
+from modak_ansible.target.jobs import judgement
+from modak_ansible.target.jobs.campaign import Campaign, Wanted
+from modak_ansible.target.jobs.job import Deployment
+from modak_ansible.target.jobs.operations import operate
+from modak_ansible.target.jobs.situation import Situation
 
 
 class FakeScheduler(Scheduler):
@@ -59,6 +62,9 @@ class FakeScheduler(Scheduler):
         if self.silent:
             raise SchedulerSilent("hush")
         return self.jobs.get(job_id)
+
+    def statuses(self, run, job_ids):
+        return {job_id: record for job_id in job_ids if (record := self.status(run, job_id))}
 
     def cancel(self, run, job_id):
         self.jobs[job_id] = JobRecord(job_id, JobState.CANCELLED)
@@ -98,6 +104,33 @@ def deployment(tmp_path, fake, code):
     made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
     made.stage(plan_of(code), archive_of(**{"train.py": code.read_bytes()}))
     return made
+
+
+def campaign_of(deployment):
+    return Campaign(Workspace(str(deployment.path.parent.parent)), deployment.scheduler.name)
+
+
+def cancel(deployment):
+    """Whether its job was cancelled."""
+    (job,) = operate(campaign_of(deployment), "cancel", [deployment.path.name])
+    return job.changed
+
+
+def watch(deployment, state, offset, seconds):
+    known = Wanted(deployment.path.name, state=state)
+    return campaign_of(deployment).watch([known], seconds, log="output.log", offset=offset)
+
+
+def asked_in(monkeypatch, state):
+    """Notes each look at a job that stays in a state."""
+    asked = []
+
+    def situations(self, names):
+        asked.append(1)
+        return {name: Situation(state, "1") for name in names}
+
+    monkeypatch.setattr(Campaign, "situations", situations)
+    return asked
 
 
 def mark(deployment, name, text):
@@ -151,7 +184,7 @@ def test_a_scheduler_that_was_away_has_taken_nothing(deployment, fake, code, mon
     """Nor is the job of the same deployment before it was removed, which the scheduler still remembers, this one's."""
     plan, files = plan_of(code), archive_of(**{"train.py": code.read_bytes()})
     deployment.submit()
-    deployment.cancel()
+    cancel(deployment)
     deployment.remove()
     fake.jobs["1"] = JobRecord("1", JobState.CANCELLED, name="example-1")
     deployment.stage(plan, files)
@@ -200,7 +233,7 @@ def test_of_two_jobs_the_one_that_has_claimed_the_deployment_is_its_own(deployme
     mark(deployment, "requeued", "")
     assert deployment.known_job() == "2", "the next one of a chain has not begun"
     (deployment.path / "state" / "requeued").unlink()
-    assert deployment.cancel()
+    assert cancel(deployment)
     assert (fake.jobs["1"].state, fake.jobs["2"].state) == (JobState.CANCELLED, JobState.FAILED)
 
 
@@ -225,7 +258,7 @@ def test_a_strangers_job_of_the_same_number_is_not_the_deployments(deployment, f
     folder = folder.format(path=deployment.path)
     fake.jobs["1"] = JobRecord("1", JobState.RUNNING, name=name, folder=folder)
     assert deployment.situation().state == ("ENDING" if is_own else "FAILED")
-    assert deployment.cancel() == is_own
+    assert cancel(deployment) == is_own
     assert deployment.finished() == 3
 
 
@@ -300,7 +333,7 @@ ENDS = [
 
 @pytest.mark.parametrize(("finished", "record", "state", "exit_code"), ENDS)
 def test_verdicts(deployment, fake, monkeypatch, finished, record, state, exit_code):
-    monkeypatch.setattr(job_module, "GRACE", 0)
+    monkeypatch.setattr(judgement, "GRACE", 0)
     deployment.submit()
     if finished:
         mark(deployment, "finished", f"{finished}\n")
@@ -370,9 +403,8 @@ def test_a_job_that_is_queued_again(deployment, fake, runs, finished, requeued, 
 def test_a_job_that_waits_again_is_looked_at_no_more_often_for_what_it_noted(deployment, fake, monkeypatch):
     deployment.submit()
     mark(deployment, "finished", "143\n")
-    asked = []
-    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("QUEUED", "1"))
-    deployment.watch("QUEUED", 0, 2)
+    asked = asked_in(monkeypatch, "QUEUED")
+    watch(deployment, "QUEUED", 0, 2)
     assert len(asked) <= 3
 
 
@@ -433,10 +465,10 @@ def test_watching_brings_whole_lines_and_comes_back_for_news(deployment, fake):
     deployment.submit()
     fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
     (deployment.path / "output.log").write_text("epoch 1\nepo")
-    answer = deployment.watch("QUEUED", 0, 5)
-    assert (answer["situation"]["state"], answer["output"], answer["offset"]) == ("RUNNING", "epoch 1\n", 8)
+    news = watch(deployment, "QUEUED", 0, 5)
+    assert (news.situations["example-1"].state, news.output, news.offset) == ("RUNNING", "epoch 1\n", 8)
     began = time.monotonic()
-    assert deployment.watch("RUNNING", 8, 0.5)["output"] == ""
+    assert watch(deployment, "RUNNING", 8, 0.5).output == ""
     assert 0.4 < time.monotonic() - began < 3
 
 
@@ -444,22 +476,23 @@ def test_a_line_that_is_not_ended_asks_the_scheduler_no_more_often(deployment, f
     deployment.submit()
     fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
     (deployment.path / "output.log").write_text("Epoch 1 ... ")
-    asked = []
-    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("RUNNING", "1"))
-    deployment.watch("RUNNING", 0, 2)
+    asked = asked_in(monkeypatch, "RUNNING")
+    watch(deployment, "RUNNING", 0, 2)
     assert len(asked) <= 3
 
 
 def test_a_job_that_is_waited_for_quietly_is_asked_for_at_its_end_only(deployment, fake, monkeypatch):
     deployment.submit()
-    asked = []
-    monkeypatch.setattr(type(deployment), "situation", lambda self: asked.append(1) or Situation("RUNNING", "1"))
-    assert deployment.await_end(1.5).state == "RUNNING"
+    known = [Wanted("example-1", state="QUEUED")]
+    with monkeypatch.context() as patched:
+        asked = asked_in(patched, "RUNNING")
+        news = campaign_of(deployment).watch(known, 1.5, quietly=True)
+    assert news.situations["example-1"].state == "RUNNING"
     assert len(asked) == 1
-    monkeypatch.undo()
     mark(deployment, "finished", "0")
     began = time.monotonic()
-    assert deployment.await_end(60).state == "COMPLETED"
+    news = campaign_of(deployment).watch(known, 60, quietly=True)
+    assert news.situations["example-1"].state == "COMPLETED"
     assert time.monotonic() - began < 1
 
 
@@ -469,23 +502,23 @@ def test_a_line_without_end_does_not_hold_up_what_is_behind_it(deployment, fake)
     (deployment.path / "output.log").write_text("x" * 600_000 + "\nnext\nlast words")
     offset, output = 0, ""
     for _ in range(4):
-        answer = deployment.watch("RUNNING", offset, 0.1)
-        offset, output = answer["offset"], output + answer["output"]
+        news = watch(deployment, "RUNNING", offset, 0.1)
+        offset, output = news.offset, output + news.output
     assert output.endswith("x\nnext\n")
     mark(deployment, "finished", "0")
-    assert deployment.watch("COMPLETED", offset, 0.1)["output"] == "last words"
+    assert watch(deployment, "COMPLETED", offset, 0.1).output == "last words"
 
 
 def test_cancelling_and_removing(deployment, fake):
     deployment.submit()
     fake.jobs["1"] = JobRecord("1", JobState.RUNNING)
-    assert deployment.cancel()
+    assert cancel(deployment)
     assert deployment.situation().state == "CANCELLED"
-    assert not deployment.cancel()
+    assert not cancel(deployment)
     assert deployment.wait_for_end(1)
     assert deployment.remove()
     assert not deployment.remove()
-    assert not deployment.cancel()
+    assert not cancel(deployment)
 
 
 @pytest.mark.component
@@ -498,7 +531,7 @@ def test_a_real_process_is_a_job_without_a_scheduler(tmp_path, code):
     assert submitted
     assert deployment.situation().state == "RUNNING"
     assert deployment.submit() == (job_id, False)
-    assert deployment.cancel()
+    assert cancel(deployment)
     assert deployment.wait_for_end(5)
     assert deployment.situation().state == "CANCELLED"
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import asdict
 
 import pytest
 
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs.query import look_at_jobs
+from modak_ansible.target.jobs.campaign import Campaign
+from modak_ansible.target.jobs.query import query
 
 
 class FakeScheduler(Scheduler):
@@ -51,7 +53,7 @@ def deployed(workspace, name, job_id="", **marks):
 
 
 def look(workspace, *names):
-    return {each["name"]: each for each in look_at_jobs(workspace, "fake", names)}
+    return {each.deployment: asdict(each) for each in query(workspace, Campaign(workspace, "fake"), names)}
 
 
 def test_all_are_judged_by_one_answer(workspace, fake):
@@ -130,7 +132,9 @@ def test_how_a_job_ended_that_only_a_silent_accounting_knows_is_not_guessed(work
     """What it noted itself, and what the queue knows, are told all the same."""
     silence = AccountingSilent("sacct: away", {"1": JobRecord("1", JobState.RUNNING)})
 
-    class Silent:
+    class Silent(Scheduler):
+        name = "fake"
+
         @staticmethod
         def statuses(run, job_ids):
             raise silence

@@ -6,7 +6,7 @@ import io
 import os
 import tarfile
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -15,11 +15,12 @@ from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import ActionRefused, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.target.core.files import read_json, sha256_of
 from modak_ansible.target.core.workspace import Workspace
-from modak_ansible.target.jobs import job as job_module
-from modak_ansible.target.jobs import verbs
+from modak_ansible.target.jobs import judgement, operations
 from modak_ansible.target.jobs.attempts import attempts_of
+from modak_ansible.target.jobs.campaign import Campaign
+from modak_ansible.target.jobs.job import Deployment
+from modak_ansible.target.jobs.operations import operate
 from modak_ansible.target.jobs.results import list_results
-from modak_ansible.target.jobs.verbs import OperatedDeployment, act_on_all
 
 
 class FakeScheduler(Scheduler):
@@ -75,8 +76,8 @@ def fake(monkeypatch):
     scheduler = FakeScheduler()
     monkeypatch.setitem(SCHEDULERS, "fake", scheduler)
     for name in ("_SEEN_SECONDS", "_END_SECONDS", "GRACE"):
-        monkeypatch.setattr(verbs, name, 0.2)
-    monkeypatch.setattr(job_module, "GRACE", 0)
+        monkeypatch.setattr(operations, name, 0.2)
+    monkeypatch.setattr(judgement, "GRACE", 0)
     return scheduler
 
 
@@ -101,7 +102,7 @@ def archive_of(code):
 
 @pytest.fixture
 def staged(tmp_path, fake, code):
-    made = OperatedDeployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
+    made = Deployment(Workspace(str(tmp_path / "workspace")), "example-1", "fake", "example-1")
     made.stage(plan_of(code), archive_of(code))
     return made
 
@@ -116,6 +117,15 @@ def become(fake, state, **more):
     fake.jobs["1"] = JobRecord("1", JobState(state), name="example-1", **more)
 
 
+def done(deployment, verb):
+    """The situation behind an operation, and whether anything was done."""
+    campaign = Campaign(Workspace(str(deployment.path.parent.parent)), "fake")
+    (job,) = operate(campaign, verb, [deployment.path.name])
+    if job.problem:
+        raise ModakError(job.problem, hint=job.hint)
+    return job.situation, job.changed
+
+
 def mark(deployment, name, text):
     (deployment.path / "state" / name).write_text(text)
 
@@ -127,7 +137,7 @@ def test_an_operators_hold_is_none_of_the_users(deployment, fake):
     """When the operator releases the job, it is to stay held."""
     become(fake, "HELD", held_by="operator")
     with pytest.raises(ModakError, match="is held by an operator, and its scheduler keeps no second hold"):
-        deployment.hold()  # as Slurm, which has one reason for each job
+        done(deployment, "hold")  # as Slurm, which has one reason for each job
     assert not (deployment.path / "state" / "held").exists()
 
     def hold(run, job_id):
@@ -135,15 +145,15 @@ def test_an_operators_hold_is_none_of_the_users(deployment, fake):
         become(fake, "HELD", held_by="user")
 
     fake.hold = hold
-    situation, is_done = deployment.hold()
+    situation, is_done = done(deployment, "hold")
     assert (situation.state, is_done, fake.told) == ("HELD", True, ["hold", "hold both"])
-    assert deployment.hold()[1] is False
+    assert done(deployment, "hold")[1] is False
 
 
 def test_a_job_that_waits_for_others_can_be_held(deployment, fake):
     become(fake, "QUEUED", reason="it waits for other jobs")
-    assert deployment.release()[1] is False
-    assert deployment.hold()[1] is True
+    assert done(deployment, "release")[1] is False
+    assert done(deployment, "hold")[1] is True
 
 
 DONE = [("hold", "QUEUED", "HELD"), ("release", "HELD", "QUEUED"), ("requeue", "RUNNING", "QUEUED"),
@@ -166,14 +176,14 @@ REFUSED = [
 @pytest.mark.parametrize(("verb", "before", "after"), DONE)
 def test_what_the_state_permits_is_done(deployment, fake, verb, before, after):
     become(fake, before)
-    situation, changed = getattr(deployment, verb)()
+    situation, changed = done(deployment, verb)
     assert (situation.state, changed, fake.told) == (after, True, [verb])
 
 
 @pytest.mark.parametrize(("verb", "state"), NOTHING_TO_DO)
 def test_what_is_so_already_changes_nothing(deployment, fake, verb, state):
     become(fake, state)
-    situation, changed = getattr(deployment, verb)()
+    situation, changed = done(deployment, verb)
     assert (situation.state, changed, fake.told) == (state, False, [])
 
 
@@ -181,15 +191,15 @@ def test_what_is_so_already_changes_nothing(deployment, fake, verb, state):
 def test_what_the_state_does_not_permit_is_refused(deployment, fake, verb, state, words):
     become(fake, state)
     with pytest.raises(ModakError, match=words) as caught:
-        getattr(deployment, verb)()
+        done(deployment, verb)
     assert caught.value.hint
     assert fake.told == []
 
 
-@pytest.mark.parametrize("verb", ["hold", "release", "requeue", "cancel_job"])
+@pytest.mark.parametrize("verb", ["hold", "release", "requeue", "cancel"])
 def test_without_a_job_there_is_nothing_to_act_on(staged, verb):
     with pytest.raises(ModakError, match="no job was submitted"):
-        getattr(staged, verb)()
+        done(staged, verb)
 
 
 @pytest.mark.parametrize(("verb", "state"), [("hold", "QUEUED"), ("release", "HELD"), ("requeue", "RUNNING")])
@@ -197,10 +207,10 @@ def test_the_scheduler_may_refuse_or_be_silent(deployment, fake, verb, state):
     become(fake, state)
     fake.trouble = ActionRefused("leave it")
     with pytest.raises(ModakError, match=r"job 1 cannot be \w+: leave it"):
-        getattr(deployment, verb)()
+        done(deployment, verb)
     fake.trouble = SchedulerSilent("hush")
     with pytest.raises(ModakError, match=r"whether job 1 was \w+ is not known: hush"):
-        getattr(deployment, verb)()
+        done(deployment, verb)
 
 
 def test_a_job_that_begins_while_it_is_held_is_let_go(deployment, fake):
@@ -210,7 +220,7 @@ def test_a_job_that_begins_while_it_is_held_is_let_go(deployment, fake):
     released = []
     fake.release = lambda run, job_id: released.append(job_id)
     with pytest.raises(ModakError, match="job 1 is running and cannot be held"):
-        deployment.hold()
+        done(deployment, "hold")
     assert released == ["1"]
 
 
@@ -218,31 +228,31 @@ def test_a_job_that_stays_held_is_no_success(deployment, fake):
     become(fake, "HELD", reason="JobHeldAdmin")
     fake.release = lambda run, job_id: None
     with pytest.raises(ModakError, match="job 1 is still held: JobHeldAdmin"):
-        deployment.release()
+        done(deployment, "release")
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING"])
 def test_cancelling_keeps_the_folder_and_says_who_it_was(deployment, fake, state):
     become(fake, state)
     (deployment.path / "output.log").write_text("epoch 1\n")
-    situation, changed = deployment.cancel_job()
+    situation, changed = done(deployment, "cancel")
     assert (situation.state, situation.explanation, changed) == ("CANCELLED", "by modak", True)
     assert (deployment.path / "output.log").read_text() == "epoch 1\n"
-    assert deployment.cancel_job()[1] is False
+    assert done(deployment, "cancel")[1] is False
     assert fake.told == ["cancel"]
 
 
 @pytest.mark.parametrize("state", ["FAILED", "TIMEOUT"])
 def test_a_job_that_had_ended_is_not_cancelled(deployment, fake, state):
     become(fake, state)
-    situation, changed = deployment.cancel_job()
+    situation, changed = done(deployment, "cancel")
     assert (situation.state, changed) == (state, False)
 
 
 def test_a_cancel_that_the_scheduler_did_not_hear_leaves_no_mark(deployment, fake):
     fake.trouble = SchedulerSilent("hush")
     with pytest.raises(ModakError, match="could not be cancelled"):
-        deployment.cancel_job()
+        done(deployment, "cancel")
     fake.trouble = None
     become(fake, "FAILED")
     assert deployment.situation().state == "FAILED"
@@ -252,7 +262,7 @@ def test_a_job_that_was_never_noted_is_cancelled_too(staged, fake):
     """Its submitter was killed between the scheduler's taking it and its own note."""
     mark(staged, "intent.json", "{}")
     become(fake, "RUNNING")
-    assert staged.cancel_job()[0].state == "CANCELLED"
+    assert done(staged, "cancel")[0].state == "CANCELLED"
 
 
 # --- a job that the scheduler runs again
@@ -392,10 +402,10 @@ def test_a_hold_that_the_scheduler_does_not_show_is_released_all_the_same(deploy
     """Slurm's own qstat, where it plays Torque's."""
     become(fake, "QUEUED")
     fake.hold = lambda run, job_id: fake.told.append("hold")
-    situation, changed = deployment.hold()
+    situation, changed = done(deployment, "hold")
     assert (situation.state, changed) == ("QUEUED", True)
-    assert deployment.release()[1]
-    assert not deployment.release()[1]
+    assert done(deployment, "release")[1]
+    assert not done(deployment, "release")[1]
     assert fake.told == ["hold", "release"]
 
 
@@ -407,7 +417,7 @@ def three(tmp_path, fake, code):
     """Jobs 1 to 3, of deployments a, b and c; d has none."""
     workspace = Workspace(str(tmp_path / "workspace"))
     for name in "abcd":
-        made = OperatedDeployment(workspace, name, "fake", name)
+        made = Deployment(workspace, name, "fake", name)
         made.stage(plan_of(code), archive_of(code))
         if name != "d":
             made.submit()
@@ -415,7 +425,7 @@ def three(tmp_path, fake, code):
 
 
 def rows(workspace, verb, names="abc"):
-    return {each["deployment"]: each for each in act_on_all(workspace, "fake", verb, names)}
+    return {job.deployment: asdict(job) for job in operate(Campaign(workspace, "fake"), verb, names)}
 
 
 def test_a_deed_on_several_jobs_is_done_where_their_states_permit_it(three, fake):

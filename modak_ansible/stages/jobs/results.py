@@ -1,4 +1,4 @@
-"""The results of several deployments, listed in one call and fetched in one transfer."""
+"""The results of deployments of one target, of one or of many: listed in one call and fetched in one transfer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 from modak_ansible.model.quantities import format_size
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.results import keep_results, wanted_files
+from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import Lock
+from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.rsync import pull
 
 
@@ -47,6 +49,19 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     count = sum(len(each["files"]) for each in listed.values())
     message = f"{count} files of {len(stages)} jobs, {format_size(size)}, in {stages[0].folder.parent}"
     return Outcome(any(changed), message)
+
+
+def keep_all_results(stages: Sequence[Stage]) -> Outcome:
+    """Fetches what the jobs of deployments left, or have written so far, by the records of the deployments."""
+    situations = {stage.deployment: Situation.of(stage.store.job) for stage in stages}
+    begun = [
+        stage
+        for stage in stages
+        if (job := situations[stage.deployment]).job_id
+        and not job.explanation.startswith(NOT_RUN)
+        and (not job.is_living or job.started)
+    ]
+    return fetch_all(begun) if begun else Outcome(False, "no training has begun")
 
 
 def _keep(stage: Stage, listed: dict[str, list[dict[str, object]]], arrived: Path) -> bool:

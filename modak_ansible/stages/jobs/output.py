@@ -1,0 +1,65 @@
+"""What a job writes, shown while it is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from modak_ansible.stages.jobs.members import Member
+from modak_ansible.store.log_times import note_look
+from modak_ansible.target.jobs.campaign import Wanted
+
+# What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
+_LINE = 2000
+_DRAIN = 4 << 20
+
+
+class Output:
+    """A log of a job, read on as it grows.
+
+    Args:
+        member: whose job's.
+        call: has the target's module do something, as :meth:`Campaign.call`.
+        log: which one.
+        offset: how many bytes of it are left out.
+    """
+
+    def __init__(self, member: Member, call: Callable[..., Any], log: str = "output.log", offset: int = 0) -> None:
+        self._member, self._call, self._log, self._offset = member, call, log, offset
+        self._said = ""
+
+    def say_state(self) -> None:
+        """Says how the job is, where that is news."""
+        words = self._member.known.situation.words
+        if words != self._said:
+            self._member.stage.tell("job", words)
+            self._said = words
+
+    def read(self, known: Sequence[Wanted], seconds: float) -> Any:
+        """Waits for news or for more of the log, shows that, and gives what the module answered."""
+        stage = self._member.stage
+        answer = self._call("watch", known, log=self._log, offset=self._offset, seconds=seconds)
+        for line in _shown_lines(answer["output"]):
+            stage.say(line[:_LINE])
+        self._offset = answer["offset"]
+        note_look(stage.folder, self._member.known.situation.job_id, self._log, self._offset)
+        return answer
+
+    def drain(self) -> None:
+        """Shows the rest of what a job wrote that has ended, and how it ended."""
+        situation, began = self._member.known.situation, self._offset
+        if not situation.is_living:
+            known = [Wanted(self._member.name, state=situation.state)]
+            before = -1
+            while before != self._offset and self._offset - began <= _DRAIN:
+                before = self._offset
+                self.read(known, 0)
+            if self._offset - began > _DRAIN:
+                self._member.stage.say(f"the rest of what it wrote comes in {self._log}")
+        self._member.stage.say(situation.words)
+
+
+def _shown_lines(output: str) -> list[str]:
+    """The lines of a terminal: of what a carriage return writes over, only the last is left."""
+    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in output.split("\n")]
+    return [line for line in lines if line]

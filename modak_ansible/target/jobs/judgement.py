@@ -1,0 +1,216 @@
+"""How a job is, or how it ended: judged by its own markers and by the scheduler's word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable, Optional
+
+from ...schedulers.base import (
+    UNKNOWN,
+    AccountingSilent,
+    JobRecord,
+    JobState,
+    Scheduler,
+    SchedulerSilent,
+)
+from ..core.commands import TimedRun
+from ..core.files import changed_at, lack_of_room, read_text, tail
+from ..core.staging import STATE
+from .attempts import number_of
+from .ends import known_end, note_end
+from .markers import (
+    LIMITS,
+    Kill,
+    claimed_by,
+    kill_of,
+    known_job,
+    last_sign,
+    missed_for,
+    noted_code,
+    noted_start,
+    outgrew_memory,
+)
+from .runs import explained, living_state, own, run_of
+from .situation import Situation
+
+GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
+# The marker of a job that modak has cancelled.
+CANCELLED = "cancelled"
+# The marker of one that is not to begin, with the reason.
+SKIPPED = "skipped"
+# Why a job is cancelled where it was modak that did so.
+_BY_MODAK = "by modak"
+
+# Gives what the scheduler says of a job, by its id.
+Ask = Callable[[str], Optional[JobRecord]]
+
+
+class Judgement:
+    """What has become of a deployment's job.
+
+    Args:
+        folder: the deployment's.
+        scheduler: that has the job.
+        job_name: what the scheduler knows the job by.
+    """
+
+    def __init__(self, folder: Path, scheduler: Scheduler, job_name: str) -> None:
+        self.path = folder
+        self._scheduler = scheduler
+        self._job_name = job_name
+        self._state = folder / STATE
+        self._run = TimedRun(folder)
+
+    def situation(self, ask: Ask | None = None) -> Situation:
+        """What has become of the job, by its own marker and by the scheduler's word, which ``ask`` may have already."""
+        job_id = known_job(self._state)
+        skipped = read_text(self._state / SKIPPED)
+        if skipped and not claimed_by(self._state):
+            return self._situation(job_id, JobState.CANCELLED, None, explanation=skipped)
+        if not job_id:
+            return Situation()
+        finished = noted_code(self._state)
+        if finished == 0:  # nobody has more to say
+            return self._judge(job_id, finished, None)
+        try:
+            record = own(ask(job_id) if ask else self._scheduler.status(self._run, job_id), self._job_name, self.path)
+        except SchedulerSilent as error:
+            end = self._known_end(job_id)
+            if end and not (end.state == JobState.LOST and finished is not None):
+                return end
+            # what is in the queue no more runs no more, and its own word counts
+            if finished is None or not isinstance(error, AccountingSilent):
+                return self._situation(job_id, UNKNOWN, None, explanation=f"the scheduler does not answer: {error}")
+            record = None
+        # the job may have ended meanwhile; what is there before it is read, and has no code, is damaged
+        is_noted = (self._state / "finished").exists()
+        finished = noted_code(self._state) if finished is None else finished
+        if finished is None and is_noted and record and (record.state, record.exit_code) == (JobState.COMPLETED, 0):
+            finished = 0  # it came to its end, and the scheduler knows which
+        end = self._known_end(job_id) if record is None else None
+        if end and end.state != JobState.LOST and (finished is None or end.state != JobState.FAILED):
+            return end  # which the scheduler has forgotten
+        situation = self._judge(job_id, finished, record)
+        note_end(self._state, situation)
+        return situation
+
+    def _known_end(self, job_id: str) -> Situation | None:
+        return known_end(self._state, self._situation(job_id, JobState.LOST, None))
+
+    def _judge(self, job_id: str, finished: int | None, record: JobRecord | None) -> Situation:
+        if finished == 0:
+            return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
+        if record and not record.state.is_final:
+            state = living_state(self._state, finished, record)
+            words = explained(self._state, state, record.reason)
+            if record.down and state is JobState.RUNNING:
+                title = self._scheduler.title
+                words = f"{record.down} is down, says {title}: whether the job runs on is known when the node is back"
+            return self._situation(job_id, state, record, explanation=words)
+        if finished is not None:
+            return self._judge_failure(job_id, finished, record)
+        if record is None or record.state is JobState.COMPLETED:
+            return self._judge_silence(job_id, record)
+        return self._judge_end(job_id, record.state, record)
+
+    def _judge_end(
+        self, job_id: str, state: JobState, record: JobRecord | None, exit_code: int | None = None, words: str = ""
+    ) -> Situation:
+        """An end without success: its scheduler may have written into the job's output why it brought it about."""
+        kill = self._kill(job_id, state, record)
+        if kill:
+            state, words = kill.state, kill.words
+        elif not words or state not in (JobState.FAILED, JobState.LOST):
+            words = self._explain(state, record)
+        return self._situation(job_id, state, record, exit_code, words, kill)
+
+    def _kill(self, job_id: str, state: JobState, record: JobRecord | None) -> Kill | None:
+        if read_text(self._state / CANCELLED):
+            return None
+        kill = None
+        if record is None or not self._scheduler.knows_success:  # else the scheduler's word is as good as its output's
+            kill = kill_of(self.path, job_id)
+        if kill is None and state in (JobState.FAILED, JobState.LOST) and outgrew_memory(self.path):
+            kill = Kill(JobState.OUT_OF_MEMORY, LIMITS["mem"])
+        is_open = state in (JobState.FAILED, JobState.LOST, JobState.CANCELLED)
+        return kill if kill and (is_open or kill.state is state) else None
+
+    def _judge_failure(self, job_id: str, finished: int, record: JobRecord | None) -> Situation:
+        """A job that noted its own failure; the scheduler may know that it was the one who ended it."""
+        state = record.state if record and record.state is not JobState.COMPLETED else JobState.FAILED
+        if read_text(self._state / "ended") == "timeout":
+            state = JobState.TIMEOUT
+        if read_text(self._state / CANCELLED):
+            state = JobState.CANCELLED
+        return self._judge_end(job_id, state, record, finished, f"the training ended with exit code {finished}")
+
+    def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
+        """No marker, and the scheduler says success or nothing at all."""
+        if read_text(self._state / CANCELLED):
+            return self._situation(job_id, JobState.CANCELLED, record, explanation=_BY_MODAK)
+        if missed_for(self._state) < GRACE:
+            return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
+        is_known = record is not None and record.exit_code == 0 and self._scheduler.knows_success
+        if is_known and claimed_by(self._state) and not (self._state / "requeued").exists():
+            # it had not even the room to say so
+            return self._situation(job_id, JobState.COMPLETED, record, exit_code=0)
+        if claimed_by(self._state):
+            words = "the job began and is gone without a word: its node may have died, or it was killed"
+            if not (self.path / "scheduler.log").exists():
+                words += f"; {self._scheduler.title} has not brought its output (scheduler.log)"
+        else:
+            words = "the scheduler no longer knows the job, and it never began: it may have been deleted"
+        return self._judge_end(job_id, JobState.LOST, record, words=words)
+
+    def _explain(self, state: JobState, record: JobRecord | None) -> str:
+        limit = record.limit if record else ""
+        words = {
+            JobState.TIMEOUT: LIMITS.get(limit, LIMITS["walltime"]),
+            JobState.OUT_OF_MEMORY: LIMITS["mem"],
+            JobState.CANCELLED: _BY_MODAK if read_text(self._state / CANCELLED) else "it was cancelled",
+            JobState.NODE_FAIL: "its node failed",
+            JobState.PREEMPTED: "it made way for another job",
+            JobState.BOOT_FAIL: "its node did not start it",
+            JobState.FAILED: "it failed before it could note its own end",
+        }.get(state, "")
+        reason = record.reason if record and record.reason not in ("", "NonZeroExitCode") else ""
+        return ", ".join(part for part in (words, reason) if part)
+
+    def _situation(
+        self, job_id: str, state: JobState | str, record: JobRecord | None, exit_code: int | None = None,
+        explanation: str = "", kill: Kill | None = None,
+    ) -> Situation:  # fmt: skip
+        started, node = noted_start(self._state)
+        is_over = isinstance(state, JobState) and state.is_final
+        has_failed = is_over and state is not JobState.COMPLETED
+        if has_failed and (lack := lack_of_room(self.path)):
+            explanation += f"; {lack} at {self.path}"
+        code = exit_code if exit_code is not None or record is None else record.exit_code
+        return Situation(
+            state=str(state),
+            job_id=job_id,
+            exit_code=code,
+            signal=record.signal if record else None,
+            reason=record.reason if record else "",
+            nodes=(record.nodes if record else "") or node,
+            started=started,
+            ended=changed_at(self._state / "finished") or (self._end(started, record, kill) if is_over else None),
+            attempt=number_of(self.path),
+            run=max(1, run_of(self._state)),
+            explanation=explanation,
+            held_by=record.held_by if record else "",
+            down=record.down if record else "",
+            error_tail=self._error_tail() if has_failed else [],
+        )
+
+    def _end(self, started: float | None, record: JobRecord | None, kill: Kill | None) -> float | None:
+        """When a job ended that did not note its end itself; None where it never began."""
+        if started is None:
+            return None
+        told = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
+        return started + told[0] if told else max(started, last_sign(self.path) or started)
+
+    def _error_tail(self) -> list[str]:
+        """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""
+        found = [line for name in ("error.log", "scheduler.log") for line in tail(self.path / name, 15)]
+        return found or tail(self.path / "output.log", 15)
