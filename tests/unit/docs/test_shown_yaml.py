@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 from documented import pages
-from example_blueprint import SERVICE, BlueprintFolder
+from example_blueprint import SERVICE as EXAMPLE
+from example_blueprint import BlueprintFolder
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.reader import Inputs, read_targets
@@ -16,6 +17,9 @@ from modak_ansible.measuring.suites.reader import read_suite
 from modak_ansible.planning.service import check_blueprint
 from modak_ansible.transport.secrets import read_secrets
 
+# On a processor that has all that a page may ask for.
+SERVICE = EXAMPLE.replace("skylake_avx512", "sapphirerapids")
+PREPARED = ("import modak_runtime", "model, optimizer = modak_runtime.prepare(model, optimizer)")
 BLOCKS = [(page.name, block) for page in pages() for block in page.blocks if block.language in ("yaml", "yml")]
 # Of a training's properties, those that sentences show with a value.
 INLINE = re.compile(r"(optimisation|checkpoint|resources|sweep): \{.*\}")
@@ -25,7 +29,7 @@ SENTENCES = sorted({(page.name, words) for page in pages() for words in page.inl
 def problems(text: str, folder: BlueprintFolder) -> list[str]:
     """What is wrong with a block: a target file, secrets, a service template, or a part of one.
 
-    Scripts that it names are made, with the options that it gives them.
+    Scripts that it names are made, with the options that it gives them and the line that lets every choice reach them.
     """
     tree = yaml.safe_load(text)
     mistakes = Mistakes()
@@ -90,7 +94,7 @@ def _nodes(tree: dict, text: str, folder: BlueprintFolder) -> None:
             script = folder.path / name
             script.parent.mkdir(parents=True, exist_ok=True)
             options = [f"parser.add_argument('--{each}')" for each in node["properties"].get("arguments", {})]
-            script.write_text("\n".join(["import argparse", "parser = argparse.ArgumentParser()", *options]))
+            script.write_text("\n".join(["import argparse", "parser = argparse.ArgumentParser()", *options, *PREPARED]))
     folder.service.write_text(yaml.safe_dump(service, sort_keys=False))
 
 
