@@ -309,7 +309,21 @@ def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     is_old = base is not None and base.python.startswith("2.")
     if is_old and not draft.request.application.version and _has_present_build(draft, entry.framework):
         return f"its Python is {base.python if base else ''}; its version, or optimisation.entry, takes it"
-    return ""
+    newer = None if draft.request.application.version else _newer_of_its_kind(entry, draft)
+    return f"{newer.name} is newer; its version, or optimisation.entry, takes this one" if newer else ""
+
+
+def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
+    """A later release of the same kind of build that serves, so that both need not be weighed."""
+
+    def kind(each: Entry) -> tuple[object, ...]:
+        return each.origin, each.accelerator, each.libraries, sorted(each.environment.items()), each.tools
+
+    later = draft.catalogue.of_framework(entry.framework)  # the newest first
+    later = later[: later.index(entry)]
+    return next(
+        (each for each in later if kind(each) == kind(entry) and not each.untried and not _why_not(each, draft)), None
+    )
 
 
 def _has_smaller(draft: Draft, entry: Entry) -> bool:

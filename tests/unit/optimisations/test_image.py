@@ -193,3 +193,14 @@ def test_a_build_of_old_does_not_take_the_place_of_a_refused_one(decide):
 def test_a_refusal_is_of_one_build_on_one_target(decide, other):
     known = refusal(NEW).model_copy(update=other)
     assert decide(NEW, refusals=[known])[0].value == "torch-2.13"
+
+
+def test_an_earlier_release_of_the_same_build_has_to_be_asked_for(blueprint):
+    blueprint.replace("framework: pytorch", "framework: jax")
+    plan = make_plan(request_of(blueprint.service, Inputs()))
+    assert plan.image.entry == "jax-0.10-cpu"
+    image = next(choice for choice in plan.choices if choice.name == "image")
+    reasons = {each.value: each.reason for each in image.rejected}
+    assert reasons["jax-0.9-cpu"] == "jax-0.10-cpu is newer; its version, or optimisation.entry, takes this one"
+    blueprint.replace("framework: jax", 'framework: jax\n        version: "0.8"')
+    assert make_plan(request_of(blueprint.service, Inputs())).image.entry == "jax-0.8-cpu"
