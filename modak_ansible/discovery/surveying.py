@@ -113,7 +113,8 @@ def enter(connection: Connection) -> Entrance:
     if connection.is_local:
         version = ".".join(map(str, sys.version_info[:3]))
         return Entrance(pythons=((sys.executable, version),))
-    anew = ["-o", "ControlPath=none", "-o", "ControlMaster=no"]
+    # a login that was made with a code is not made again for a measurement
+    anew = [] if connection.login else ["-o", "ControlPath=none", "-o", "ControlMaster=no"]
     began = time.monotonic()
     _ssh(connection, "true", anew)
     seconds = time.monotonic() - began

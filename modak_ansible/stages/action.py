@@ -150,22 +150,29 @@ class StageAction(ActionBase):  # type: ignore[misc]
                 entered = True
             ours = f"{COLLECTION}.{name}"
             with packed(name):
-                answer = self._patiently(lambda: self._execute_module(ours, module_args=arguments, task_vars=task_vars))
+                answer = self._patiently(
+                    lambda: self._execute_module(ours, module_args=arguments, task_vars=task_vars), connection
+                )
             if answer.get("failed"):
                 raise _module_error(name, answer)
             return answer
 
         return call
 
-    def _patiently(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _patiently(self, attempt: Callable[[], dict[str, Any]], connection: Connection) -> dict[str, Any]:
         def try_it() -> dict[str, Any]:
             try:
                 return attempt()
             except AnsibleConnectionFailure as error:
                 _raise_if_home_is_closed(error)
+                if refused := connection.refused(str(error)):
+                    raise refused from error
                 raise
 
-        mend = self._connection.reset
+        def mend() -> None:
+            if not connection.login:  # which somebody would have to make again
+                self._connection.reset()
+
         return patiently(try_it, AnsibleConnectionFailure, self._say, pauses=self.pauses, mend=mend)
 
 

@@ -94,7 +94,7 @@ def _rsync_once(connection: Connection, arguments: list[str], say: Say, place: s
         _show_progress(process, say)
         errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
     if process.returncode not in (0, _VANISHED):
-        _raise_transfer_error(process.returncode, errors, place, is_remote=not connection.is_local)
+        _raise_transfer_error(connection, process.returncode, errors, place)
 
 
 def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
@@ -107,7 +107,8 @@ def _show_progress(process: subprocess.Popen[bytes], say: Say) -> None:
             say(f"{shown} % transferred, {found.group(3)}")
 
 
-def _raise_transfer_error(code: int, errors: str, place: str, *, is_remote: bool) -> None:
+def _raise_transfer_error(connection: Connection, code: int, errors: str, place: str) -> None:
+    is_remote = not connection.is_local
     if lack := lack_in(errors):
         hint = "make room there, and run the same command again: the transfer goes on"
         raise ModakError(f"{lack} {place}", hint=hint)
@@ -115,6 +116,8 @@ def _raise_transfer_error(code: int, errors: str, place: str, *, is_remote: bool
         raise ModakError("rsync is not on the target", hint="install rsync there")
     lines = [line for line in errors.splitlines() if line.strip()]
     said = next((line for line in lines if line.startswith("rsync:")), lines[-1] if lines else f"code {code}")
+    if is_remote and (refused := connection.refused(errors)):
+        raise refused
     if is_remote and code in _BROKEN:
         raise _Broken(said)
     raise ModakError(f"the transfer broke off: {said}", hint="deploy again: it goes on where it stopped")

@@ -8,14 +8,15 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import owner_of, running
-from modak_ansible.target.core.files import expanded, write_whole
+from modak_ansible.target.core.files import expanded, read_json, write_whole
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.plan import Target as PlannedTarget
 
@@ -79,6 +80,18 @@ def queue_of(plan: Plan, blueprint: str) -> str:
     return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
 
 
+class LoginNote(TypedDict, total=False):
+    """What is noted of a login.
+
+    Attributes:
+        target: how the user calls it.
+        since: seconds since the epoch.
+    """
+
+    target: str
+    since: float
+
+
 @dataclass(frozen=True)
 class Connection:
     """The way to a target.
@@ -87,11 +100,15 @@ class Connection:
         address: what ssh is given; empty for this machine.
         config: the SSH configuration that it is read with.
         testbed_is_known: whether that configuration can know the testbed, which no name server does.
+        key: what tells it from other ways, to this address and to others.
+        login_name: the target as modak login takes it, as far as an address and a user say it.
     """
 
     address: str
     config: Path | None = None
     testbed_is_known: bool = True
+    key: str = ""
+    login_name: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -118,6 +135,39 @@ class Connection:
             "ansible_pipelining": True,
             "ansible_python_interpreter": "auto_silent",
         }
+
+    @property
+    def login_note(self) -> Path:
+        """Where a login is noted that modak login has made, until it is ended or this machine is started anew."""
+        return control_folder() / f"login-{self.key}.json"
+
+    @property
+    def login(self) -> LoginNote:
+        """The login that was made; empty where there was none."""
+        return cast(LoginNote, read_json(self.login_note) or {}) if self.key else {}
+
+    def refused(self, said: str) -> TargetUnreachable | None:
+        """The error for a target that lets nobody in who cannot be asked; None where it says something else.
+
+        Args:
+            said: by ssh, with the ways in which it would be entered.
+        """
+        ways = _REFUSED.search(said)
+        if ways is None:
+            return None
+        known = self.login
+        name = known.get("target") or self.login_name
+        if known:
+            since = time.strftime("%H:%M", time.localtime(known.get("since", 0.0)))
+            hint = f"log in again: modak login {name}; then give the same command once more, and it goes on"
+            return TargetUnreachable(f"the login to {self.address} of {since} has ended", hint=hint)
+        key = "check username and identity_file, and that the key is in the target's authorized_keys"
+        login = f"modak login {name}, and everything goes through that"
+        if "keyboard-interactive" in ways.group(1) or "password" in ways.group(1):
+            message = f"{self.address} refuses the login without a password or a code"
+            return TargetUnreachable(message, hint=f"log in once: {login}; or with a key: {key}")
+        hint = f"{key}: ssh {self.address}; if the key has a passphrase: {login}"
+        return TargetUnreachable(f"{self.address} refuses the login", hint=hint)
 
     def check(self) -> None:
         """Enters the target once.
@@ -154,6 +204,8 @@ class Connection:
             )
 
     def _unreachable(self, said: str, matched: str) -> TargetUnreachable:
+        if refused := self.refused(matched):
+            return refused
         for pattern, words, hint in _REASONS:
             if re.search(pattern, matched, re.IGNORECASE):
                 return TargetUnreachable(f"{self.address} {words}", hint=hint.replace("HOST", self.address))
@@ -161,6 +213,8 @@ class Connection:
         return TargetUnreachable(f"{self.address} cannot be entered: {_last_line(said)}", hint=hint)
 
 
+# The ways that a host offers to whom it does not let in.
+_REFUSED = re.compile(r"Permission denied \(([a-z][\w,@.-]+)\)")
 _REASONS = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -221,10 +275,13 @@ def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder:
     if target.local:
         return Connection("")
     path = folder / "ssh_config"
-    text = _configuration(target, testbed, blueprint_folder)
+    text, key = _configuration(target, testbed, blueprint_folder)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_whole(path, text)
-    return Connection(target.address, path, _knows_testbed(testbed))
+    who = f"{target.username}@" if target.username else ""
+    is_plain = not (target.port or target.identity_file)  # of which an address says nothing
+    login_name = f"{who}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
+    return Connection(target.address, path, _knows_testbed(testbed), key, login_name)
 
 
 def _knows_testbed(testbed: Path) -> bool:
@@ -237,7 +294,8 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) -> str:
+def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) -> tuple[str, str]:
+    """The text, and what tells this way from others."""
     lines = [f"Host {target.address}"]
     if target.username:
         lines.append(f"    User {target.username}")
@@ -254,15 +312,16 @@ def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) 
         f"    ConnectTimeout {_CONNECT_SECONDS}",
         "    ServerAliveInterval 15",
         "    ServerAliveCountMax 4",
-        "    ControlMaster auto",
-        "    ControlPersist 60",
     ]
     rest = _testbed_lines(testbed / "ssh_config") if target.address == TESTBED else []
     rest += [f"Include {_quoted(path)}" for path in (expanded("~/.ssh/config"), Path("/etc/ssh/ssh_config"))]
     # a connection is shared only by those who would have made the same one, with the same keys to compare
     own = hashlib.sha256("\n".join([*lines, *rest]).encode()).hexdigest()[:12]
-    lines.append(f'    ControlPath "{control_folder()}/{own}-%C"')
-    return "\n".join([*lines, *rest, ""])
+    shared = ["    ControlMaster auto", "    ControlPersist 60", f'    ControlPath "{control_folder()}/{own}-%C"']
+    if target.address == TESTBED:
+        return "\n".join([*lines, *shared, *rest, ""]), own
+    # where the user's own configuration says how connections are shared, theirs is used, and nobody logs in twice
+    return "\n".join([*lines, *rest, "Match all", *shared, ""]), own
 
 
 def configuration_for_testbed(folder: Path) -> str:

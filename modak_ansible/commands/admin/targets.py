@@ -39,14 +39,14 @@ def listed(as_json: Json = False) -> None:
     for name, path in known_targets().items():
         row: dict[str, Any] = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
         try:
-            row["targets"] = [_facts(each) for each in _read(path, name)]
+            row["targets"] = [_facts(each, path) for each in _read(path, name)]
         except ModakError as error:
             row["problem"] = str(error)
         rows.append(row)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    print_table(("target", "is", "partitions"), [_cells(row) for row in rows], wraps={1, 2})
+    print_table(("target", "is", "login", "partitions"), [_cells(row) for row in rows], wraps={1, 3})
     if not own:
         typer.echo(f"\nYour own are in {targets_folder()}: modak discover USER@HOST --save NAME writes one")
 
@@ -103,8 +103,14 @@ def _read(path: Path, name: str) -> list[Target]:
     return list(found.values())
 
 
-def _facts(target: Target) -> dict[str, Any]:
+def _facts(target: Target, path: Path) -> dict[str, Any]:
+    from modak_ansible.commands.admin.login import state_of_way
+    from modak_ansible.discovery.aim import Aim
+    from modak_ansible.store.project import known_testbed, state_folder
+
+    aim = Aim(target, None, path.parent, known_testbed(state_folder(Path.cwd())), is_described=True)
     return {
+        "login": "" if target.local else state_of_way(aim),
         "name": target.name,
         "scheduler": target.scheduler.value,
         "address": "" if target.local else target.address,
@@ -113,12 +119,13 @@ def _facts(target: Target) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
+def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
     if row["problem"]:
-        return row["name"], f"broken: {row['problem']}", ""
+        return row["name"], f"broken: {row['problem']}", "", ""
     found = row["targets"]
     words = [_place(each) if len(found) == 1 else f"{each['name']}: {_place(each)}" for each in found]
-    return row["name"], "; ".join(words), ", ".join(part for each in found for part in each["partitions"])
+    login = ", ".join(each["login"] for each in found if each["login"])
+    return row["name"], "; ".join(words), login, ", ".join(part for each in found for part in each["partitions"])
 
 
 def _place(facts: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ SHOW_NOTHING = {
 }
 # Commands that ask a target, or change something; their own tests look at what they print.
 ACT = {
-    "init", "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
+    "init", "login", "logout", "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
     "catalogue build", "testbed up", "testbed use",
 }  # fmt: skip
 # What the others are given to look at: {blueprint} was deployed, and {image} is a file that is none.
@@ -53,6 +53,7 @@ LOOK = {
     "testbed status": "",
 }
 IN_ERROR = {"image"}
+ASK_SSH = {"targets", "targets list"}  # whether a login is open
 DIFFERS = {"diff"}  # ends with 1 where what is deployed is not what is planned
 
 
@@ -95,7 +96,9 @@ def words(blueprint, monkeypatch):
     return {"blueprint": blueprint.service, "image": image, "records": few}
 
 
-@pytest.mark.parametrize("name", sorted(LOOK))
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.component] if each in ASK_SSH else []) for each in sorted(LOOK)]
+)
 def test_what_is_printed_parses_and_is_nothing_else(words, monkeypatch, capsys, name):
     arguments = [word.format(**words) for word in LOOK[name].split()]
     monkeypatch.setattr(sys, "argv", ["modak", *name.split(), *arguments, "--json"])

@@ -25,6 +25,7 @@ def saved(name, text):
     return path
 
 
+@pytest.mark.component
 def test_they_are_listed_with_what_they_are():
     assert "modak discover USER@HOST --save NAME" in run()
     saved("hpc", "scheduler: torque\nfrontend: login.example\nusername: bob\npartitions: [ { name: batch } ]\n")

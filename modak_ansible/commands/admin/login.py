@@ -1,0 +1,88 @@
+"""modak login: opens the connection to a target that wants a password, a one-time code or a passphrase."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+
+if TYPE_CHECKING:
+    from modak_ansible.discovery.aim import Aim
+
+EXAMPLES = "Example: modak login mycluster; and at the end of the day: modak logout mycluster"
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TARGET]",
+        autocompletion=completing.targets,
+        help="A target of modak targets, a blueprint, or a host as ssh is given it.",
+    ),
+]
+
+
+def command(
+    target: Target = None,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    on: On = None,
+    keep: Annotated[
+        str, typer.Option(metavar="TIME", help="How long it stays open while nothing uses it, such as 90m or 12h.")
+    ] = "12h",
+    as_json: Json = False,
+) -> None:
+    """Log in to a target once, by hand; all that modak does there goes through that connection.
+
+    ssh asks here for what the target wants. Where ~/.ssh/config has connections shared, that one is used. When it has
+    ended, commands say so and end; nothing waits or asks. modak logout ends it.
+    """
+    from modak_ansible.errors import UsageError
+    from modak_ansible.model.quantities import parse_duration
+    from modak_ansible.transport.login import log_in
+
+    try:
+        seconds = int(parse_duration(keep))
+    except ValueError as error:
+        raise UsageError(f"--keep: {error}") from error
+    aim = aimed(target, inputs, value, on)
+    if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
+        raise UsageError("there is no terminal to ask at", hint="run modak login in one")
+    with aim.entered() as connection:
+        is_new = log_in(connection, target or on or aim.target.name, seconds)
+    if as_json:
+        typer.echo(json.dumps({"address": aim.target.address, "state": "open", "changed": is_new}, indent=2))
+    else:
+        was = "is open" if is_new else "was open already"
+        typer.echo(f"the connection to {aim.target.address} {was}: all commands go through it")
+
+
+def aimed(target: str | None, inputs: Path | None, value: list[str] | None, on: str | None) -> Aim:
+    """What is meant.
+
+    Raises:
+        UsageError: it is this machine.
+    """
+    from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.errors import UsageError
+
+    aim = aim_at(target, given_inputs(inputs, value, on))
+    if aim.target.local:
+        raise UsageError("this machine needs no login", hint="name a target: modak targets lists them")
+    return aim
+
+
+def state_of_way(aim: Aim) -> str:
+    """Whether the connection to a target is open, or has ended; empty where nobody logged in."""
+    from modak_ansible.transport.login import state_of
+    from modak_ansible.transport.ssh import connect
+
+    with TemporaryDirectory(prefix="modak-login-") as folder:
+        return state_of(connect(aim.target, aim.testbed, aim.folder, Path(folder)))
