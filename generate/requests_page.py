@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_origin
 
 from generate import Writers, table, with_section
 from modak_ansible.blueprint.forms.forms import Form, choices_of, fields_of, form_of, plain_types
@@ -16,8 +17,9 @@ def _rows(form: type[Form] = RequestForm, path: str = "") -> Iterator[tuple[str,
     described = {field.alias or name: field.description or "" for name, field in form.model_fields.items()}
     for name, annotation in fields_of(form).items():
         inner, words = form_of(annotation), choices_of(annotation)
+        is_mapping = any(get_origin(kind) is dict for kind in plain_types(annotation))
         kinds = [text for kind, text in _KINDS.items() if kind in set(plain_types(annotation))]
-        values = "" if inner else ", ".join(words or kinds) or "text"
+        values = "" if inner else ", ".join(words or kinds) or ("mapping" if is_mapping else "text")
         if described[name].startswith(("Refused", "Not kept")):
             values = "-"
         yield f"`{path}{name}`", values, described[name]

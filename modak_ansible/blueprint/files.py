@@ -1,18 +1,14 @@
-"""The user's own files that a blueprint names: the script and what travels with it, and local data."""
+"""The user's own files that a blueprint names: the script and what travels with it."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
-import struct
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 from modak_ansible.model.application import SourceFile
-from modak_ansible.model.dataset import DataFile
 from modak_ansible.store.project import project_root, shipped
 
 # Files of these kinds are never the training's own.
@@ -23,7 +19,6 @@ _BLUEPRINT_FOLDERS = ("types", "playbooks", "roles")
 
 MAX_BYTES = 200 * 10**6
 MAX_FILES = 50_000
-_UNSIGNED_BYTES = 0x08  # what an IDX file of bytes begins with, before the number of its dimensions
 
 
 def sha256_of(path: Path) -> str:
@@ -61,41 +56,6 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
             raise ValueError(f"there are more than {MAX_FILES:,} files beside the script")
         found.append(SourceFile(path=relative, size=size, sha256=sha256_of(path), executable=os.access(path, os.X_OK)))
     return sorted(found, key=lambda source_file: source_file.path)
-
-
-def data_files(folder: Path) -> list[DataFile]:
-    """The IDX files of a folder, with their sizes and digests, by name.
-
-    Raises:
-        OSError: the folder or a file cannot be read.
-    """
-    paths = sorted(path for path in folder.iterdir() if path.is_file() and fnmatch(path.name, "*-idx*-ubyte*"))
-    return [DataFile(name=path.name, size=path.stat().st_size, sha256=sha256_of(path)) for path in paths]
-
-
-def samples_in(folder: Path, names: Iterable[str]) -> int | None:
-    """How many samples IDX files give to train with: those of ``train``, or of the only split that is there.
-
-    Args:
-        folder: that they lie in.
-        names: of the files, plain or gzip.
-
-    Returns:
-        None where there are several other splits, or no header says it.
-    """
-    labels = {name.partition("-")[0]: folder / name for name in sorted(names) if "-labels-idx1-ubyte" in name}
-    path = labels.get("train", next(iter(labels.values())) if len(labels) == 1 else None)
-    return _length_of(path) if path else None
-
-
-def _length_of(path: Path) -> int | None:
-    """The first length in the header of an IDX file; the rest of the file is not read."""
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            magic, length = struct.unpack(">II", file.read(8))
-    except (OSError, EOFError, zlib.error, struct.error):
-        return None
-    return length if magic >> 8 == _UNSIGNED_BYTES and length else None
 
 
 class _Walk:

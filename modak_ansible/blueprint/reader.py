@@ -28,6 +28,7 @@ from modak_ansible.blueprint.types.definitions import check_version, load_defini
 from modak_ansible.blueprint.types.topology import Node, Topology, read_topology
 from modak_ansible.errors import Location, UsageError
 from modak_ansible.model.application import Predecessor
+from modak_ansible.model.dataset import field_of
 from modak_ansible.model.plan import Note
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
@@ -245,7 +246,7 @@ class _Reader:
         return blueprint
 
     def _read_training(self, node: Node, blueprint: Blueprint, after: tuple[Predecessor, ...]) -> None:
-        for name in (node.name, *node.requirements.values()):
+        for name in (node.name, *node.requirements.values(), *_datasets_of(node)):
             blueprint.related.setdefault(name, []).append(node.name)
         self._check_one_host(node)
         target = blueprint.targets.get(node.requirements.get("host", ""))
@@ -258,18 +259,21 @@ class _Reader:
 
     def _check_one_host(self, node: Node) -> None:
         host = node.requirements.get("host")
-        for key in ("dataset", "image"):
-            other = self._topology.nodes.get(node.requirements.get(key, ""))
-            other_host = other.requirements.get("host") if other else None
-            if host and other and other_host and other_host != host:
+        required = {name: item.location for name, item in _datasets_of(node).items()}
+        if "image" in node.requirements:
+            required[node.requirements["image"]] = node.requirement_locations["image"]
+        for name, place in required.items():
+            other = self._topology.nodes[name]
+            other_host = other.requirements.get("host")
+            if host and other_host and other_host != host:
                 self._mistakes.add(
-                    node.requirement_locations[key], "another-host", f"{other.name} is on {other_host}, not on {host}",
+                    place, "another-host", f"{other.name} is on {other_host}, not on {host}",
                     f"host both on {host}",
                 )  # fmt: skip
 
     def _check_used(self, trainings: list[Node]) -> None:
         """A dataset or an image that no training reads is a slip of the pen, not a wish."""
-        used = {name for node in trainings for name in node.requirements.values()}
+        used = {name for node in trainings for name in (*node.requirements.values(), *_datasets_of(node))}
         for kind in (DATASET, IMAGE):
             for node in self._topology.derived_from(kind):
                 if node.name not in used and trainings:
@@ -288,7 +292,9 @@ class _Reader:
 def _places(topology: Topology, node: Node) -> dict[str, Location]:
     """Where the values stand that the planner may refuse."""
     places: dict[str, Location] = {}
-    for owner, prefix in ((node, ""), *((topology.nodes.get(node.requirements.get(key, "")), key) for key in _OWNERS)):
+    datasets = [(topology.nodes.get(name), field_of(number)) for number, name in enumerate(_datasets_of(node))]
+    owners = [(topology.nodes.get(node.requirements.get(key, "")), key) for key in _OWNERS]
+    for owner, prefix in ((node, ""), *datasets, *owners):
         if owner is None:
             continue
         if prefix:
@@ -298,7 +304,12 @@ def _places(topology: Topology, node: Node) -> dict[str, Location]:
     return places
 
 
-_OWNERS = ("dataset", "image", "host")
+_OWNERS = ("image", "host")
+
+
+def _datasets_of(node: Node) -> dict[str, Item]:
+    """The datasets that a training requires, by the names of their nodes."""
+    return {str(item.value): item for item in node.several.get("dataset", [])}
 
 
 def _collect(item: Item, name: str, places: dict[str, Location]) -> None:

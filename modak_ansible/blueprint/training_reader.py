@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.blueprint import files
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.secret_rules import note_secret
@@ -18,17 +17,19 @@ from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with
 from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
-from modak_ansible.model.dataset import DataFile, Dataset, DataSource
+from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.target import Target
-from modak_ansible.target.core.files import expanded
+from modak_ansible.sources import SourceProblem
+from modak_ansible.sources.reader import Said, read_dataset
 
 TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
 IMAGE = "modak.nodes.Image"
-_KEYWORDS = ("published", "digits")
+# Properties of a dataset that are as they are written.
+_AS_WRITTEN = ("format", "source", "urls", "on_target", "unpack", "mount_as")
 
 
 class TrainingReader:
@@ -53,10 +54,9 @@ class TrainingReader:
         application, beside = self._application(blueprint_name)
         resources = self._resources()
         job_options = self._job_options()
-        dataset = self._dataset()
+        datasets = self._datasets()
         image = self._image()
-        has_data = dataset is None or dataset.sources
-        if target is None or application is None or resources is None or not has_data or len(self._mistakes) > before:
+        if target is None or application is None or resources is None or len(self._mistakes) > before:
             return None
         return Request(
             blueprint=blueprint_name,
@@ -67,7 +67,8 @@ class TrainingReader:
             if (wished := self._property("optimisation"))
             else Optimisation(),
             target=target,
-            dataset=dataset,
+            dataset=datasets[0] if datasets else None,
+            more_datasets=tuple(dataset for dataset in datasets[1:] if dataset),
             image=image,
             job_options=job_options,
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
@@ -262,83 +263,56 @@ class TrainingReader:
         form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)
         return form.to_model() if form else JobOptions()
 
-    # --- the dataset and the image
+    # --- the datasets and the image
 
-    def _dataset(self) -> Dataset | None:
-        node = self._topology.nodes.get(self._node.requirements.get("dataset", ""))
-        if node is None or "name" not in node.properties:
+    def _datasets(self) -> list[Dataset | None]:
+        nodes = [self._topology.nodes[str(item.value)] for item in self._node.several.get("dataset", [])]
+        return [self._dataset(node) for node in nodes if "name" in node.properties]
+
+    def _dataset(self, node: Node) -> Dataset | None:
+        properties = node.properties
+        if not self._note(properties["name"], rules.name_problem(str(properties["name"].value))):
             return None
-        name = node.properties["name"]
-        self._note(name, rules.name_problem(str(name.value)))
+
+        def refuse(name: str, number: int | None, problem: SourceProblem) -> None:
+            section = properties.get(name)
+            item = (
+                section.elements[number]
+                if section and number is not None and number < len(section.elements)
+                else section
+            )
+            place = item.location if item else node.item.location
+            self._mistakes.add(place, problem.rule, problem.reason, problem.hint)
+
+        before = len(self._mistakes)
+        section, on_target, size = properties.get("source"), properties.get("on_target"), properties.get("size")
+        if section and not section.elements:
+            refuse("source", None, SourceProblem("dataset-source", "no source is given", "[ published, digits ]"))
+        if on_target:
+            self._note(on_target, rules.path_problem(str(on_target.value)))
         checksums = self._checksums(node)
-        section = node.properties.get("source")
-        elements = section.elements if section else []
-        if section and not elements:
-            self._mistakes.add(section.location, "dataset-source", "no source is given", "[ published, digits ]")
-        sources = [self._source(element, str(name.value), checksums) for element in elements]
-        size = node.properties.get("size")
-        first = sources[0] if sources else None
-        names = [file.name for file in first.files] if first and first.kind == "folder" else []
-        return Dataset(
-            name=str(name.value),
-            format=str(node.properties["format"].value),
-            sources=tuple(source for source in sources if source),
-            checksums=tuple(sorted(checksums.items())),
-            size=parse_size(size.text) if size else None,
-            samples=files.samples_in(self._folder / expanded(first.location), names) if first and names else None,
-        )
+        if len(self._mistakes) > before:
+            return None
+        values: dict[str, Any] = {
+            name: tuple(str(element.value) for element in item.elements) if item.is_list else item.value
+            for name in _AS_WRITTEN
+            if (item := properties.get(name)) and item.value is not None
+        }
+        size_said = parse_size(size.text) if size else None
+        said = Said(**values, name=str(properties["name"].value), checksum=checksums, size=size_said)
+        return read_dataset(said, self._folder, refuse)
 
     def _checksums(self, node: Node) -> dict[str, str]:
         section = node.properties.get("checksum")
         found: dict[str, str] = {}
         for name, item in section.entries.items() if section else ():
             place = Item(section.key_location(name) if section else item.location, name)
-            problem = "" if rules.name_problem(name) == "" else f"{rules.shown(name)} is not a file's name"
+            problem = rules.value_problem(name) or ("" if name else "a file has a name")
             if self._note(place, problem) and self._note(
                 item, rules.checksum_problem(str(item.value)), rule="checksum"
             ):
                 found[name] = str(item.value).removeprefix("sha256:").lower()
         return found
-
-    def _source(self, item: Item, name: str, checksums: dict[str, str]) -> DataSource | None:
-        text = str(item.value)
-        if text in _KEYWORDS:
-            return DataSource(kind="digits" if text == "digits" else "published")
-        if "://" in text:
-            if not self._note(item, rules.url_problem(text), rule="dataset-source"):
-                return None
-            if not checksums:
-                hint = "checksum: { file name: its SHA-256 }"
-                self._mistakes.add(item.location, "checksum", f"{text} has no checksums", hint)
-                return None
-            listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
-            return DataSource(kind="url", label=f"{name} from {text}", location=text, files=listed)
-        return self._local_source(item, text, name, checksums)
-
-    def _local_source(self, item: Item, text: str, name: str, checksums: dict[str, str]) -> DataSource | None:
-        path = self._folder / expanded(text)
-        if not path.is_dir():
-            hint = _elsewhere(text) or nearest(text, _KEYWORDS) or "a path is relative to the blueprint's folder"
-            self._mistakes.add(item.location, "file-not-found", f"there is no folder {text}", hint)
-            return None
-        try:
-            found = files.data_files(path)
-        except OSError as error:
-            self._mistakes.add(item.location, "file-unreadable", f"{text} cannot be read: {error.strerror}")
-            return None
-        if not found:
-            hint = "it must hold files such as train-images-idx3-ubyte.gz"
-            self._mistakes.add(item.location, "dataset-source", f"the folder {text} holds no IDX files", hint)
-            return None
-        for data_file in found:
-            expected = checksums.get(data_file.name)
-            if expected and expected != data_file.sha256:
-                self._mistakes.add(
-                    item.location, "checksum", f"{data_file.name} has the SHA-256 {data_file.sha256}, not {expected}",
-                    "fetch the file again",
-                )  # fmt: skip
-                return None
-        return DataSource(kind="folder", label=f"{name} from {text}", location=text, files=tuple(found))
 
     def _image(self) -> GivenImage | None:
         node = self._topology.nodes.get(self._node.requirements.get("image", ""))
@@ -352,12 +326,6 @@ class TrainingReader:
             self._note(checksum, rules.checksum_problem(str(checksum.value)), rule="checksum")
         digest = str(checksum.value).removeprefix("sha256:").lower() if checksum and checksum.value else None
         return GivenImage(source=str(source.value), checksum=digest, python=str(python.value))
-
-
-def _elsewhere(text: str) -> str:
-    """A hint when a path that is looked for below the blueprint stands below the current folder."""
-    here = expanded(text)
-    return f"paths are relative to the blueprint's folder; write {here.resolve()}" if here.is_dir() else ""
 
 
 def _image_problem(text: str) -> str:

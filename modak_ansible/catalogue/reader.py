@@ -97,6 +97,7 @@ class KnownDataset(Model):
     sources: tuple[DataSource, ...]
     size: int = Field(description="bytes of all files")
     samples: int | None = Field(default=None, description="training samples")
+    is_drawn: bool = Field(default=False, description="whether digits can be drawn in its place")
     licence: str
 
 

@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+
+IDX = "idx"  # MNIST's form; what stages it leaves a description among its files, which our own workloads read
+# What data may be made of: known to the performance model, and to nothing else.
+FORMATS = (IDX, "image-folder", "text", "csv", "parquet", "npy", "hdf5", "webdataset", "tfrecord")
+Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size"]
+
+
+@dataclass(frozen=True)
+class Property:
+    """What a user may say of a dataset.
+
+    The form of requests and the TOSCA type (tosca/types) follow from it, by ``make generate``.
+
+    Attributes:
+        meaning: what it says, for users.
+        kind: how it is written.
+    """
+
+    meaning: str
+    kind: Kind
+
+
+PROPERTIES = {
+    "name": Property(
+        "The dataset's name; mnist is known, with the addresses and checksums of its published files.", "name"
+    ),
+    "format": Property("What the data is made of, for the performance model; its files say so without it.", "format"),
+    "source": Property(
+        "Where the data comes from, tried in order: a file, a folder, a glob or an archive of this machine; the "
+        "address of a file, an archive, or a folder whose files checksum lists; published (the addresses known for "
+        "this name); or digits (drawn in place of MNIST).",
+        "addresses",
+    ),
+    "urls": Property("In place of source: the addresses of several files, together the dataset.", "addresses"),
+    "on_target": Property(
+        "In place of source: a path that is on the target already, which may begin with ~ or $NAME; nothing is copied.",
+        "path",
+    ),
+    "unpack": Property(
+        "Whether packed files are unpacked; without it an archive that is named is, except one in webdataset's form, "
+        "and what lies in a folder stays as it is.",
+        "truth",
+    ),
+    "mount_as": Property(
+        "Where the script looks for it, relative to the script's folder, such as data/MNIST/raw; of a dataset of one "
+        "file, that file where it ends with its name.",
+        "mount",
+    ),
+    "checksum": Property("The SHA-256 of files, by file name; a folder's address needs them.", "checksums"),
+    "size": Property("The size of all files, when it is not known from elsewhere.", "size"),
+}  # fmt: skip
 
 
 class DataFile(Model):
@@ -15,25 +67,63 @@ class DataFile(Model):
     name: str
     size: int | None = Field(default=None, description="bytes")
     sha256: str | None = None
+    address: str = Field(
+        default="", description="where it is fetched; empty below the source's own", exclude_if=lambda value: not value
+    )
+
+
+class Contents(Model):
+    """All files of a source of this machine, of which a plan lists none but a few."""
+
+    digest: str = Field(description="SHA-256 of the files' names, sizes and digests")
+    files: int
+    size: int = Field(description="bytes")
 
 
 class DataSource(Model):
     """A place that the files may come from; a plan has the addresses instead of ``published``."""
 
-    kind: Literal["folder", "url", "published", "digits"]
+    kind: str = Field(description="the module of modak_ansible/sources that knows it has it as one of its kinds")
     label: str = Field(default="", description="what the data is, for people")
-    location: str = Field(default="", description="a folder of the controller, or the address of a folder")
-    files: tuple[DataFile, ...] = Field(default=(), description="the files there; none for digits, which are drawn")
+    location: str = Field(default="", description="a path of the controller or the target, or an address")
+    files: tuple[DataFile, ...] = Field(default=(), description="the files there; none where they are many, or drawn")
+    contents: Contents | None = Field(
+        default=None, description="of what lies on the controller", exclude_if=lambda value: value is None
+    )
+    unpack: Literal["", "archive", "all"] = Field(
+        default="",
+        description="what is unpacked on the target: nothing, the one archive, or every packed file",
+        exclude_if=lambda value: not value,
+    )
+    unpacked: Contents | None = Field(
+        default=None, description="what the archive holds, where that is known", exclude_if=lambda value: value is None
+    )
+
+    pattern: str = Field(
+        default="", description="which files of a folder are meant; all without it", exclude_if=lambda value: not value
+    )
+
+    @property
+    def bytes_there(self) -> int | None:
+        """Bytes that it takes on the target; None where that is not known."""
+        known = self.unpacked or (None if self.unpack else self.contents)
+        if known:
+            return known.size
+        sizes = [file.size for file in self.files]
+        return sum(size for size in sizes if size) if sizes and all(size is not None for size in sizes) else None
 
 
 class Dataset(Model):
     """A dataset and the sources of it, in the order in which they are tried."""
 
     name: str
-    format: str = "idx"
+    format: str = ""
     sources: tuple[DataSource, ...]
-    checksums: tuple[tuple[str, str], ...] = Field(
-        default=(), description="file name and SHA-256, as the user gave them"
-    )
     size: int | None = Field(default=None, description="bytes of all files")
-    samples: int | None = Field(default=None, description="of an epoch, as the headers in the controller's folder say")
+    samples: int | None = Field(default=None, description="of an epoch, as the files of the controller say")
+    mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
+
+
+def field_of(number: int) -> str:
+    """What a refusal calls a training's dataset, by its number from 0."""
+    return f"dataset.{number}" if number else "dataset"

@@ -108,6 +108,15 @@ class PlannedDataset(Model):
     sources: tuple[DataSource, ...]
     size: int | None = Field(default=None, description="bytes, when known")
     staging: Literal["shared", "node-local"] = "shared"
+    mount_as: str = Field(
+        default="", description="a link to it, below the script's folder", exclude_if=lambda value: not value
+    )
+    mounted_file: str = Field(
+        default="", description="the file that the link leads to in its place", exclude_if=lambda value: not value
+    )
+    variable: str = Field(
+        default="", description="of the environment, besides MODAK_DATASET", exclude_if=lambda value: not value
+    )
 
 
 class PlannedJob(Model):
@@ -168,6 +177,9 @@ class Plan(Model):
     target: Target
     image: PlannedImage
     dataset: PlannedDataset | None
+    more_datasets: tuple[PlannedDataset, ...] = Field(
+        default=(), description="of a training that reads several", exclude_if=lambda value: not value
+    )
     job: PlannedJob
     runtime: tuple[SourceFile, ...] = Field(
         default=(), description="what acts in the training's process, below the deployment's folder runtime"
@@ -191,6 +203,11 @@ class Plan(Model):
     notes: tuple[Note, ...] = Field(
         default=(), description="wishes that are not kept, and why", exclude_if=lambda value: not value
     )
+
+    @property
+    def datasets(self) -> tuple[PlannedDataset, ...]:
+        """All that the training reads, in the order of its requirements."""
+        return (self.dataset, *self.more_datasets) if self.dataset else ()
 
     @property
     def deployment(self) -> str:

@@ -34,6 +34,8 @@ class Request(Model):
     """One training, as a blueprint asks for it, or one point of its sweep.
 
     Attributes:
+        dataset: what it reads first, or alone.
+        more_datasets: what it reads besides.
         training: its name; of a point its node's with the values that it has.
         after: what has to complete before it begins.
         node: the blueprint's node that it comes from; empty where that is the training's name.
@@ -48,6 +50,7 @@ class Request(Model):
     optimisation: Optimisation
     target: Target
     dataset: Dataset | None = None
+    more_datasets: tuple[Dataset, ...] = ()
     image: GivenImage | None = None
     job_options: JobOptions = JobOptions()
     after: tuple[Predecessor, ...] = ()
@@ -55,6 +58,17 @@ class Request(Model):
     parallel: int | None = None
     checkpoint: Checkpoint | None = None
     beside: tuple[SourceFile, ...] = ()
+
+    @property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """All that it reads."""
+        return (self.dataset, *self.more_datasets) if self.dataset else ()
+
+    @property
+    def data_bytes(self) -> int | None:
+        """Bytes of all that it reads; None where it reads nothing, or where that is not known."""
+        sizes = [dataset.size for dataset in self.datasets]
+        return sum(size or 0 for size in sizes) if sizes and all(size is not None for size in sizes) else None
 
     @property
     def runs_natively(self) -> bool:

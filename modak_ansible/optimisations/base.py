@@ -150,7 +150,7 @@ class Draft:
             nodes=self.layout.nodes,
             processes_per_node=self.layout.processes_per_node,
             accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
-            dataset_bytes=request.dataset.size if request.dataset else None,
+            dataset_bytes=request.data_bytes,
         )
 
 

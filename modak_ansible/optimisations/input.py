@@ -54,4 +54,4 @@ def _bytes(draft: Draft) -> int | None:
     work = draft.request.application.work
     if work.samples and work.sample_bytes:
         return work.samples * work.sample_bytes
-    return draft.request.dataset.size if draft.request.dataset else None
+    return draft.request.data_bytes

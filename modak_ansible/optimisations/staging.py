@@ -39,8 +39,9 @@ class Staging(Optimisation):
         why_not = _why_not(draft)
         if why_not or dataset is None or scratch is None:
             return Default("shared", why_not)
-        if (dataset.size or 0) > LARGEST:
-            size, limit = format_size(dataset.size or 0), format_size(LARGEST)
+        total = draft.request.data_bytes or 0
+        if total > LARGEST:
+            size, limit = format_size(total), format_size(LARGEST)
             return Default("shared", f"the data has {size}, more than the {limit} that are copied for one job")
         home = draft.request.target.home
         if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
@@ -61,6 +62,8 @@ def _rank(storage_class: str) -> int:
 
 def _why_not(draft: Draft) -> str:
     target, nodes = draft.request.target, draft.request.resources.nodes
+    if all(dataset.sources[0].kind == "on_target" for dataset in draft.request.datasets):
+        return "the data is the target's own, and is read where it lies"
     if target.scratch is None or target.scratch.sharing != "node-local":
         return f"{target.name} has no node-local scratch"
     return f"the copy is made on one node, and the job has {nodes}" if nodes > 1 else ""

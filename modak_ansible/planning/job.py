@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from modak_ansible.allocation.options import account_of
 from modak_ansible.allocation.site_rules import effects_of
 from modak_ansible.model.plan import PlannedDataset, PlannedImage, PlannedJob
@@ -10,8 +12,9 @@ from modak_ansible.model.target import Scheduler
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.optimisations.launcher import launching_of
+from modak_ansible.planning.data import ON_TARGET
 from modak_ansible.schedulers.directives import CannotExpress
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 # Options of which a job can do without what the scheduler has no words for.
 _WISHES = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
@@ -19,7 +22,7 @@ CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads w
 
 
 def planned_job(
-    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+    draft: Draft, image: PlannedImage, datasets: Sequence[PlannedDataset], tuning: PlannedTuning | None = None
 ) -> PlannedJob:
     """The job of a draft in which everything is settled, or is tried in the job itself.
 
@@ -28,7 +31,7 @@ def planned_job(
     """
     job = _asked(draft)
     try:
-        script = render_script(job, script_parts(draft, image, dataset, tuning))
+        script = render_script(job, script_parts(draft, image, datasets, tuning))
     except CannotExpress as error:
         raise CannotPlan(error.about, error.message, error.hint, wish=error.about in _WISHES) from error
     return job.model_copy(update={"script": script})
@@ -67,7 +70,7 @@ def environment_of(draft: Draft) -> tuple[tuple[str, str], ...]:
 
 
 def script_parts(
-    draft: Draft, image: PlannedImage, dataset: PlannedDataset | None, tuning: PlannedTuning | None = None
+    draft: Draft, image: PlannedImage, datasets: Sequence[PlannedDataset], tuning: PlannedTuning | None = None
 ) -> ScriptParts:
     """What the job's script holds besides the job's own fields."""
     request, target = draft.request, draft.request.target
@@ -83,7 +86,7 @@ def script_parts(
         container_flags=draft.container_flags,
         binds=draft.binds,
         modules=target.site.modules,
-        dataset=dataset.path if dataset else None,
+        data=tuple(_place(dataset) for dataset in datasets),
         staging_path=scratch,
         arguments=draft.arguments,
         environment=environment_of(draft),
@@ -99,6 +102,17 @@ def script_parts(
         seal=f"images/{image.digest}.seal" if draft.in_container and image.layers else "",
         signing_key=target.site.signing_key or "" if image.layers else "",
         after=tuple((each.training, each.deployments) for each in request.after),
+    )
+
+
+def _place(dataset: PlannedDataset) -> DataPlace:
+    return DataPlace(
+        name=dataset.name,
+        path=dataset.path,
+        variable=dataset.variable,
+        mount_as=dataset.mount_as,
+        mounted_file=dataset.mounted_file,
+        is_present=dataset.sources[0].kind == ON_TARGET,
     )
 
 

@@ -8,7 +8,6 @@ from modak_ansible.allocation.allocate import JobAllocation, allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import nearest
-from modak_ansible.model.dataset import Dataset, DataSource
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.plan import (
     UNSIGNED,
@@ -22,6 +21,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scaled
 from modak_ansible.optimisations.base import CannotPlan, Draft
 from modak_ansible.performance.scaled import scaled_resources, with_shape
+from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import CHOICES, planned_job
 from modak_ansible.planning.search import PerformanceModel, Shared, choose
@@ -30,10 +30,6 @@ from modak_ansible.runtime import runtime_files
 from modak_ansible.schedulers.script import after_variable, trainings_before
 
 __all__ = ["CannotPlan", "make_plan"]
-
-_DIGITS_LABEL = "drawn digits, not MNIST"
-_DIGITS_SIZE = 5 * 10**6
-_DIGITS_SAMPLES = 6000
 
 
 def make_plan(
@@ -77,8 +73,7 @@ def plan_for(
     _check_after(allocation.asked)
     allocation, scaled = _scaled(allocation, model)
     request = allocation.request
-    request = request.model_copy(update={"dataset": _with_published(request, catalogue)})
-    request = _with_samples(request, catalogue)
+    request = with_data(request, catalogue)
     draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
     chosen = choose(draft, model, shared)
     draft, request = chosen.draft, chosen.draft.request
@@ -89,8 +84,8 @@ def plan_for(
     own = request.application.requirements
     _check_requirements(draft)
     image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
-    dataset = _dataset(draft)
-    job = planned_job(draft, image, dataset, tuning)
+    datasets = planned_datasets(request, draft.staging, catalogue)
+    job = planned_job(draft, image, datasets, tuning)
     parts = {
         "name": request.blueprint,
         "blueprint": request.blueprint,
@@ -98,10 +93,11 @@ def plan_for(
         "application": request.application,
         "target": request.target,
         "image": image,
-        "dataset": dataset,
+        "dataset": datasets[0] if datasets else None,
+        "more_datasets": tuple(datasets[1:]),
         "job": job,
         "runtime": runtime_files(tuner=tuning is not None) if request.application.is_training else (),
-        "staging": _staging(request, image, dataset),
+        "staging": _staging(request, image, datasets),
         "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,
         "tuning": tuning,
@@ -171,108 +167,15 @@ def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[
     return allocate(with_shape(asked, found)), found
 
 
-# --- data
-
-
-def _with_published(request: Request, catalogue: Catalogue) -> object:
-    """The request's dataset with the known addresses in place of the word ``published``."""
-    dataset = request.dataset
-    if dataset is None:
-        if any("{dataset}" in value for _, value in request.application.arguments if isinstance(value, str)):
-            raise CannotPlan("arguments", "{dataset} is used, and the training has no dataset", "- dataset: its node")
-        return None
-    known = catalogue.datasets.get(dataset.name)
-    sources: list[DataSource] = []
-    for source in dataset.sources:
-        if source.kind == "published":
-            if known is None:
-                hint = nearest(dataset.name, catalogue.datasets) or "give a folder, or an address with checksums"
-                raise CannotPlan("dataset.source", f"no addresses are known for the dataset {dataset.name}", hint)
-            sources += known.sources
-        elif source.kind == "digits":
-            sources.append(source.model_copy(update={"label": _DIGITS_LABEL}))
-        else:
-            if known and source.kind == "folder":
-                _check_published(dataset.name, source, known.sources[0])
-            sources.append(source)
-        if source.kind == "folder":
-            break  # it is there, so nothing behind it will be tried
-    size = dataset.size or _size(sources[0])
-    return dataset.model_copy(update={"sources": tuple(sources), "size": size})
-
-
-def _with_samples(request: Request, catalogue: Catalogue) -> Request:
-    """The request, with the samples of an epoch as they are there; who wants fewer gets fewer."""
-    dataset, application = request.dataset, request.application
-    there = _samples_there(dataset, catalogue) if dataset else None
-    if there is None:
-        return request
-    work = application.work.model_copy(update={"samples": min(there, application.work.samples or there)})
-    return request.model_copy(update={"application": application.model_copy(update={"work": work})})
-
-
-def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
-    """Those that the first source has; None where its files are neither here nor the published ones."""
-    first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
-    if first.kind == "digits":
-        return _DIGITS_SAMPLES
-    if first.kind == "folder":
-        return dataset.samples
-    return known.samples if known and any(_alike(first, source) for source in known.sources) else None
-
-
-def _alike(one: DataSource, other: DataSource) -> bool:
-    return {file.sha256 for file in one.files} == {file.sha256 for file in other.files}
-
-
-def _check_published(name: str, source: DataSource, published: DataSource) -> None:
-    expected = {file.name: file.sha256 for file in published.files}
-    for file in source.files:
-        if file.name in expected and file.sha256 != expected[file.name]:
-            raise CannotPlan(
-                "dataset.source",
-                f"{source.location}/{file.name} is not the published file of {name}: its SHA-256 differs",
-                "fetch it again, or give this data a name of its own",
-            )  # fmt: skip
-
-
-def _size(source: DataSource) -> int | None:
-    if source.kind == "digits":
-        return _DIGITS_SIZE
-    sizes = [file.size for file in source.files]
-    return sum(size for size in sizes if size) if sizes and all(sizes) else None
-
-
-def _dataset(draft: Draft) -> PlannedDataset | None:
-    dataset = draft.request.dataset
-    if dataset is None:
-        return None
-    identity = {
-        "name": dataset.name,
-        "format": dataset.format,
-        "sources": [
-            {"kind": source.kind, "files": [file.model_dump() for file in source.files]} for source in dataset.sources
-        ],
-    }
-    digest = digest_of(identity)
-    return PlannedDataset(
-        name=dataset.name,
-        format=dataset.format,
-        digest=digest,
-        path=f"datasets/{dataset.name}-{digest[:12]}",
-        sources=dataset.sources,
-        size=dataset.size,
-        staging=draft.staging,
-    )
-
-
 # --- what is brought to the target
 
 
-def _staging(request: Request, image: PlannedImage, dataset: PlannedDataset | None) -> tuple[Staged, ...]:
+def _staging(request: Request, image: PlannedImage, datasets: Sequence[PlannedDataset]) -> tuple[Staged, ...]:
     """What is brought to the target, in the order in which that happens."""
     staged = [Staged(what="image", source=layer.source or layer.name, destination=layer.path) for layer in image.layers]
-    if dataset:
+    for dataset in datasets:
+        if dataset.sources[0].kind == ON_TARGET:
+            continue  # it is there
         tried = ", else ".join(source.location or source.kind for source in dataset.sources)
         staged.append(Staged(what="dataset", source=tried, destination=dataset.path, size=dataset.size))
     folder = f"{request.application.folder}/" if request.application.folder else ""

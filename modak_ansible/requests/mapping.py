@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 from modak_ansible.blueprint.forms.forms import FieldProblem
@@ -10,6 +11,7 @@ from modak_ansible.blueprint.forms.forms import Path as FieldPath
 from modak_ansible.blueprint.script.folder import work_of
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
+from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.work import Work
@@ -28,6 +30,7 @@ from modak_ansible.requests.images import given_image
 from modak_ansible.requests.target_traits import with_traits
 from modak_ansible.requests.targets import Named
 from modak_ansible.requests.wishes import Wishes, version_of
+from modak_ansible.sources import SourceProblem
 
 _HOUR = 3600
 
@@ -73,7 +76,7 @@ class Mapper:
         shape = self._shape(target)
         wishes = Wishes(self._job, target, self._catalogue, self._notes)
         optimisation = wishes.read(
-            self._training, has_data=data.dataset is not None, framework=framework, has_image=image is not None
+            self._training, has_data=bool(data.datasets), framework=framework, has_image=image is not None
         )
         walltime = self._walltime(target)
         work = self._work(code)
@@ -89,7 +92,8 @@ class Mapper:
             resources=Resources(walltime=walltime),
             optimisation=self._with_threads(optimisation, shape),
             target=target,
-            dataset=data.dataset,
+            dataset=data.datasets[0] if data.datasets else None,
+            more_datasets=data.datasets[1:],
             image=image,
             job_options=self._job_options(shape),
             beside=code.beside,
@@ -118,22 +122,34 @@ class Mapper:
         return ""
 
     def _data(self) -> Data:
-        path: FieldPath = (*(TRAINING if self._training else HPC), "data")
+        if self._training is None:
+            return self._program_data()
+        sections = {"": self._training.data} if self._training.data else {}
+        sections |= self._training.more_data or {}
+        found: tuple[Dataset, ...] = ()
+        for name, form in sections.items():
+            path: FieldPath = (*TRAINING, "more_data", name) if name else (*TRAINING, "data")
+            data = training_data(form, self._file.parent, partial(self._refuse_data, path), name)
+            found += data.datasets
+            if data.missing:
+                reason = f"{data.missing} is not fetched: no address of it is known"
+                hint = "location: a folder, a file or an address, or an absolute path that the target has"
+                self._notes.cannot_keep((*path, "basedata"), reason, hint)
+        return Data(found)
+
+    def _refuse_data(self, path: FieldPath, field: str, number: int | None, problem: SourceProblem) -> None:  # noqa: ARG002 - every list of a request stands in one place
+        self._notes.refuse((*path, field), FieldProblem(problem.rule, problem.reason, problem.hint))
+
+    def _program_data(self) -> Data:
         found = Data()
         try:
-            if self._training and self._training.data:
-                found = training_data(self._training.data, self._file.parent)
-            elif self._hpc and self._hpc.data:
+            if self._hpc and self._hpc.data:
                 found = program_data(self._hpc.data, self._file.parent)
         except FieldProblem as problem:
-            self._notes.refuse((*path, "location"), problem)
-        if found.missing and self._training:
-            reason = f"{found.missing} is not fetched: no address of it is known"
-            hint = "location: a folder with IDX files, or an absolute path that the target has"
-            self._notes.cannot_keep((*path, "basedata"), reason, hint)
-        elif found.missing:
+            self._notes.refuse((*HPC, "data", "location"), problem)
+        if found.missing:
             reason = f"there is no {found.missing} beside the request, and it is brought nowhere"
-            self._notes.cannot_keep((*path, "location"), reason, "a path on the target is absolute")
+            self._notes.cannot_keep((*HPC, "data", "location"), reason, "a path on the target is absolute")
         return found
 
     def _work(self, code: Code) -> Work:
@@ -158,7 +174,7 @@ class Mapper:
         self, framework: str, image: GivenImage | None, code: Code, data: Data, work: Work, shape: ProcessLayout
     ) -> Application:
         runs = self._job.runs
-        path = "" if data.dataset else data.path
+        path = data.path
         return Application(
             name=self._name,
             framework=framework,

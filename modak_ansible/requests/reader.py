@@ -14,6 +14,7 @@ from modak_ansible.blueprint.forms.secret_rules import note_secrets
 from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
 from modak_ansible.blueprint.reader import Blueprint, Inputs
 from modak_ansible.catalogue import load_catalogue
+from modak_ansible.model.dataset import field_of
 from modak_ansible.requests.application.app_name import with_app_name
 from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
 from modak_ansible.requests.containers import read_container
@@ -147,8 +148,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "optimisation.workers": (*TRAINING, "data", "etl", "prefetch"),
         "optimisation.staging": (*APPLICATION, "storage_class_pref"),
         **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.wishes},
-        "dataset": (*TRAINING, "data"),
-        "dataset.source": (*TRAINING, "data", "location"),
+        **_of_datasets(tree),
         "image": (*APPLICATION, "container_runtime"),
         "arguments": (*APPLICATION, "arguments"),
         "script": (*APPLICATION, "executable"),
@@ -161,6 +161,22 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "application.threads": (*APPLICATION, "threads"),
         **{f"job_options.{name}": (*OPTIONS, name) for name in _options(tree)},
     }
+
+
+def _of_datasets(tree: Item) -> dict[str, FieldPath]:
+    """The fields of each dataset of a training, by what a planner calls them."""
+    more = tree.get(*TRAINING, "more_data")
+    owners: list[FieldPath] = [(*TRAINING, "data")] if tree.get(*TRAINING, "data") else []
+    owners += [(*TRAINING, "more_data", name) for name in (more.entries if more else ())]
+    found: dict[str, FieldPath] = {}
+    for number, owner in enumerate(owners):
+        section = tree.get(*owner)
+        given = section.entries if section else {}
+        where = next((name for name in ("source", "location", "urls", "on_target") if name in given), "basedata")
+        found[field_of(number)] = owner
+        found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as")}
+        found[f"{field_of(number)}.source"] = (*owner, where)
+    return found
 
 
 def _given(tree: Item, name: str, other: str) -> str:

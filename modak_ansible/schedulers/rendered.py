@@ -17,7 +17,7 @@ def _looped(items: Any) -> Any:
 
 def _body(out: list[str], given: dict[str, Any]) -> None:
     out += ['\n# ', str(given['job'].name), ', written by modak: another deployment writes it anew.\n\nset -u\n\ncd "', str(given['folder']), '" || exit 1\ndeployment=$PWD\n']
-    if (((given['container'] or given['image']) or given['dataset']) or given['after']):
+    if (((given['container'] or given['image']) or given['data']) or given['after']):
         out += ['workspace=$(cd ../.. && pwd)\n']
     out += ['job_id="', str(given['job_id']), '"\n\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
     if (given['checkpoint'] and (given['scheduler'] == 'torque')):
@@ -80,16 +80,35 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         return "".join(out)
     given['shell'] = shell
     out += [str(given['shell'](given['site_pre']))]
-    if given['dataset']:
-        out += ['dataset="$workspace/', str(given['dataset']), '"\n']
+    for each in given['data']:
+        if each.is_present:
+            out += ["\n# The target has this data already: it must be here, too, and what it was when it was looked at.\n{\n    IFS= read -r -d '' ", str(each.shell), ' || exit 66\n    while IFS= read -r -d \'\' size && IFS= read -r -d \'\' name; do\n        found=$(stat -L -c %s -- "$', str(each.shell), '$name" 2> /dev/null) || {\n            echo "the data $', str(each.shell), '$name is not there on $(hostname), and it was where the job was submitted;" \\\n                "ask for nodes that see it" >&2\n            exit 66\n        }\n        if [ "$found" != "$size" ]; then\n            echo "the data $', str(each.shell), '$name has $found bytes on $(hostname), and had $size when it was looked at;" \\\n                "deploy anew" >&2\n            exit 65\n        fi\n    done\n} < "$workspace/', str(each.path), '.view" || exit 66\n']
+        else:
+            out += [str(each.shell), '="$workspace/', str(each.path), '"\n']
     if given['staging_path']:
-        out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    cp -R "$dataset/." "$local_copy/"; then\n    dataset=$local_copy\nelse\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $dataset"\n    [ -z "$local_copy" ] || rm -rf "$local_copy"\nfi\n']
+        out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
+        for loop_178, (each) in _looped(given['copied']):
+            if each.below:
+                out += ['    mkdir "$local_copy', str(each.below), '" &&\n']
+            out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_178.last else ' &&')), '\n']
+        for each in given['copied']:
+            out += ['    ', str(each.shell), '=$local_copy', str(each.below), '\n']
+        out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || rm -rf "$local_copy"\nfi\n']
     if (given['pre'] or given['post']):
-        if given['dataset']:
+        if given['data']:
             out += ['export MODAK_DATASET="$dataset"\n']
         for name, value in given['environment']:
             if (name == 'MODAK_DATASET'):
-                out += ['export MODAK_DATASET=', str(shlex.quote(value)), '\n']
+                out += ['export MODAK_DATASET=', str(value), '\n']
+    for each in given['named']:
+        out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
+    for loop_203, (each) in _looped(given['mounted']):
+        if loop_203.first:
+            out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
+        out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
+        if each.mounted_file:
+            out += ['/', str(shlex.quote(each.mounted_file))]
+        out += ['\n']
     out += [str(given['shell'](given['pre']))]
     if given['exports_nothing']:
         out += ['# what sbatch was told of its own environment is not meant for srun\nexport SLURM_EXPORT_ENV=ALL\n']
@@ -110,8 +129,11 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         for flag in given['container_flags']:
             out += ['    ', str(flag), '\n']
         out += ['    --bind "$workspace"\n']
-        if given['staging_path']:
-            out += ['    --bind "$dataset"\n']
+        for each in given['data']:
+            out += ['    --bind "$', str(each.shell)]
+            if (each.is_present or (not given['staging_path'])):
+                out += [':$', str(each.shell), ':ro']
+            out += ['"\n']
         for bind in given['binds']:
             out += ['    --bind ', str(shlex.quote(bind)), '\n']
         out += ['    "$image"\n']
@@ -157,15 +179,17 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ['    MODAK_APPLIED="$deployment/applied.json"\n']
         if given['checkpoint']:
             out += ['    MODAK_CHECKPOINTS="$checkpoints"\n    MODAK_CHECKPOINT_EVERY=', str(given['checkpoint'].every), '\n    MODAK_STOP="$stop"\n']
-        if given['dataset']:
+        if given['data']:
             out += ['    MODAK_DATASET="$dataset"\n']
+        for each in given['named']:
+            out += ['    ', str(each.variable), '="$', str(each.variable), '"\n']
         for variable, _ in given['after']:
             out += ['    ', str(variable), '="$', str(variable), '"\n']
         if given['tuning']:
             out += ['    "${environment[@]}"\n']
         else:
             for name, value in given['environment']:
-                out += ['    ', str(name), '=', str(shlex.quote(value)), '\n']
+                out += ['    ', str(name), '=', str(value), '\n']
         if given['is_program']:
             out += ['    sh -c \'PATH=$0:$PATH; exec "$@"\' "']
             if (given['build'] and given['build'].source):
@@ -250,20 +274,22 @@ def _tuning(out: list[str], given: dict[str, Any]) -> None:
     if given['container']:
         out += [str(given['enter']())]
     out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n']
-    if given['dataset']:
+    if given['data']:
         out += ['    MODAK_DATASET="$dataset"\n']
+    for each in given['named']:
+        out += ['    ', str(each.variable), '="$', str(each.variable), '"\n']
     for variable, _ in given['after']:
         out += ['    ', str(variable), '="$', str(variable), '"\n']
     out += ['    sh -c \'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"\' "$deployment/runtime"\n    ', str(given['python']), '\n    -m modak_tuner\n    "$deployment"\n    )\n    timeout --kill-after=30 ', str(given['tuning'].limit), ' "${tuner[@]}" &\n    tuning=$!\n    trap \'kill -TERM "$tuning" 2> /dev/null; wait "$tuning"; exit 143\' TERM\n    wait "$tuning" || echo "tuning ended with code $?; what is best so far is taken" >&2\n    trap \'exit 143\' TERM\nfi\n']
     if given['tuning'].trains:
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\nenvironment=(\n    MODAK_TUNED=c0\n"]
         for name, value in given['environment']:
-            out += ['    ', str(name), '=', str(shlex.quote(value)), '\n']
+            out += ['    ', str(name), '=', str(value), '\n']
         out += [')\n# shellcheck disable=SC2016\narguments=(', str(' '.join([each for each in given['arguments'] if each])), ')\n# shellcheck disable=SC2016\ncase "$(cat "$deployment/state/tuned" 2> /dev/null)" in\n']
         for each in given['tuning'].others:
             out += ['    ', str(each.name), ') # ', str(each.title), '\n        environment=(\n            MODAK_TUNED=', str(each.name), '\n']
             for name, value in each.environment:
-                out += ['            ', str(name), '=', str(shlex.quote(value)), '\n']
+                out += ['            ', str(name), '=', str(value), '\n']
             out += ['        )\n        arguments=(', str(' '.join([each for each in each.arguments if each])), ')\n        ;;\n']
         out += ['esac\n']
     else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
 # What stands in a value for a folder that only the job knows.
-_PLACEHOLDER = re.compile(r"(\{dataset\}|\{after:[^{}]*\})")
+_PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
 # The same in shell lines, where ${dataset} is a variable.
 _IN_LINES = re.compile(rf"(?<!\$){_PLACEHOLDER.pattern}")
 # How long, in seconds, a tuner may take to start and to end besides its budget.
@@ -50,6 +50,27 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class DataPlace:
+    """A dataset of a job.
+
+    Attributes:
+        name: stands in ``{dataset.NAME}``.
+        path: of its folder below the workspace; of one that the target has already, of what was found of it.
+        variable: of the environment, besides MODAK_DATASET of the first; empty for none.
+        mount_as: a link to it below the script's folder; empty for none.
+        mounted_file: the file that the link leads to; empty for the folder.
+        is_present: whether the target has it already.
+    """
+
+    name: str
+    path: str
+    variable: str = ""
+    mount_as: str = ""
+    mounted_file: str = ""
+    is_present: bool = False
+
+
+@dataclass(frozen=True)
 class ScriptParts:
     """What a script holds besides the job's own fields.
 
@@ -66,6 +87,7 @@ class ScriptParts:
             the job.
         pre: the user's, in the same way, when the data is where it will be read.
         post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
+        data: what it reads; the first is ``{dataset}``.
         after: names of trainings that completed before, each with the names of its deployments.
     """
 
@@ -76,7 +98,7 @@ class ScriptParts:
     container_flags: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    dataset: str | None = None
+    data: tuple[DataPlace, ...] = ()
     staging_path: str | None = None
     arguments: tuple[tuple[str, str | bool], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
@@ -119,6 +141,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     """
     container = parts.container_runtime is not None
     built, command = _program(parts)
+    data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
+    copied = [each for each in data if not each.is_present]
     return render(
         job.scheduler.value,
         {
@@ -138,10 +162,13 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "script": parts.script,
             "binds": parts.binds,
             "modules": parts.modules,
-            "dataset": parts.dataset,
-            "staging_path": _node_path(parts.staging_path) if parts.staging_path and parts.dataset else "",
+            "data": data,
+            "named": [each for each in data if each.variable],
+            "mounted": [each for each in data if each.mount_as],
+            "copied": copied,
+            "staging_path": _node_path(parts.staging_path) if parts.staging_path and copied else "",
             "arguments": [_option(name, value) for name, value in parts.arguments],
-            "environment": parts.environment,
+            "environment": [(name, _word(value)) for name, value in parts.environment],
             "command": [_word(each) for each in command],
             "is_program": bool(parts.command),
             "built_program": built,
@@ -182,7 +209,7 @@ def _tuning(tuning: PlannedTuning | None) -> SimpleNamespace | None:
             SimpleNamespace(
                 name=each.name,
                 title="".join(letter for letter in each.title if letter.isprintable()),
-                environment=each.environment,
+                environment=[(name, _word(value)) for name, value in each.environment],
                 arguments=[_option(name, value) for name, value in each.arguments],
             )
             for each in others
@@ -239,13 +266,16 @@ def _option(name: str, value: str | bool) -> str:
 
 
 def _word(value: str) -> str:
-    """A word quoted for bash; {dataset} becomes the data's folder, {after:NAME} those where a training before ran."""
+    """A word quoted for bash; {dataset} becomes the data's folder, {dataset.NAME} that of the dataset of the name,
+    {after:NAME} those where a training before ran."""
     return "".join(_piece(part) for part in _PLACEHOLDER.split(value) if part) or "''"
 
 
 def _piece(part: str) -> str:
     if part == "{dataset}":
         return '"$dataset"'
+    if part.startswith("{dataset."):
+        return f'"${dataset_variable(part[len("{dataset.") : -1])}"'
     if _PLACEHOLDER.fullmatch(part):
         return f'"${after_variable(part[len("{after:") : -1])}"'
     return shlex.quote(part)
@@ -255,9 +285,29 @@ def _lines(text: str, parts: ScriptParts) -> str:
     """Shell lines quoted for eval, with the folders that placeholders stand for as words of the shell."""
     found = []
     for number, piece in enumerate(_IN_LINES.split(text)):
-        is_folder = number % 2 and (piece != "{dataset}" or parts.dataset)
+        is_folder = number % 2 and (not piece.startswith("{dataset") or parts.data)
         found.append(f'"$(printf %q {_piece(piece)})"' if is_folder else shlex.quote(piece) if piece else "")
     return "".join(found)
+
+
+def _data(place: DataPlace, number: int, places: tuple[DataPlace, ...]) -> SimpleNamespace:
+    """What the script needs of a dataset; the first one is the script's own ``dataset``.
+
+    Of several that are copied to a node, each has a folder of its own ``below`` the copy's.
+    """
+    is_alone = sum(not each.is_present for each in places) == 1
+    shell = f"dataset_{number + 1}" if number else "dataset"
+    return SimpleNamespace(**place.__dict__, shell=shell, below="" if is_alone else f"/{place.name}")
+
+
+def dataset_variable(name: str) -> str:
+    """The environment variable with the folder of a dataset: MODAK_DATASET_CORPUS."""
+    return "MODAK_DATASET_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def datasets_named(values: Iterable[str]) -> set[str]:
+    """The datasets whose folders stand in values as {dataset.NAME}."""
+    return {name for text in values for name in re.findall(r"(?<!\$)\{dataset\.([^{}]*)\}", text)}
 
 
 def after_variable(training: str) -> str:

@@ -1,42 +1,57 @@
-"""The dataset: there already, or brought from the first source that has it, verified before and after."""
+"""The datasets: there already, or brought from the first source that has them, verified before and after."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.catalogue import digits
 from modak_ansible.errors import ModakError
-from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.model.quantities import counted, format_seconds, format_size
+from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
-from modak_ansible.target.core.files import Lock, expanded, make_private, sha256_of
-from modak_ansible.target.datasets.dataset import fetch
+from modak_ansible.target.core.files import Lock, write_whole
 from modak_ansible.transport.lifeline import passing_folder
-from modak_ansible.transport.rsync import push
+from modak_ansible.transport.rsync import push, push_below
+
+
+def datasets_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The datasets of a plan."""
+    return [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
 
 
 def ensure_dataset(stage: Stage) -> Outcome:
-    """Makes sure that the plan's dataset is on the target.
+    """Makes sure that the plan's datasets are on the target.
 
     Raises:
-        ModakError: no source has it, a checksum is wrong, or there is no room; with what each source said.
+        ModakError: no source has one of them, a checksum is wrong, or there is no room; with what each source said.
     """
-    dataset = stage.plan["dataset"]
-    if dataset is None:
+    outcomes = [_ensure(stage, dataset) for dataset in datasets_of(stage.plan)]
+    if not outcomes:
         return Outcome(False, "none")
-    answer = _call(stage, action="look")
+    refusals = [refusal for outcome in outcomes for refusal in outcome.data.get("refusals", [])]
+    data = {**outcomes[0].data, **({"refusals": refusals} if refusals else {})}
+    return Outcome(
+        any(outcome.changed for outcome in outcomes), "; ".join(outcome.message for outcome in outcomes), data
+    )
+
+
+def _ensure(stage: Stage, dataset: dict[str, Any]) -> Outcome:
+    answer = _call(stage, dataset, action="look")
+    if answer.get("damaged"):
+        stage.say(f"{answer['damaged']} of {dataset['name']} is no longer what it was on the target")
     if answer["dataset"]:
-        _note(stage, answer["dataset"])
+        _note(stage, dataset, answer["dataset"])
         return Outcome(False, _message(answer["dataset"]), {"dataset": answer["dataset"]})
     if stage.check:
         return Outcome(True, f"would bring {dataset['name']}")
-    if answer.get("damaged"):
-        stage.say(f"{answer['damaged']} on the target is no longer what was staged: the data is brought anew")
     refusals: list[str] = []
     for source in dataset["sources"]:
         try:
-            known = _bring(stage, source)
+            known = _Carrier(stage, dataset, answer).bring(DataSource(**source))
         except ModakError as error:
             name = source["location"] or source["kind"]
             refusal = error.message if name in error.message else f"{name}: {error.message}"
@@ -49,105 +64,114 @@ def ensure_dataset(stage: Stage) -> Outcome:
             refusals.append(refusal)
             stage.say(refusal)
         else:
-            _note(stage, known)
+            _note(stage, dataset, known)
             return Outcome(True, _message(known), {"dataset": known, "refusals": refusals})
     raise ModakError(f"the dataset {dataset['name']} has no source")
 
 
-def _note(stage: Stage, known: dict[str, Any]) -> None:
-    """Has the record know which of the sources it was: what was predicted holds for the first."""
-    if not stage.check:
+def _note(stage: Stage, dataset: dict[str, Any], known: dict[str, Any]) -> None:
+    """Has the record know which of the first dataset's sources it was: what was predicted holds for the first."""
+    if not stage.check and dataset is stage.plan["dataset"]:
         stage.record.update(data=known["label"])
 
 
-def _call(stage: Stage, **arguments: Any) -> dict[str, Any]:
+def _call(stage: Stage, dataset: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     target = stage.plan["target"]
     return stage.call(
         "modak_dataset",
         workspace=target["workspace"],
         deployment=stage.deployment,
-        dataset=stage.plan["dataset"],
+        dataset=dataset,
         site=target["site"],
         **arguments,
     )
 
 
 def _message(known: dict[str, Any]) -> str:
-    size = sum(file["size"] for file in known["files"])
-    return f"{known['label']}, {format_size(size)} in {len(known['files'])} files"
+    size = f"{format_size(known['size'])} in {counted(known['files'], 'file')}"
+    if known.get("is_whole", True):
+        return f"{known['label']}, {size}"
+    return f"{known['label']}, more than {size}: of so many, {known['sample']} were looked at"
 
 
-def _bring(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
-    if source["kind"] == "url":
-        return _download(stage, source)
-    if source["kind"] == "folder":
-        return _push(stage, source, stage.blueprint_folder / expanded(source["location"]))
-    with passing_folder("modak-digits-") as folder:
-        stage.say("drawing digits: no MNIST is at hand, and these are not MNIST")
-        files = [asdict(file) for file in digits.write(Path(folder))]
-        return _push(stage, {**source, "files": files}, Path(folder))
+class _Carrier:
+    """Brings one dataset to the target; what sources bring their files with."""
 
+    def __init__(self, stage: Stage, dataset: dict[str, Any], answer: dict[str, Any]) -> None:
+        self._stage, self._dataset, self._answer = stage, dataset, answer
+        self._known: dict[str, Any] | None = None
+        self.folder = stage.blueprint_folder
+        self._lock = stage.folder.parent.parent / "downloads" / f".{dataset['digest'][:12]}.lock"
+        self.downloads = stage.folder.parent.parent / "downloads" / dataset["digest"][:12]
 
-def _push(stage: Stage, source: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Verifies files here, sends them, and has them verified there."""
-    for file in source["files"]:
-        path = folder / file["name"]
-        if not path.is_file():
-            raise ModakError(f"{path} is not there any more", hint="plan again")
-        if sha256_of(path) != file["sha256"]:
-            raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
-    with Lock(_downloads(stage) / f".{stage.plan['dataset']['digest'][:12]}.lock"):
-        known = _call(stage, action="look")["dataset"]  # another deploy may have brought it meanwhile
-        if known:
-            return dict(known)
-        size = sum(file["size"] or 0 for file in source["files"])
-        answer = _call(stage, action="prepare", size=size)
-        stage.say(f"sending {format_size(size)} in {len(source['files'])} files")
-        push(stage.connection, [folder / file["name"] for file in source["files"]], answer["folder"], stage.say)
-        return dict(_call(stage, action="commit", source=source)["dataset"])
+    def bring(self, source: DataSource) -> dict[str, Any]:
+        """Has a source bring its files; gives what lies on the target then.
 
+        Raises:
+            ModakError: it has them not, or they do not arrive.
+        """
+        kind_of(source).bring(source, self)
+        if self._known is None:
+            raise ModakError(f"{source.location} brought nothing")
+        return self._known
 
-def _downloads(stage: Stage) -> Path:
-    return stage.folder.parent.parent / "downloads"
+    def say(self, text: str) -> None:
+        self._stage.say(text)
 
+    def passing(self) -> AbstractContextManager[str]:
+        return passing_folder("modak-data-")
 
-def _download(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
-    """Has the target fetch the files itself; where it reaches no network, they are fetched here and sent."""
-    try:
-        return _download_there(stage, source)
-    except ModakError as error:
-        if stage.connection.is_local or source["location"].startswith("file:"):
-            raise
-        stage.say(f"{error.message}; fetching it from here")
-    folder = _downloads(stage) / stage.plan["dataset"]["digest"][:12]
-    make_private(folder)
-    for file in source["files"]:
-        path = folder / file["name"]
-        if not path.is_file() or sha256_of(path) != file["sha256"]:
-            fetch(f"{source['location'].rstrip('/')}/{file['name']}", path)
-        if sha256_of(path) != file["sha256"]:
-            path.unlink()
-            raise ModakError(
-                f"{file['name']} from {source['location']} is not the file it should be: its SHA-256 differs"
-            )
-    return _push(stage, source, folder)
+    @property
+    def is_local(self) -> bool:
+        return self._stage.connection.is_local
 
+    def send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
+        with Lock(self._lock):
+            known = _call(self._stage, self._dataset, action="look")["dataset"]
+            if known:  # another deploy has brought it meanwhile
+                self._known = known
+                return
+            self._send(source, root, files)
 
-def _download_there(stage: Stage, source: dict[str, Any]) -> dict[str, Any]:
-    stage.say(f"fetching {source['location']} from the target")
-    _call(stage, action="download", source=source)
-    step = ""
-    while True:
-        answer = _call(stage, action="wait", seconds=LOOK_SECONDS, seen=step)
-        status = answer["status"]
-        if status["state"] != "running":
-            break
-        step = status["step"]
-        stage.say(f"{step}, {format_seconds(status['seconds'])}")
-    if answer["dataset"]:
-        return dict(answer["dataset"])
-    if status["state"] != "failed":
-        raise ModakError(
-            f"fetching {source['location']} was cut short", hint="deploy again: it goes on where it stopped"
-        )
-    raise ModakError(status["message"], hint=status.get("hint", ""))
+    def _send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
+        size = sum(file.size or 0 for file in files)
+        wanted = Path(self._answer["wanted"])
+        with self.passing() as folder:
+            manifest = Path(folder) / wanted.name
+            write_whole(manifest, json.dumps({"files": [file.model_dump() for file in files]}))
+            push(self._stage.connection, [manifest], str(wanted.parent), self.say)
+        needed = size + (source.bytes_there or 0 if source.unpack else 0)
+        taken = _call(self._stage, self._dataset, action="prepare", size=needed)["taken"]
+        if taken:
+            self.say(f"{counted(taken, 'file')} of {len(files)} lie in another dataset there already")
+        if taken < len(files):
+            self.say(f"sending {format_size(size)} in {counted(len(files), 'file')}")
+            names = [file.name for file in files]
+            push_below(self._stage.connection, root, names, self._answer["folder"], self.say)
+        self._finish(source, "commit", "what was sent")
+
+    def have_fetched(self, source: DataSource) -> None:
+        self._finish(source, "download", source.location)
+
+    def _finish(self, source: DataSource, action: str, what: str) -> None:
+        """Has the target do what takes it a while, and waits for it.
+
+        Raises:
+            ModakError: it failed there, or was cut short.
+        """
+        # many files are known there from the manifest that was sent
+        given = source.model_copy(update={"files": ()}) if action == "commit" else source
+        answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"))
+        step = ""
+        while answer["status"]["state"] == "running":
+            answer = _call(self._stage, self._dataset, action="wait", seconds=LOOK_SECONDS, seen=step)
+            status = answer["status"]
+            if status["state"] == "running" and status["step"] != step:
+                step = status["step"]
+                self.say(f"{step}, {format_seconds(status['seconds'])}")
+        if answer["dataset"]:
+            self._known = dict(answer["dataset"])
+            return
+        if answer["status"]["state"] != "failed":
+            raise ModakError(f"{what}: it was cut short", hint="deploy again: it goes on where it stopped")
+        raise ModakError(answer["status"]["message"], hint=answer["status"].get("hint", ""))

@@ -39,6 +39,20 @@ def push(connection: Connection, files: Sequence[Path], folder: str, say: Say) -
     _rsync(connection, [*map(str, files), destination], say, f"on the target, at {folder}")
 
 
+def push_below(connection: Connection, root: Path, names: Sequence[str], folder: str, say: Say) -> None:
+    """Brings files below a folder here into a folder of the target, keeping their relative paths.
+
+    What is there of them already is neither sent again nor changed, whatever its date is.
+
+    Raises:
+        ModakError, TargetUnreachable: as :func:`push`.
+    """
+    options = ["--no-times", "--chmod=D700,F600", "--from0", "--files-from=-"]
+    destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
+    listed = "\0".join(names).encode()
+    _rsync(connection, [*options, f"{root}/", destination], say, f"on the target, at {folder}", listed)
+
+
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
     """Fetches files below a folder of the target into a folder here, keeping their relative paths.
 

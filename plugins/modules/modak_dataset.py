@@ -6,6 +6,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.datasets.dataset import DatasetStore
+from ansible_collections.modak.hpc.plugins.module_utils.target.datasets.present import PresentData
 from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.uses import Uses
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
 
@@ -31,6 +32,10 @@ author: modak-ansible
 """
 
 
+# How long a beginning waits for its end, which spares another look at what is over soon.
+FIRST_SECONDS = 3.0
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -47,31 +52,58 @@ def main():
         required_if=[("action", "commit", ["source"]), ("action", "download", ["source"])],
         supports_check_mode=True,
     )
-    store = DatasetStore(Workspace(module.params["workspace"]), module.params["dataset"])
-    answer(module, lambda: act(store, module))
+    workspace, dataset = Workspace(module.params["workspace"]), module.params["dataset"]
+    if dataset["sources"][0]["kind"] == "on_target":
+        answer(module, lambda: look(PresentData(workspace, dataset), module, workspace))
+    store = DatasetStore(workspace, dataset)
+    answer(module, lambda: act(store, module, workspace))
 
 
-def act(store, module):
+def look(data, module, workspace):
+    if not module.check_mode:
+        reserve(module, workspace)
+    found = data.look(keep=not module.check_mode)
+    label = module.params["dataset"]["sources"][0]["label"]
+    return {
+        "changed": False,
+        "dataset": {**found, "label": label},
+        "damaged": found["path"] if found["changed"] else "",
+    }
+
+
+def reserve(module, workspace):
+    """What is there then stays there."""
+    Uses(workspace).reserve(module.params["deployment"], [module.params["dataset"]["path"]])
+
+
+def act(store, module, workspace):
     action = "look" if module.check_mode else module.params["action"]
-    changed = False
-    if action == "look" and not module.check_mode:  # what is there then stays there
-        workspace = Workspace(module.params["workspace"])
-        Uses(workspace).reserve(module.params["deployment"], [module.params["dataset"]["path"]])
+    changed, taken = False, 0
+    if action == "look" and not module.check_mode:
+        reserve(module, workspace)
     if action == "prepare":
-        store.prepare(module.params["size"])
-    elif action == "commit":
-        store.commit(module.params["source"])
-        changed = True
-    elif action == "download":
-        changed = store.start_download(module.params["source"], module.params["site"])
+        taken = store.prepare(module.params["size"])
+    elif action in ("commit", "download"):
+        source = module.params["source"]
+        start = (
+            store.start_commit
+            if action == "commit"
+            else lambda source: store.start_download(source, module.params["site"])
+        )
+        changed = start(source)
+        store.activity.wait_for_news("state", "running", FIRST_SECONDS)
     elif action == "wait":
         store.activity.wait_for_news("step", module.params["seen"], module.params["seconds"])
+    status = store.activity.status()
+    is_going_on = action not in ("look", "prepare") and status["state"] == "running"
     return {
         "changed": changed,
-        "dataset": store.description(),
+        "dataset": None if is_going_on else store.description(),
         "damaged": store.damaged,
         "folder": str(store.partial),
-        "status": store.activity.status(),
+        "wanted": str(store.wanted),
+        "taken": taken,
+        "status": status,
     }
 
 

@@ -150,6 +150,7 @@ class Project:
         self.image: dict | None = None
         self.training = {"framework": "pytorch", "script": "train/train.py", "walltime": "00:05:00"}
         self.others: dict[str, dict] = {}
+        self.more: list[dict] = []  # what else the training requires
         self._planned: tuple[frozenset, str] = frozenset(), ""
         self.script("print('hello')\n")
 
@@ -167,6 +168,7 @@ class Project:
                 "requirements": [
                     {"host": "cluster"},
                     *([{"dataset": "data"}] if self.dataset else []),
+                    *self.more,
                     *([{"image": "image"}] if self.image else []),
                 ],
             },

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.server
 import json
+import tarfile
 import threading
 
 import numpy as np
@@ -44,7 +45,7 @@ def server(tmp_path):
 
 
 def staged(project):
-    return json.loads(project.testbed.ssh(f"cat modak/{project.plan()['dataset']['path']}/dataset.json"))
+    return json.loads(project.testbed.ssh(f"cat modak/{project.plan()['dataset']['path']}.manifest.json"))
 
 
 def remove(project):
@@ -77,7 +78,7 @@ def test_an_interrupted_transfer_goes_on(project, tmp_path):
 
 def test_an_address_is_tried_before_the_next_source(project, server):
     address, checksums = server
-    project.dataset = {"name": "own", "source": [f"{address}none/", address, "digits"], "checksum": checksums}
+    project.dataset = {"name": "own", "source": [f"{address}none/", address], "checksum": checksums}
     done = project.deploy()
     assert done.returncode == 0, done.stderr
     assert "404" in done.stdout
@@ -87,7 +88,7 @@ def test_an_address_is_tried_before_the_next_source(project, server):
 
 def test_a_wrong_checksum_falls_to_digits_and_says_so(project, server):
     address, checksums = server
-    project.dataset = {"name": "own", "source": [address, "digits"], "checksum": dict.fromkeys(checksums, "0" * 64)}
+    project.dataset = {"name": "mnist", "source": [address, "digits"], "checksum": dict.fromkeys(checksums, "0" * 64)}
     done = project.deploy()
     assert done.returncode == 0, done.stderr
     assert "not 0000" in done.stdout
@@ -104,3 +105,67 @@ def test_no_source_has_it(project, server):
     assert "no source has the dataset own" in done.stderr
     assert f"{address}a/" in done.stderr
     assert project.jobs() == []
+
+
+LOOKS = """
+import os, pathlib, sys
+here = pathlib.Path
+assert here("data/corpus.txt").read_text() == "To be\\n", os.listdir("data")
+assert here(os.environ["MODAK_DATASET"], "corpus.txt").samefile("data/corpus.txt")
+assert sorted(each.name for each in here("../pictures").rglob("*.png")) == ["1.png", "2.png"]
+assert here(os.environ["MODAK_DATASET_PICTURES"], "cat", "1.png").read_text() == "one"
+assert here(os.environ["THERE"]).read_text() == "large", sys.argv
+assert sys.argv[1:] == ["--there", os.environ["THERE"]]
+for place in ("data/corpus.txt", "../pictures/cat/1.png", os.environ["THERE"], "../pictures/new"):
+    try:
+        here(place).open("a")
+    except OSError as error:
+        print("not to be written:", error.strerror)
+print("before:", here("before").read_text().strip())
+"""
+
+
+def test_any_data_lies_where_the_script_looks_for_it(project, tmp_path):
+    """A file, an archive and a path of the target, each mounted or named, and none to be written."""
+    (tmp_path / "corpus.txt").write_text("To be\n")
+    for name, content in (("cat/1.png", "one"), ("dog/2.png", "two")):
+        (tmp_path / "pictures" / name).parent.mkdir(parents=True)
+        (tmp_path / "pictures" / name).write_text(content)
+    with tarfile.open(tmp_path / "pictures.tar.gz", "w:gz") as made:
+        for each in ("cat", "dog"):
+            made.add(tmp_path / "pictures" / each, each)
+    project.testbed.ssh("mkdir -p there && echo -n large > there/file")
+    host = [{"host": "cluster"}]
+    project.dataset = {"name": "corpus", "source": [str(tmp_path / "corpus.txt")], "mount_as": "data/corpus.txt"}
+    pictures = {"name": "pictures", "source": [str(tmp_path / "pictures.tar.gz")], "mount_as": "../pictures"}
+    project.others = {
+        "pictures": {"type": "modak.nodes.Dataset", "properties": pictures, "requirements": host},
+        "there": {
+            "type": "modak.nodes.Dataset",
+            "properties": {"name": "there", "on_target": "~/there/file"},
+            "requirements": host,
+        },
+    }
+    project.more = [{"dataset": "pictures"}, {"dataset": "there"}]
+    project.training.update(
+        arguments={"there": "{dataset.there}"},
+        environment={"THERE": "{dataset.there}"},
+        pre_execution=["cat {dataset}/corpus.txt $MODAK_DATASET_THERE > before"],
+        optimisation={"staging": "shared"},
+    )
+    project.script(LOOKS)
+    done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = project.testbed.ssh(f"cat modak/deployments/{project.deployment}/output.log")
+    assert log.count("not to be written: ") == 4
+    assert log.count("Read-only file system") == 2  # of the path there, and of a new file beside what was staged
+    assert "before: To be\nlarge" in log
+    again = project.deploy("--json")
+    assert json.loads(again.stdout)["stages"]["dataset"]["changed"] is False
+    data = [project.plan()["dataset"], *project.plan()["more_datasets"]]
+    project.testbed.ssh("rm there/file")
+    project.training["arguments"]["more"] = 1
+    gone = project.deploy()
+    assert gone.returncode == 1
+    assert "there/file on the target: No such file or directory" in gone.stderr
+    project.testbed.ssh("rm -rf there " + " ".join(f"modak/{each['path']}*" for each in data))

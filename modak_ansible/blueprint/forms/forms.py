@@ -124,6 +124,14 @@ def form_of(annotation: Any) -> type[Form] | None:
     )
 
 
+def named_forms_of(annotation: Any) -> type[Form] | None:
+    """The form of each value of a field that is a mapping of names to forms; None of any other field."""
+    for kind in plain_types(annotation):
+        if get_origin(kind) is dict:
+            return form_of(get_args(kind)[1])
+    return None
+
+
 def choices_of(annotation: Any) -> tuple[str, ...]:
     """The words that a field may hold; none where it is free."""
     literals = [type_ for type_ in plain_types(annotation) if get_origin(type_) is Literal]

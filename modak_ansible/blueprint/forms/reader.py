@@ -21,6 +21,7 @@ from modak_ansible.blueprint.forms.forms import (
     form_of,
     is_choices,
     key_place,
+    named_forms_of,
     place_of,
     plain_types,
 )
@@ -102,25 +103,28 @@ class FormReader:
     # --- in today's spelling
 
     def _modern(self, item: Item, annotation: Any, path: Path) -> Item:
-        form = form_of(annotation)
+        form, named = form_of(annotation), named_forms_of(annotation)
+        if named and item.is_map:
+            entries = {name: self._modern(each, named, (*path, name)) for name, each in item.entries.items()}
+            return Item(item.location, entries, keys=item.keys)
         if form is None:
             return self._scalar(item, annotation, path)
         if not item.is_map:
             return item
-        entries: dict[str, Item] = {}
+        found: dict[str, Item] = {}
         keys: dict[str, Location] = {}
         fields = fields_of(form)
         for key, value in item.entries.items():
             place = item.key_location(key)
             name = self._today(path, key, place)
-            if name in entries or (name != key and name in item.entries):
+            if name in found or (name != key and name in item.entries):
                 self._mistakes.add(place, "duplicate-key", f"{self.shown((*path, name))} is given twice, here as {key}")
                 continue
             modern = self._modern(value, fields[name], (*path, name)) if name in fields else value
             if name in fields and is_empty(modern):
                 continue
-            entries[name], keys[name] = modern, place
-        return Item(item.location, entries, keys=keys)
+            found[name], keys[name] = modern, place
+        return Item(item.location, found, keys=keys)
 
     def _today(self, path: Path, key: str, place: Location) -> str:
         for each in self._older:
@@ -309,8 +313,13 @@ def is_empty(item: Item) -> bool:
 
 def _form_at(form: type[Form], path: Path) -> type[Form] | None:
     found: type[Form] | None = form
+    named: type[Form] | None = None  # of the mapping whose names come next
     for name in path:
-        found = form_of(fields_of(found).get(name)) if found else None
+        if named:
+            found, named = named, None
+            continue
+        annotation = fields_of(found).get(name) if found else None
+        found, named = form_of(annotation), named_forms_of(annotation)
     return found
 
 
@@ -322,11 +331,17 @@ def _field_path(loc: Iterable[Any], form: type[Form]) -> Path:
     """pydantic's path without what it adds of its own: positions in lists, and the names of alternatives."""
     path: list[str] = []
     inside: type[Form] | None = form
+    named: type[Form] | None = None  # of the mapping whose names come next
     for name in loc:
+        if named:
+            inside, named = named, None
+            path.append(name)
+            continue
         if inside is None:
             break
         path.append(name)
-        inside = form_of(fields_of(inside).get(name))
+        annotation = fields_of(inside).get(name)
+        inside, named = form_of(annotation), named_forms_of(annotation)
     return tuple(path)
 
 

@@ -133,8 +133,8 @@ def _image(plan: Plan) -> str:
 
 
 def _data(plan: Plan) -> str:
-    data = plan.get("dataset") or {}
-    return f"{data.get('name', '')} {str(data.get('digest', ''))[:12]} {data.get('staging', '')}".strip()
+    found = [plan["dataset"], *plan.get("more_datasets", ())] if plan.get("dataset") else []
+    return ", ".join(f"{data['name']} {str(data['digest'])[:12]} {data['staging']}" for data in found)
 
 
 def _files(before: Plan, after: Plan) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.measured.prediction import Interval
-from modak_ansible.model.plan import Candidate, Choice, Layer, Plan
+from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.optimisations.code import PLAIN
 from modak_ansible.performance.doubts import STRANGER
@@ -14,15 +14,10 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
     """Titles and texts."""
-    dataset = plan.dataset
     made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
     facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
     facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]
-    if dataset:
-        size = f", {format_size(dataset.size)}" if dataset.size else ""
-        tried = ", else ".join(source.location or source.label for source in dataset.sources)
-        copied = "; copied to node-local scratch" if dataset.staging == "node-local" else ""
-        facts.append(("data", f"{dataset.name}{size}, from {tried}{copied}"))
+    facts += [("data", _data(dataset, plan)) for dataset in plan.datasets]
     facts.append(("runs as", _shape(plan)))
     facts.append(("script", _script(plan)))
     if plan.job.checkpoint:
@@ -85,6 +80,23 @@ def is_taken(choice: Choice) -> bool:
 def settings_of(candidate: Candidate) -> str:
     """What differs from stock, in one text."""
     return ", ".join(f"{name} {value}" for name, value in candidate.settings.items()) or "stock"
+
+
+def _data(dataset: PlannedDataset, plan: Plan) -> str:
+    """A dataset: its size, where it comes from, how the script finds it, and what nobody knows of it yet."""
+    first = dataset.sources[0]
+    known = first.unpacked or (None if first.unpack else first.contents)
+    files = f" in {counted(known.files, 'file')}" if known else ""
+    size = f", {format_size(dataset.size)}{files}" if dataset.size else ""
+    tried = ", else ".join(source.location or source.label for source in dataset.sources)
+    way = f"on the target at {tried}" if first.kind == "on_target" else f"from {tried}"
+    copied = "; copied to node-local scratch" if dataset.staging == "node-local" else ""
+    mounted = f"; the script finds it as {dataset.mount_as}" if dataset.mount_as else ""
+    missing = ["its size"] if dataset.size is None else []
+    if dataset is plan.dataset and plan.application.work.samples is None and plan.application.is_training:
+        missing.append("the number of samples")
+    unknown = f"; not known: {' and '.join(missing)}" if missing else ""
+    return f"{dataset.name}{size}, {way}{copied}{mounted}{unknown}"
 
 
 def _ways(layers: tuple[Layer, ...]) -> str:

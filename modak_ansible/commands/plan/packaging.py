@@ -18,10 +18,12 @@ from modak_ansible.blueprint.reader import Blueprint
 from modak_ansible.blueprint.script.folder import WORKLOAD_FILE
 from modak_ansible.blueprint.types.definitions import built_in
 from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning.service import plan_trainings, read
 from modak_ansible.requests.recognise import is_request
+from modak_ansible.sources.local import local_files
 from modak_ansible.store.csar import archive
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import expanded
@@ -104,9 +106,10 @@ def _names(path: Path, template: Blueprint, plans: list[Plan]) -> set[str]:
         found |= {_join(code, file.path) for file in (*plan.application.files, *plan.beside)}
         if (folder / code / WORKLOAD_FILE).is_file():
             found.add(_join(code, WORKLOAD_FILE))
-        for source in plan.dataset.sources if plan.dataset else ():
-            if source.kind == "folder" and _is_below(source.location):
-                found |= {_join(source.location, file.name) for file in source.files}
+        for source in _local_sources(plan):
+            if _is_below(source.location):
+                root, files = local_files(source, folder)
+                found |= {_join(root.relative_to(folder), file.name) for file in files}
     if (folder / "README.md").is_file():
         found.add("README.md")
     return found
@@ -176,6 +179,11 @@ def _walk(name: str, path: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:
             yield from _walk(f"{name}/{child.name}", child, (*above, folder))
 
 
+def _local_sources(plan: Plan) -> list[DataSource]:
+    """The sources of a plan's data that lie on this machine."""
+    return [source for dataset in plan.datasets for source in dataset.sources if source.contents]
+
+
 def _join(folder: str | Path, name: str) -> str:
     """A path below the blueprint's folder, without .. where that does not lead out of it."""
     return os.path.normpath(Path(folder) / name)
@@ -187,8 +195,8 @@ def _is_below(location: str) -> bool:
 
 def _left_behind(plans: list[Plan]) -> list[str]:
     """What a plan needs of this machine, and an archive does not carry."""
-    sources = [source for plan in plans for source in (plan.dataset.sources if plan.dataset else ())]
-    folders = {source.location for source in sources if source.kind == "folder" and not _is_below(source.location)}
+    sources = [source for plan in plans for source in _local_sources(plan)]
+    folders = {source.location for source in sources if not _is_below(source.location)}
     keys = {plan.target.identity_file for plan in plans if plan.target.identity_file}
     return [f"the data in {folder}" for folder in sorted(folders)] + [f"the key {key}" for key in sorted(keys)]
 

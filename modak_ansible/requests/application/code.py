@@ -67,7 +67,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     except FieldProblem as problem:
         notes.refuse(executable, problem)
         return Code()
-    if not (data.dataset or data.path) and any("{dataset}" in word for word in _texts(program)):
+    if not (data.datasets or data.path) and any("{dataset}" in word for word in _texts(program)):
         hint = "data: { location: ... }, or basedata: MNIST"
         notes.refuse(executable, FieldProblem("arguments", "{dataset} is used, and there is no data", hint))
     if program.command and program.command[0] in _LAUNCHERS:
@@ -138,7 +138,7 @@ def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> P
 
 def _with_path(program: Program, data: Data) -> Program:
     """The program with a path on the target in place of ``{dataset}``, which stands for staged data otherwise."""
-    if not data.path or data.dataset:
+    if not data.path:
         return program
 
     def filled(word: str) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.blueprint import files
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import FieldProblem
-from modak_ansible.model.dataset import Dataset, DataSource
+from modak_ansible.model.dataset import Dataset
 from modak_ansible.requests.form.optimisation import DataForm, HpcDataForm
+from modak_ansible.sources import SourceProblem
+from modak_ansible.sources.reader import Refuse, Said, read_dataset
 
 # Datasets whose addresses are known; the catalogue has them under these names.
 _PUBLISHED = {"MNIST": "mnist"}
@@ -21,45 +22,56 @@ class Data:
     """What a program reads.
 
     Attributes:
-        dataset: what is staged; None where there is nothing to stage.
-        path: a path on the target instead, which containers get as a bind.
+        datasets: what a training reads.
+        path: a path on the target that a program reads, which containers get as a bind.
         local: a file or folder below the request's that travels with the program.
         missing: what is not beside the request, and is not brought anywhere.
     """
 
-    dataset: Dataset | None = None
+    datasets: tuple[Dataset, ...] = ()
     path: str = ""
     local: str = ""
     missing: str = ""
 
 
-def training_data(form: DataForm, folder: Path) -> Data:
-    """The data of a training.
+def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") -> Data:
+    """One dataset of a training.
 
-    Raises:
-        FieldProblem: it is nowhere, or nothing that a training can be given.
+    Args:
+        form: what the request says of it.
+        folder: the request's.
+        refuse: is told what is wrong, by its field.
+        name: the dataset's, where its place gives it one.
     """
-    if form.location is None:
-        return _published(form)
-    name = _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
-    path = _local(form.location, folder)
-    if path is None:
-        return Data(path=form.location)
-    if not path.is_dir():
-        hint = "give a folder with IDX files, or an absolute path that the target has"
-        raise FieldProblem("dataset", f"{form.location} is a file, and archives are not unpacked", hint)
-    try:
-        found = files.data_files(path)
-    except OSError as error:
-        raise FieldProblem("file-unreadable", f"{form.location} cannot be read: {error.strerror}") from error
-    if not found and PurePosixPath(form.location).is_absolute():
-        return Data(path=form.location)
-    if not found:
-        hint = "it must hold files such as train-images-idx3-ubyte.gz, or be an absolute path that the target has"
-        raise FieldProblem("dataset", f"the folder {form.location} holds no IDX files", hint)
-    source = DataSource(kind="folder", label=f"{name} from {form.location}", location=form.location, files=tuple(found))
-    samples = files.samples_in(path, [data_file.name for data_file in found])
-    return Data(Dataset(name=name, sources=(source,), samples=samples))
+    location = form.location or ""
+    given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
+    name = form.name or name or _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
+    if not location and not any(given.values()) and form.basedata not in _PUBLISHED:
+        return Data(missing=form.basedata or "")
+    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not Path(location).exists())
+    if location and any(given.values()):
+        other = next(each for each, value in given.items() if value)
+        refuse("location", None, SourceProblem("contradiction", f"{other} says where the data is", "leave it out"))
+        return Data()
+    if is_theirs and rules.path_problem(location):
+        refuse("location", None, SourceProblem("unsafe-value", rules.path_problem(location)))
+        return Data()
+    said = Said(
+        name=name,
+        format=form.format or "",
+        source=(location,) if location and not is_theirs else form.source or (),
+        urls=form.urls or (),
+        on_target=location if is_theirs else form.on_target or "",
+        unpack=form.unpack,
+        mount_as=form.mount_as or "",
+        checksum=form.checksum or {},
+    )
+
+    def told(field: str, number: int | None, problem: SourceProblem) -> None:
+        refuse("location" if location and field in given else field, number, problem)
+
+    dataset = read_dataset(said, folder, told)
+    return Data((dataset,) if dataset else ())
 
 
 def program_data(form: HpcDataForm, folder: Path) -> Data:
@@ -96,16 +108,6 @@ def samples_of(form: DataForm) -> tuple[int | None, int | None]:
         reason = f"{total} bytes are too few for {form.count} samples"
         raise FieldProblem("contradiction", reason, 'size is of all samples, in bytes, or such as "11 MB"')
     return form.count, total // form.count if total and form.count else None
-
-
-def _published(form: DataForm) -> Data:
-    if form.basedata is None:
-        return Data()
-    name = _PUBLISHED.get(form.basedata)
-    if name is None:
-        return Data(missing=form.basedata)
-    sources = (DataSource(kind="published"), DataSource(kind="digits"))
-    return Data(Dataset(name=name, sources=sources))
 
 
 def _local(location: str, folder: Path) -> Path | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from modak_ansible.blueprint.dataset import DatasetForm
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import CANNOT_BE_DONE, NOT_PLANNED, FieldProblem, Form, refused, text
 from modak_ansible.blueprint.job_options import Count, Size
@@ -74,10 +75,12 @@ class EtlForm(Form):
     cache: _Buffer | None = Field(None, description="Whether samples stay in memory after the first epoch.")
 
 
-class DataForm(Form):
+class DataForm(DatasetForm):  # type: ignore[valid-type, misc]
     """The data."""
 
-    location: _Location | None = Field(None, description="A folder below the request's, or a path on the target.")
+    location: _Location | None = Field(
+        None, description="The only source; or a path on the target, where it is absolute and not on this machine."
+    )
     basedata: Literal["Imagenet", "CIFAR", "MNIST"] | None = Field(
         None, description="The dataset; MNIST is fetched from where it is published when there is no location."
     )
@@ -154,6 +157,7 @@ class TrainingForm(Form):
 
     config: TrainingConfigForm = Field(description="What is trained.")
     data: DataForm | None = Field(None, description="On what data.")
+    more_data: dict[str, DataForm] | None = Field(None, description="By name, what it reads besides, as data.")
     tensorflow: TensorflowForm | None = Field(None, alias="ai_framework-tensorflow", description="TensorFlow.")
     pytorch: PytorchForm | None = Field(None, alias="ai_framework-pytorch", description="PyTorch.")
     keras: KerasForm | None = Field(None, alias="ai_framework-keras", description="Keras.")

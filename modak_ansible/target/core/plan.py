@@ -99,6 +99,7 @@ class Plan(TypedDict, total=False):
     target: Target
     image: PlannedImage
     dataset: Optional[PlannedDataset]
+    more_datasets: List[PlannedDataset]
     job: PlannedJob
     runtime: List[SourceFile]
     choices: List[Choice]

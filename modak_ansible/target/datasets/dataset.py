@@ -1,26 +1,36 @@
-"""Datasets on the target: verified, whole or absent, one copy for all trainings."""
+"""Datasets on the target: verified, whole or absent, one copy for all trainings.
+
+Beside the folder of a dataset lies its manifest, with the size, the SHA-256 and the stamp of each file.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 from ...errors import ModakError
 from ..core.background import Activity
-from ..core.files import NO_ROOM, open_private, read_json, sha256_of, write_json
+from ..core.files import NO_ROOM, read_json, sha256_of, write_json
 from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
+from .archive import is_archive, is_packed, limit_of, unpack
+from .fetch import fetch_all
 
+MANIFEST = ".manifest.json"
+# What our own workloads read of MNIST and the like, among its files.
 DESCRIPTION = "dataset.json"
-_BLOCK = 1 << 20
-_ATTEMPTS = 3
+_DESCRIBED = "idx"
+_READ_ONLY = 0o400
+
+
+def manifest_of(path: Path) -> Path:
+    """Where the manifest of the dataset at a path lies."""
+    return path.with_name(path.name + MANIFEST)
 
 
 class DatasetStore:
@@ -28,7 +38,7 @@ class DatasetStore:
 
     Args:
         workspace: where it lies.
-        dataset: the ``dataset`` of a plan.
+        dataset: a dataset of a plan.
     """
 
     def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
@@ -36,31 +46,33 @@ class DatasetStore:
         self._dataset = dataset
         self.path = workspace.place(dataset["path"])
         self.partial = self.path.with_name(f".{self.path.name}.part")
+        self.wanted = self.path.with_name(f".{self.path.name}.wanted.json")
+        self._unpacked = self.path.with_name(f".{self.path.name}.unpacked.part")
         self.activity = Activity(workspace.datasets, self.path.name)
         self.damaged = ""  # the file that is not what was staged, as the last description found it
 
     def description(self) -> dict[str, Any] | None:
-        """What lies there: source, label, files with sizes and digests; None when it is not there as it was staged.
+        """What lies there: source, label, number and bytes of the files; None when it is not there as it was staged.
 
         A file whose stamp is not the one that it was staged with is read and compared; see the seals of images.
         """
         self.damaged = ""
         if not self.path.is_dir():
             return None
-        known = read_json(self.path / DESCRIPTION)
+        manifest = manifest_of(self.path)
+        known = read_json(manifest)
         try:
             files = [] if known is None else [dict(file) for file in known["files"]]
             damaged = next((file["name"] for file in files if not self._is_intact(file)), "")
         except (KeyError, TypeError, ValueError):
             known, damaged = None, ""
         if known is None or damaged:
-            self.damaged = damaged or DESCRIPTION
+            self.damaged = damaged or manifest.name
             return None
         if files != known["files"]:
-            known = {**known, "files": files}
             with suppress(OSError):
-                write_json(self.path / DESCRIPTION, known)
-        return known
+                write_json(manifest, {**known, "files": files})
+        return _summary({**known, "files": files})
 
     def _is_intact(self, file: dict[str, Any]) -> bool:
         """Whether a file is the one that was staged; the stamp of one that was only touched or copied is renewed."""
@@ -75,124 +87,191 @@ class DatasetStore:
             return False
         return True
 
-    def prepare(self, size: int | None) -> Path:
-        """A folder to bring the files to; what an interrupted transfer left is still in it.
+    def prepare(self, size: int | None) -> int:
+        """Makes a folder to bring the files to; what an interrupted transfer left is still in it.
+
+        Of what is wanted, files that another dataset has are taken over from there.
+
+        Args:
+            size: bytes that the data takes.
+
+        Returns:
+            The number of files that need not be brought.
 
         Raises:
             ModakError: there is no room for the data.
         """
         self._workspace.create()
         self.partial.mkdir(mode=0o700, exist_ok=True)
-        have = sum(path.stat().st_size for path in self.partial.iterdir() if path.is_file())
+        wanted = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", [])}
+        have = 0
+        for path in _below(self.partial):
+            file = wanted.get(path.relative_to(self.partial).as_posix())
+            found = path.lstat().st_size
+            if wanted and (file is None or found > file["size"]):
+                path.unlink()
+            else:
+                have += found
+        taken = self._take_over(wanted)
+        have += sum(wanted[name]["size"] for name in taken)
         self._workspace.require_space(max(0, (size or 0) - have), f"the dataset {self._dataset['name']}")
-        return self.partial
+        return len(taken)
 
-    def commit(self, source: dict[str, Any]) -> dict[str, Any]:
+    def _take_over(self, wanted: dict[str, dict[str, Any]]) -> list[str]:
+        """Gives files of other datasets a second name here; it is a change of theirs, which their manifests note."""
+        missing = {file["sha256"]: name for name, file in wanted.items() if not (self.partial / name).exists()}
+        taken = []
+        for manifest in sorted(self._workspace.datasets.glob(f"*{MANIFEST}")) if missing else []:
+            folder = manifest.with_name(manifest.name[: -len(MANIFEST)])
+            known = read_json(manifest) or {}
+            files = known.get("files")
+            mine = []
+            for file in files if isinstance(files, list) else []:  # of what was on the target before, their number
+                name = missing.get(file.get("sha256"))
+                with suppress(OSError, KeyError):
+                    if name and stamp_of(folder / file["name"]) == file["stamp"]:
+                        place = self.partial / name
+                        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                        os.link(folder / file["name"], place)
+                        file["stamp"] = stamp_of(place)
+                        mine.append(name)
+                        del missing[file["sha256"]]
+            if mine:
+                write_json(manifest, known)
+                taken += mine
+        return taken
+
+    def start_commit(self, source: dict[str, Any]) -> bool:
+        """Begins to verify and to unpack what was brought; False when that is going on already."""
+        if not self.partial.exists() and self.description():
+            return False  # whoever asks lost the answer of the first time
+        return self.activity.start(lambda activity: _with_room(lambda: self.commit(source, activity), self.path))
+
+    def start_download(self, source: dict[str, Any], site: dict[str, Any]) -> bool:
+        """Begins to fetch the files of a source from here; False when that is going on already."""
+        bundle = read_site(site).bundle
+        if bundle:
+            os.environ.setdefault("SSL_CERT_FILE", bundle)
+        return self.activity.start(lambda activity: _with_room(lambda: self._download(source, activity), self.path))
+
+    def _download(self, source: dict[str, Any], activity: Activity) -> None:
+        self.prepare(sum(file["size"] or 0 for file in source["files"]))
+        fetch_all(source["files"], source["location"], self.partial, activity.note)
+        self.commit(source, activity)
+
+    def commit(self, source: dict[str, Any], activity: Activity | None = None) -> dict[str, Any]:
         """Verifies what was brought, and makes it the dataset in one step.
 
         Args:
-            source: the source it came from, with the files that it must have.
+            source: the source it came from, with the files that it must have where no manifest of them was brought.
+            activity: is told how far it is.
 
         Raises:
-            ModakError: a file is missing or is not what it should be; it is removed, so that it is fetched again.
+            ModakError: a file is missing or is not what it should be; it is removed, so that it is fetched again. Or an
+                archive cannot be unpacked.
         """
+        note = activity.note if activity else lambda _: None
+        wanted = (read_json(self.wanted) or {}).get("files") or source["files"]
+        if not wanted:
+            raise ModakError(f"nothing of {self._dataset['name']} has arrived", hint="deploy again")
         files = []
-        for file in source["files"]:
-            path = self.partial / file["name"]
-            if not path.is_file():
-                raise ModakError(f"{file['name']} has not arrived at {self.partial}")
-            stamp, digest = stamp_of(path), sha256_of(path)
-            if file["sha256"] and digest != file["sha256"]:
+        for number, file in enumerate(wanted):
+            if number % 500 == 0:
+                note(f"verifying {number} of {len(wanted)} files")
+            files.append(self._verified(file))
+        names = {file["name"] for file in files}
+        for path in _below(self.partial):
+            if path.relative_to(self.partial).as_posix() not in names:
                 path.unlink()
-                raise ModakError(
-                    f"{file['name']} arrived with the SHA-256 {digest}, not {file['sha256']}",
-                    hint="deploy again to fetch it anew; if it stays so, the source has other data",
-                )
-            files.append({"name": file["name"], "size": path.stat().st_size, "sha256": digest, "stamp": stamp})
-        wanted = {file["name"] for file in files}
-        for path in self.partial.iterdir():
-            if path.name not in wanted:
-                path.unlink()
+        folder = self.partial
+        if source.get("unpack"):
+            folder = self._unpack(source, files, note)
+            files = [_entry(folder, path) for path in _below(folder)]
+        return self._publish(source, files, folder)
+
+    def _verified(self, file: dict[str, Any]) -> dict[str, Any]:
+        path = self.partial / file["name"]
+        if not path.is_file():
+            raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it goes on")
+        entry = _entry(self.partial, path)
+        if file["sha256"] and entry["sha256"] != file["sha256"]:
+            path.unlink()
+            raise ModakError(
+                f"{file['name']} arrived with the SHA-256 {entry['sha256']}, not {file['sha256']}",
+                hint="it changed while it was sent, or on the way: deploy again",
+            )
+        return entry
+
+    def _unpack(self, source: dict[str, Any], files: list[dict[str, Any]], note: Any) -> Path:
+        """Unpacks what was brought into a folder of its own, which gets the other files, too."""
+        shutil.rmtree(self._unpacked, ignore_errors=True)
+        self._unpacked.mkdir(mode=0o700)
+        said = source.get("unpacked") or {}
+        for file in files:
+            path, place = self.partial / file["name"], self._unpacked / file["name"]
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_archive(path.name) if source["unpack"] == "archive" else is_packed(path.name):
+                limit = limit_of(file["size"], max(said.get("size") or 0, self._dataset.get("size") or 0))
+                unpack(path, place.parent, limit, note)
+            else:
+                os.link(path, place)
+        return self._unpacked
+
+    def _publish(self, source: dict[str, Any], files: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
         known = {
             "name": self._dataset["name"],
             "format": self._dataset["format"],
             "source": source["kind"],
             "label": source["label"],
             "location": source["location"],
-            "files": files,
             "staged": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        write_json(self.partial / DESCRIPTION, known)
+        if self._dataset["format"] == _DESCRIBED and not (folder / DESCRIPTION).exists():
+            write_json(folder / DESCRIPTION, known)
+        known["files"] = files
         if self.path.exists():
             shutil.rmtree(self.path)
-        self.partial.rename(self.path)
-        return known
-
-    def start_download(self, source: dict[str, Any], site: dict[str, Any]) -> bool:
-        """Begins to fetch the files of a source from here; False when that is going on already."""
-        self._apply_site(site)
-        return self.activity.start(lambda activity: self._download(source, activity))
-
-    # --- in the background
-
-    def _download(self, source: dict[str, Any], activity: Activity) -> None:
-        folder = self.prepare(sum(file["size"] or 0 for file in source["files"]))
-        for file in source["files"]:
-            path = folder / file["name"]
-            if path.is_file() and sha256_of(path) == file["sha256"]:
-                continue
-            fetch(source["location"].rstrip("/") + "/" + file["name"], path, activity)
-        self.commit(source)
-
-    @staticmethod
-    def _apply_site(site: dict[str, Any]) -> None:
-        bundle = read_site(site).bundle
-        if bundle:
-            os.environ.setdefault("SSL_CERT_FILE", bundle)
+        write_json(manifest_of(self.path), known)
+        folder.rename(self.path)
+        for left in (self.partial, self._unpacked):
+            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            self.wanted.unlink()
+        return _summary(known)
 
 
-def fetch(address: str, path: Path, activity: Activity | None = None) -> None:
-    """Fetches a file, going on where an earlier attempt ended.
+def _entry(folder: Path, path: Path) -> dict[str, Any]:
+    """What a manifest says of a file, which nobody is to write any more."""
+    if path.stat().st_mode & 0o777 != _READ_ONLY:
+        path.chmod(_READ_ONLY)
+    stamp, digest = stamp_of(path), sha256_of(path)
+    name = path.relative_to(folder).as_posix()
+    return {"name": name, "size": path.stat().st_size, "sha256": digest, "stamp": stamp}
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files of a folder and those below it, in order; there are no links among them."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield Path(parent) / name
+
+
+def _summary(known: dict[str, Any]) -> dict[str, Any]:
+    files = known["files"]
+    return {**known, "files": len(files), "size": sum(file["size"] for file in files)}
+
+
+def _with_room(work: Any, path: Path) -> None:
+    """Does work that writes.
 
     Raises:
-        ModakError: the address cannot be read, or the disk is full.
+        ModakError: there is no room for it.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            _fetch_once(address, path, activity)
-        except urllib.error.HTTPError as error:
-            if error.code == 416 and path.stat().st_size:  # nothing is left to fetch
-                return
-            raise ModakError(f"{address}: {error.code} {error.reason}") from error
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise ModakError(f"{NO_ROOM[error.errno]} at {path.parent}", hint="make room there") from error
-            reason = getattr(error, "reason", None) or error
-            reason = getattr(reason, "strerror", None) or reason
-            refused = isinstance(error, urllib.error.URLError)
-            if refused or attempt == _ATTEMPTS:
-                raise ModakError(f"{address}: {reason}") from error
-            time.sleep(attempt)
-        else:
-            return
-
-
-def _fetch_once(address: str, path: Path, activity: Activity | None) -> None:
-    begin = path.stat().st_size if path.exists() else 0
-    request = urllib.request.Request(address, headers={"Range": f"bytes={begin}-"} if begin else {})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - http(s) and file, as the blueprint says
-        resumed = begin and answer.status == 206
-        total = int(answer.headers.get("Content-Length") or 0) + (begin if resumed else 0)
-        done = begin if resumed else 0
-        with open_private(path, os.O_APPEND if resumed else os.O_TRUNC) as file:
-            while True:
-                block = answer.read(_BLOCK)
-                if not block:
-                    break
-                file.write(block)
-                done += len(block)
-                if activity:
-                    share = f" of {total / 1e6:.0f}" if total else ""
-                    activity.note(f"fetching {path.name}, {done / 1e6:.0f}{share} MB")
-    if total and done < total:
-        raise OSError(f"the connection ended after {done} of {total} bytes")
+    try:
+        work()
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            hint = "make room there, and deploy again: it goes on where it stopped"
+            raise ModakError(f"{NO_ROOM[error.errno]} at {path.parent}", hint=hint) from error
+        raise

@@ -17,7 +17,10 @@ from ..core.workspace import Workspace
 from .uses import Uses, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
-_DATASET = re.compile(r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|lock|log|status\.json)|\.status\.json\.\d+\.part)?")
+_DATASET = re.compile(
+    r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|unpacked\.part|lock|log|view|(?:status|manifest|wanted)\.json)|"
+    r"\.(?:status|manifest|wanted)\.json\.\d+\.part)?"
+)
 # what a killed deployment leaves beside the folders: one half unpacked, or its files on their way
 _HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)|\.incoming-[0-9a-f]{32}")
 _DEPLOYMENT_LOCK = re.compile(r"\.(.+-[0-9a-f]{12})\.(?:lock|gone)")
@@ -156,7 +159,7 @@ class Garbage:
         left["log"] = [path for path in paths if path.name.endswith(_LOGS)]
         if not tops:
             left["unfinished"] += [
-                path for path in paths if path.suffix in (".sh", ".json") and path not in left["log"]
+                path for path in paths if path.suffix in (".sh", ".json", ".view") and path not in left["log"]
             ]
             left["lock"] = [path for path in paths if path.suffix == ".lock"]
         meant = [_meant(path) for path in left["unfinished"]]

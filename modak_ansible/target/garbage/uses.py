@@ -13,7 +13,7 @@ from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT
 from ..core.workspace import Workspace
-from ..datasets.dataset import DESCRIPTION
+from ..datasets.dataset import manifest_of
 from ..images.image import COMPLETE
 
 # How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
@@ -105,7 +105,7 @@ def used_mark(path: Path) -> Path:
     """The file whose date says when an image or a dataset was used last, given its path."""
     if path.suffix == ".sif":
         return path.with_suffix(".json")
-    return path / (COMPLETE if path.suffix == ".venv" else DESCRIPTION)
+    return path / COMPLETE if path.suffix == ".venv" else manifest_of(path)
 
 
 def paths_of(plan: Plan) -> list[str]:
@@ -115,7 +115,8 @@ def paths_of(plan: Plan) -> list[str]:
         KeyError, TypeError: it is no plan.
     """
     paths = [layer["path"] for layer in plan["image"]["layers"]]
-    return paths + ([plan["dataset"]["path"]] if plan["dataset"] else [])
+    data = [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
+    return paths + [dataset["path"] for dataset in data]
 
 
 def _named_by(folder: Path) -> list[str]:

@@ -74,6 +74,7 @@ if ! [ -e "$deployment/tuning.json" ]; then
     tuner=(
     "$runtime" exec
     --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
     "$image"
     env
     PYTHONNOUSERSITE=1
@@ -113,6 +114,7 @@ esac
 command=(
     "$runtime" exec
     --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
     "$image"
     env
     PYTHONNOUSERSITE=1

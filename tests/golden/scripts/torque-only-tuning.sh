@@ -73,6 +73,7 @@ if ! [ -e "$deployment/state/tuned" ]; then
     tuner=(
     "$runtime" exec
     --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
     "$image"
     env
     PYTHONNOUSERSITE=1

@@ -71,7 +71,7 @@ def script(asked, entry=""):
         entry=entry or "mine", container_runtime=asked.target.container_runtime, digest="d", definition="", layers=(),
         path="images/d.sif" if draft.in_container else "", python="python3",
     )  # fmt: skip
-    return planned_job(draft, image, None).script
+    return planned_job(draft, image, ()).script
 
 
 def words(asked, entry=""):

@@ -159,19 +159,18 @@ def test_a_distributed_training_has_all_its_processes(training):
 
 def test_data_that_is_on_the_target_is_bound_and_named(training):
     training.set(f"{T}/data/location", "/lustre/images")
-    request = training.request
-    assert request.dataset is None
-    assert request.application.environment == (("MODAK_DATASET", "/lustre/images"),)
-    script = training.plan.job.script
-    assert "--bind /lustre/images" in script
-    assert "--data /lustre/images" in script
+    plan = training.plan
+    assert [(source.kind, source.location) for source in plan.dataset.sources] == [("on_target", "/lustre/images")]
+    assert '--bind "$dataset:$dataset:ro"' in plan.job.script
+    assert '--data "$dataset"' in plan.job.script
+    assert [staged for staged in plan.staging if staged.what == "dataset"] == []
 
 
 def test_data_beside_the_request_is_staged(training):
     folder = training.path / "images"
     folder.mkdir()
     training.set(f"{T}/data/location", "images").set(f"{T}/data/basedata", "CIFAR")
-    assert "holds no IDX files" in training.mistakes
+    assert "there are no files in the folder images" in training.mistakes
     (folder / "train-images-idx3-ubyte").write_bytes(b"1234")
     (source,) = training.request.dataset.sources
     assert (source.kind, source.location, training.request.dataset.name) == ("folder", "images", "cifar")

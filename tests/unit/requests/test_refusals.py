@@ -47,9 +47,9 @@ GPU = "job_options/request_gpus"
         # what cannot be done
         ("optimisation/app_type", "ai_inference", "inference is not planned"),
         ("optimisation/app_type", "big_data", "big data is not planned"),
-        (f"{T}/data/location", "s3://x/y", "is an address without checksums"),
-        (f"{T}/data/location", "../away", "leads out of its folder"),
-        (f"{T}/data/location", "nowhere", "there is no nowhere beside the request"),
+        (f"{T}/data/location", "s4://x/y", "is not an http, https or file address"),
+        (f"{T}/data/location", "../away", "there is no file or folder ../away"),
+        (f"{T}/data/location", "nowhere", "there is no file or folder nowhere"),
         ("application/container_runtime", "docker", "Docker is not run on targets"),
         ("application/container_runtime", "Not An Image", "is neither a runtime nor an image"),
         ("application/executable", "train/trian.py", "there is no train/trian.py below the request's folder (did you mean train/train.py?"),

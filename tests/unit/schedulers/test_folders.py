@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 pytestmark = pytest.mark.component
 
@@ -59,7 +59,7 @@ def test_the_users_own_lines_know_the_data(tmp_path, monkeypatch, scheduler, sta
         "for each in {dataset}/*; do echo $each; done",
     )
     text = run(
-        tmp_path, scheduler, dataset="datasets/d", staging_path=staging, pre=("\n".join(lines),),
+        tmp_path, scheduler, data=(DataPlace("d", "datasets/d"),), staging_path=staging, pre=("\n".join(lines),),
         post=("echo {dataset} $MODAK_DATASET",),
     )  # fmt: skip
     there = text[-1].split()[0]
@@ -105,3 +105,57 @@ def test_lines_stand_as_they_were_written(tmp_path, text):
     line = next(line for line in render_script(job, parts).splitlines() if line.startswith("eval "))
     shown = subprocess.run(["bash", "-c", f"printf %s {line[5:]}"], capture_output=True, text=True, check=True).stdout
     assert shown == text
+
+
+def view(workspace, path, *records):
+    """What was found of data on the target, as the front end leaves it for jobs."""
+    (workspace / "datasets").mkdir(parents=True, exist_ok=True)
+    words = [str(path), *(str(word) for record in records for word in record)]
+    (workspace / "datasets" / "there-1.view").write_text("".join(f"{word}\0" for word in words))
+    return DataPlace("there", "datasets/there-1", "MODAK_DATASET_THERE", "here/there", is_present=True)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_several_datasets_lie_where_the_script_looks_for_them(tmp_path, monkeypatch, scheduler):
+    """Those of the target where they were, the others on the node's scratch."""
+    monkeypatch.setenv("SCRATCH", str(tmp_path / "scratch"))
+    own, their = tmp_path / "datasets" / "corpus-1", tmp_path / "lustre a"
+    for folder, name in ((own, "it's $x.txt"), (their, "file")):
+        folder.mkdir(parents=True)
+        (folder / name).write_text(name)
+    corpus = DataPlace("corpus", "datasets/corpus-1", "MODAK_DATASET_CORPUS", "../it's $x.txt", "it's $x.txt")
+    there = view(tmp_path, their, (4, "/file"))
+    lines = ('cat here/there/file {dataset.there}/file "../it\'s \\$x.txt"', "echo; echo {dataset.corpus}")
+    text = run(
+        tmp_path, scheduler, data=(corpus, there), staging_path="$SCRATCH", pre=("\n".join(lines),),
+        environment=(("MODAK_DATASET_TOO", "{dataset.there}"),),
+    )  # fmt: skip
+    assert text[0] == "filefileit's $x.txt"
+    assert text[1].startswith(str(tmp_path / "scratch"))
+    assert (tmp_path / "deployments" / "this" / "code" / "here" / "there").readlink() == their
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "said"),
+    [
+        ([(4, "/none")], 66, "lustre/none is not there on "),
+        ([(4, "/file"), (5, "/file")], 65, "lustre/file has 4 bytes on "),
+    ],
+)
+def test_data_that_the_node_does_not_see_ends_the_job(tmp_path, records, code, said):
+    (tmp_path / "lustre").mkdir()
+    (tmp_path / "lustre" / "file").write_text("four")
+    with pytest.raises(AssertionError) as caught:
+        run(tmp_path, "none", data=(view(tmp_path, tmp_path / "lustre", *records),))
+    assert f"{code} != 0" in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_what_lies_where_the_data_is_to_lie_is_left_alone(tmp_path):
+    place = tmp_path / "deployments" / "this" / "data"
+    place.mkdir(parents=True)
+    (place / "mine").touch()
+    (tmp_path / "datasets" / "d").mkdir(parents=True)
+    with pytest.raises(AssertionError, match="the data is to lie at ../data, and something else lies there"):
+        run(tmp_path, "none", data=(DataPlace("d", "datasets/d", mount_as="../data"),))
+    assert (place / "mine").exists()

@@ -22,7 +22,7 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.schedulers import script
-from modak_ansible.schedulers.script import Launch, ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, Launch, ScriptParts, render_script
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 
@@ -40,10 +40,15 @@ PLAIN = ScriptParts(
 )
 FULL = ScriptParts(
     image="images/abc.sif", python="/opt/venv/bin/python", script="it's a script.py", container_runtime="singularity",
-    container_flags=("--nv",), binds=("/lustre/data:/data:ro",), modules=("singularity/4.1",), dataset="datasets/mnist-1",
+    container_flags=("--nv",), binds=("/lustre/data:/data:ro",), modules=("singularity/4.1",), data=(DataPlace("mnist", "datasets/mnist-1"),),
     staging_path="$TMPDIR/modak", environment=(("OMP_NUM_THREADS", "4"), ("NOTE", "a b; $(reboot) `id` \"'")),
     arguments=(("epochs", "12"), ("n", "1"), ("data", "{dataset}/idx"), ("verbose", True), ("name", "a 'b' $HOME")),
 )  # fmt: skip
+DATA = (
+    DataPlace("corpus", "datasets/corpus-1", "MODAK_DATASET_CORPUS", "data/it's $x.txt", "it's $x.txt"),
+    DataPlace("valid", "datasets/valid-1", "MODAK_DATASET_VALID", "../valid"),
+    DataPlace("there", "datasets/there-1", "MODAK_DATASET_THERE", is_present=True),
+)
 CASES = {
     "slurm-plain": (job("slurm"), PLAIN),
     "slurm-full": (
@@ -68,6 +73,23 @@ CASES = {
             }
         ),
     ),
+    "slurm-data": (
+        job("slurm"),
+        ScriptParts(
+            **{
+                **PLAIN.__dict__,
+                "data": DATA,
+                "staging_path": "/scratch",
+                "arguments": (("data", "{dataset}"), ("valid", "{dataset.valid}/x"), ("there", "{dataset.there}")),
+                "environment": (("VALID", "{dataset.valid}"),),
+                "pre": ("ls {dataset.there} $MODAK_DATASET_VALID",),
+            }
+        ),
+    ),
+    "none-data": (
+        job("none"),
+        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", runtime=True, data=DATA[:1]),
+    ),
     "slurm-checkpoint": (
         job("slurm", checkpoint=Checkpoint()),
         ScriptParts(**{**PLAIN.__dict__, "post": ("echo $MODAK_EXIT_CODE",)}),
@@ -76,7 +98,7 @@ CASES = {
     "none-checkpoint": (job("none", checkpoint=Checkpoint(requeue=0)), PLAIN),
     "none-environment": (
         job("none"),
-        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", dataset="datasets/mnist-1", runtime=True),
+        ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", data=(DataPlace("mnist", "datasets/mnist-1"),), runtime=True),
     ),
     "none-given-image": (
         job("none"),

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.server
+import io
 import os
+import tarfile
 import threading
 import time
 
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.files import sha256_of, write_json
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets import dataset as dataset_module
-from modak_ansible.target.datasets.dataset import DatasetStore, fetch
+from modak_ansible.target.datasets.dataset import DatasetStore, manifest_of
+from modak_ansible.target.datasets.fetch import fetch
 
 CONTENT = bytes(range(256)) * 4000
 
 
+def entry(name="a.gz", content=CONTENT):
+    return {"name": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
 def source_of(**changes):
-    files = [{"name": "a.gz", "size": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}]
-    return {"kind": "url", "label": "data", "location": "", "files": files, **changes}
+    return {"kind": "url", "label": "data", "location": "", "files": [entry()], **changes}
+
+
+def store_of(tmp_path, name="data", **more):
+    dataset = {"name": name, "format": "", "path": f"datasets/{name}-123456789012", **more}
+    return DatasetStore(Workspace(str(tmp_path / "w")), dataset)
 
 
 @pytest.fixture
 def store(tmp_path):
-    return DatasetStore(Workspace(str(tmp_path / "w")), {"name": "data", "format": "idx", "path": "datasets/data-1"})
+    return store_of(tmp_path)
 
 
 @pytest.fixture
@@ -35,20 +47,25 @@ def server():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         asked = []
+        state = ['"first"', CONTENT]
 
         def do_GET(self):
             self.asked.append((self.path, self.headers.get("Range")))
             if self.path.startswith("/none"):
                 self.send_error(404)
                 return
+            etag, content = self.state
             begin = int((self.headers.get("Range") or "bytes=0-")[6:-1])
-            if begin >= len(CONTENT):
+            if self.headers.get("If-Range", etag) != etag:
+                begin = 0
+            if begin >= len(content):
                 self.send_error(416)
                 return
             self.send_response(206 if begin else 200)
-            self.send_header("Content-Length", str(len(CONTENT) - begin))
+            self.send_header("Content-Length", str(len(content) - begin))
+            self.send_header("ETag", etag)
             self.end_headers()
-            self.wfile.write(CONTENT[begin:])
+            self.wfile.write(content[begin:])
 
         def log_message(self, *arguments):
             pass
@@ -56,7 +73,7 @@ def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         running.address = f"http://127.0.0.1:{running.server_port}"
-        running.asked = Handler.asked
+        running.asked, running.state = Handler.asked, Handler.state
         yield running
         running.shutdown()
 
@@ -68,32 +85,54 @@ def wait(store):
     return store.activity.status()
 
 
+def put(store, name="a.gz", content=CONTENT):
+    store.prepare(len(content))
+    path = store.partial / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
 def test_nothing_is_there_before_it_is_whole(store):
     assert store.description() is None
-    folder = store.prepare(len(CONTENT))
-    (folder / "a.gz").write_bytes(CONTENT)
-    (folder / "left-over").write_bytes(b"x")
+    put(store)
+    put(store, "left-over", b"x")
     assert store.description() is None
     known = store.commit(source_of())
     assert store.description() == known
-    assert sorted(path.name for path in store.path.iterdir()) == ["a.gz", "dataset.json"]
+    assert (known["files"], known["size"]) == (1, len(CONTENT))
+    assert sorted(path.name for path in store.path.iterdir()) == ["a.gz"]
+    assert manifest_of(store.path).is_file()
     assert not store.partial.exists()
 
 
+def test_what_is_staged_is_nobodys_to_write(store):
+    put(store)
+    store.commit(source_of())
+    assert (store.path / "a.gz").stat().st_mode & 0o777 == 0o400
+
+
+def test_data_in_mnists_form_is_described_where_our_workloads_read_it(tmp_path):
+    store = store_of(tmp_path, format="idx")
+    put(store)
+    store.commit(source_of(label="drawn"))
+    assert '"label": "drawn"' in (store.path / "dataset.json").read_text()
+    assert store.description()["files"] == 1
+
+
 def test_a_wrong_checksum_is_refused_and_the_file_removed(store):
-    folder = store.prepare(3)
-    (folder / "a.gz").write_bytes(b"bad")
+    put(store, content=b"bad")
     with pytest.raises(ModakError, match=r"a.gz arrived with the SHA-256 .*, not "):
         store.commit(source_of())
     assert store.description() is None
-    assert not (folder / "a.gz").exists()
+    assert not (store.partial / "a.gz").exists()
     with pytest.raises(ModakError, match="has not arrived"):
         store.commit(source_of())
 
 
 def test_a_file_that_was_damaged_later_is_missed(store):
-    (store.prepare(0) / "a.gz").write_bytes(CONTENT)
+    put(store)
     store.commit(source_of())
+    (store.path / "a.gz").chmod(0o600)
     (store.path / "a.gz").write_bytes(CONTENT[:-1])
     assert store.description() is None
 
@@ -103,14 +142,33 @@ def test_no_room(store):
         store.prepare(10**18)
 
 
+def test_nothing_takes_the_place_of_what_is_there(store):
+    """Whoever lost the answer of a commit asks again, and nothing has been brought since."""
+    put(store)
+    store.commit(source_of())
+    assert store.start_commit(source_of(files=[])) is False
+    with pytest.raises(ModakError, match="nothing of data has arrived"):
+        store.commit(source_of(files=[]))
+    assert store.description()["files"] == 1
+
+
 @pytest.mark.component
 def test_a_download_is_verified_and_resumed(store, server):
-    folder = store.prepare(0)
-    (folder / "a.gz").write_bytes(CONTENT[:1000])
+    put(store, content=CONTENT[:1000])
     assert store.start_download(source_of(location=server.address), {})
     assert wait(store)["state"] == "done"
     assert (store.path / "a.gz").read_bytes() == CONTENT
     assert server.asked == [("/a.gz", "bytes=1000-")]
+
+
+@pytest.mark.component
+def test_several_addresses_are_fetched_at_once(store, server):
+    names = [f"{number}.bin" for number in range(6)]
+    files = [{"name": name, "size": None, "sha256": None, "address": f"{server.address}/x/{name}"} for name in names]
+    assert store.start_download(source_of(files=files), {})
+    assert wait(store)["state"] == "done"
+    assert sorted(path.name for path in store.path.iterdir()) == names
+    assert store.description()["size"] == 6 * len(CONTENT)
 
 
 @pytest.mark.component
@@ -122,11 +180,31 @@ def test_a_download_that_is_not_there(store, server):
     assert store.description() is None
 
 
+@pytest.mark.component
+def test_a_size_that_is_another(store, server):
+    file = {**entry(), "size": 17, "sha256": None}
+    store.start_download(source_of(location=server.address, files=[file]), {})
+    assert "has 1024000 bytes, and 17 were said" in wait(store)["message"]
+    assert store.description() is None
+
+
 def test_a_whole_file_with_the_wrong_content_is_fetched_again(tmp_path, server):
     path = tmp_path / "a.gz"
     path.write_bytes(CONTENT)
     fetch(f"{server.address}/a.gz", path)
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_file_without_a_checksum_is_gone_on_with_while_it_is_the_same(tmp_path, server, changed):
+    path = tmp_path / "a"
+    path.write_bytes(CONTENT[:1000])
+    (tmp_path / ".a.validator").write_text('"first"')
+    if changed:
+        server.state[:] = ['"second"', b"other" * 1000]
+    fetch(f"{server.address}/a", path, is_known=False)
+    assert path.read_bytes() == server.state[1]
+    assert not (tmp_path / ".a.validator").exists()
 
 
 def test_nobody_listens(tmp_path, server):
@@ -138,7 +216,7 @@ def test_nobody_listens(tmp_path, server):
 
 
 def staged(store):
-    (store.prepare(len(CONTENT)) / "a.gz").write_bytes(CONTENT)
+    put(store)
     return store.commit(source_of())
 
 
@@ -147,6 +225,7 @@ def test_a_changed_byte_is_seen_though_size_and_date_are_the_same(store):
     assert store.description() == known
     file = store.path / "a.gz"
     before = file.stat()
+    file.chmod(0o600)
     with file.open("r+b") as content:
         content.seek(1000)
         content.write(b"\xff" if CONTENT[1000] != 255 else b"\x00")
@@ -170,12 +249,84 @@ def test_what_was_only_touched_or_copied_is_read_once(store, monkeypatch):
 @pytest.mark.parametrize(
     "text", ["", "{", "[1]", '{"files": [1]}', '{"files": [{"name": "a.gz"}]}', '{"files": 3}', "{}", "\x00"]
 )
-def test_a_damaged_description_is_none(store, text):
+def test_a_damaged_manifest_is_none(store, text):
     staged(store)
-    (store.path / "dataset.json").write_text(text)
-    assert (store.description(), store.damaged) == (None, "dataset.json")
+    manifest_of(store.path).write_text(text)
+    assert (store.description(), store.damaged) == (None, "data-123456789012.manifest.json")
     assert staged(store) == store.description()
 
 
 def test_what_is_not_there_is_not_damaged(store):
     assert (store.description(), store.damaged) == (None, "")
+
+
+def test_files_that_another_dataset_has_are_not_brought_again(tmp_path):
+    """The next state of a folder costs what changed in it; the first state stays what it was."""
+    first, second = store_of(tmp_path, "first"), store_of(tmp_path, "second")
+    put(first, "a/x", b"same")
+    put(first, "b", b"old")
+    first.commit(source_of(files=[entry("a/x", b"same"), entry("b", b"old")]))
+    write_json(first.path.with_name("there-123456789012.manifest.json"), {"files": 17})
+    wanted = [entry("a/renamed", b"same"), entry("b", b"new")]
+    write_json(second.wanted, {"files": wanted})
+    assert second.prepare(7) == 1
+    assert (second.partial / "a" / "renamed").stat().st_ino == (first.path / "a" / "x").stat().st_ino
+    put(second, "b", b"new")
+    assert second.commit(source_of(files=[]))["files"] == 2
+    read = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataset_module, "sha256_of", lambda path: read.append(path) or sha256_of(path))
+        assert first.description()
+        assert second.description()
+    assert read == []
+
+
+def test_what_is_not_wanted_any_more_is_not_left_in_an_interrupted_transfer(store):
+    put(store, "a.gz", CONTENT + b"longer")
+    put(store, "other", b"x")
+    write_json(store.wanted, {"files": [entry()]})
+    store.prepare(1)
+    assert list(store.partial.iterdir()) == []
+
+
+# --- what is packed
+
+
+def tar_of(members, ending=".gz"):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz" if ending == ".gz" else "w") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_an_archive_is_unpacked_and_its_files_are_the_manifest(store):
+    packed = tar_of({"images/cat/1.png": b"1", "images/dog/1.png": b"22"})
+    put(store, "images.tar.gz", packed)
+    source = source_of(files=[entry("images.tar.gz", packed)], unpack="archive")
+    known = store.commit(source)
+    assert (known["files"], known["size"]) == (2, 3)
+    assert (store.path / "images" / "dog" / "1.png").read_bytes() == b"22"
+    assert not (store.path / "images.tar.gz").exists()
+    assert store.description() == known
+    assert [path.name for path in store.path.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_every_packed_file_is_unpacked_where_it_lies(store):
+    files = {"raw/a.gz": gzip.compress(b"one"), "raw/b.tar": tar_of({"c/d": b"two"}, ""), "plain": b"three"}
+    for name, content in files.items():
+        put(store, name, content)
+    store.commit(source_of(files=[entry(name, content) for name, content in files.items()], unpack="all"))
+    there = {path.relative_to(store.path).as_posix() for path in store.path.rglob("*") if path.is_file()}
+    assert there == {"raw/a", "raw/c/d", "plain"}
+
+
+def test_an_archive_that_leads_out_leaves_nothing(store):
+    packed = tar_of({"good": b"1", "../evil": b"2"})
+    put(store, "x.tar.gz", packed)
+    with pytest.raises(ModakError, match="leads out of its folder"):
+        store.commit(source_of(files=[entry("x.tar.gz", packed)], unpack="archive"))
+    assert store.description() is None
+    assert not (store.path.parent / "evil").exists()

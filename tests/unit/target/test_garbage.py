@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from modak_ansible.target.core.files import Lock, write_json
 from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.datasets.dataset import manifest_of
 from modak_ansible.target.garbage.garbage import Garbage
 from modak_ansible.target.garbage.uses import RESERVED, Uses
 
@@ -53,7 +54,8 @@ def dataset(workspace, name=DATA, days=30):
     path = workspace.datasets / name
     path.mkdir()
     (path / "a.gz").write_bytes(b"x" * 50)
-    write_json(path / "dataset.json", {"files": []})
+    write_json(manifest_of(path), {"files": []})
+    old(manifest_of(path), days)
     return old(path, days)
 
 

@@ -18,7 +18,7 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.runtime import FILES
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 pytestmark = pytest.mark.component
 
@@ -65,7 +65,7 @@ def rendered(scheduler, section, **changes):
     first = section.candidates[0]
     parts = {
         "image": "images/abc.sif", "python": "/opt/venv/bin/python", "script": "train.py", "container_runtime": "any",
-        "dataset": "datasets/mnist-1", "runtime": True, "environment": first.environment,
+        "data": (DataPlace("mnist", "datasets/mnist-1"),), "runtime": True, "environment": first.environment,
         "arguments": first.arguments, "tuning": section,
     }  # fmt: skip
     return render_script(job, ScriptParts(**{**parts, **changes}))

@@ -15,7 +15,7 @@ from modak_tuner.trial import Runner, command_of, environment_of
 
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 REPORT = {"schema": "modak.applied/1", "hostname": "n1", "choices": {}, "steps": {"count": 20, "median_seconds": 0.1}}
@@ -43,7 +43,7 @@ def test_a_trials_command_is_that_of_the_job(values, words, dataset):
     )  # fmt: skip
     parts = ScriptParts(
         image="i.venv", python="bin/python", script="it's a $script.py", arguments=tuple(values), words=tuple(words),
-        dataset="d",
+        data=(DataPlace("d", "d"),),
     )  # fmt: skip
     text = render_script(job, parts)
     found = re.search(r"^command=\(.*?^\)$", text, re.MULTILINE | re.DOTALL).group()

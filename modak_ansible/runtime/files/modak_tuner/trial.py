@@ -29,19 +29,20 @@ def command_of(plan, candidate, python, dataset):
 
 
 def _filled(word, dataset):
-    """A word with folders in the places of {dataset} and {after:TRAINING}, as the job's script has it."""
-    return re.sub(r"\{after:([^{}]*)\}", _before, word.replace(_DATASET, dataset))
+    """A word with folders in the places of {dataset}, {dataset.NAME} and {after:TRAINING}, as the script has it."""
+    return re.sub(r"\{(dataset\.|after:)([^{}]*)\}", _folder, word.replace(_DATASET, dataset))
 
 
-def _before(found):
-    name = re.sub(r"[^A-Z0-9]", "_", found.group(1).upper())
-    return os.environ.get("MODAK_AFTER_" + name, "")
+def _folder(found):
+    kind = "MODAK_AFTER_" if found.group(1) == "after:" else "MODAK_DATASET_"
+    return os.environ.get(kind + re.sub(r"[^A-Z0-9]", "_", found.group(2).upper()), "")
 
 
 def environment_of(base, candidate, folder, steps, seconds):
     """What a trial's process sees: nothing that it measures or applies gets into the user's results."""
     runtime = base.get("PYTHONPATH", "").partition(os.pathsep)[0]
-    given = dict(candidate["environment"])
+    dataset = base.get("MODAK_DATASET", "")
+    given = {name: _filled(value, dataset) for name, value in candidate["environment"]}
     found = dict(base, **given)
     if "PYTHONPATH" in given:
         found["PYTHONPATH"] = os.pathsep.join([runtime, given["PYTHONPATH"]])
@@ -101,6 +102,7 @@ class Runner:
 
     def _execute(self, candidate, folder, steps, seconds):
         code = shutil.copytree(os.path.join(self._deployment, "code"), os.path.join(folder, "code"), symlinks=True)
+        self._mount(code)
         began = time.monotonic()
         dataset = os.environ.get("MODAK_DATASET", "")
         with open(os.path.join(folder, "output"), "wb") as output, open(os.path.join(folder, "error"), "wb") as error:
@@ -121,6 +123,15 @@ class Runner:
                 _end(self._process, signal.SIGKILL)
                 self._process.wait()
                 self._process = None
+
+    def _mount(self, code):
+        """Puts data that lies beside the script's folder where the copy of it finds it; what is below was copied."""
+        for dataset in [self._plan.get("dataset") or {}] + self._plan.get("more_datasets", []):
+            place = dataset.get("mount_as", "")
+            if place.startswith("../"):
+                link = os.path.join(code, place)
+                os.makedirs(os.path.dirname(link), exist_ok=True)
+                os.symlink(os.readlink(os.path.join(self._deployment, "code", place)), link)
 
 
 def _end(process, number):

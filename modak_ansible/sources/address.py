@@ -1,0 +1,103 @@
+"""What is fetched over http: a file, an archive, a folder whose files are listed, or several files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.target.core.files import make_private
+from modak_ansible.target.datasets.archive import is_archive, name_problem
+from modak_ansible.target.datasets.fetch import fetch_all
+
+_SCHEMES = ("http", "https", "file")
+_UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
+
+
+class Address(Source):
+    """Fetched by the target itself; where it reaches no network, from here."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("url",)
+    order = 10
+
+    def knows(self, text: str) -> bool:
+        return "://" in text
+
+    def read(self, asked: Asked) -> DataSource:
+        text, checksums = asked.text, asked.checksums
+        _check(text)
+        name = _name_in(text)
+        is_folder = text.endswith("/") or not name or (checksums and name not in checksums)
+        if not is_folder:
+            listed: tuple[DataFile, ...] = (DataFile(name=name, sha256=checksums.get(name), address=text),)
+            return self._source(asked, text, listed)
+        if not checksums:
+            hint = "checksum: { file name: its SHA-256 }; or name the files themselves, under urls"
+            raise SourceProblem("checksum", f"{text} is the address of a folder, and has no checksums", hint)
+        listed = tuple(DataFile(name=each, sha256=digest) for each, digest in sorted(checksums.items()))
+        return self._source(asked, text, listed)
+
+    def _source(self, asked: Asked, location: str, listed: tuple[DataFile, ...]) -> DataSource:
+        unpack = asked.unpacks(is_archive=len(listed) == 1 and is_archive(listed[0].name))
+        label = f"{asked.name} from {location}"
+        return DataSource(kind="url", label=label, location=location, files=listed, unpack=unpack)
+
+    def bring(self, source: DataSource, carrier: Carrier) -> None:
+        try:
+            carrier.say(f"fetching {source.location} from the target")
+            carrier.have_fetched(source)
+        except ModakError as error:
+            if carrier.is_local or source.location.startswith("file:"):
+                raise
+            carrier.say(f"{error.message}; fetching it from here")
+        else:
+            return
+        make_private(carrier.downloads)
+        files = [file.model_dump() for file in source.files]
+        fetch_all(files, source.location, carrier.downloads, carrier.say)
+        carrier.send(source, carrier.downloads, source.files)
+
+
+def several(addresses: Sequence[str], asked: Asked) -> DataSource:
+    """The source of several files that are a dataset together.
+
+    Raises:
+        SourceProblem: an address is none, names no file, or two have one name; with its number as ``number``.
+    """
+    listed: dict[str, DataFile] = {}
+    for number, text in enumerate(addresses):
+        try:
+            _check(text)
+            name = _name_in(text)
+            if not name or text.endswith("/"):
+                raise SourceProblem("dataset-source", f"{text} is the address of no file", "name each file")
+            if name in listed:
+                raise SourceProblem(
+                    "dataset-source", f"two addresses end in {name}", "give one of them as a dataset of its own"
+                )
+        except SourceProblem as problem:
+            problem.number = number
+            raise
+        listed[name] = DataFile(name=name, sha256=asked.checksums.get(name), address=text)
+    files = tuple(listed[name] for name in sorted(listed))
+    shown = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
+    unpack = asked.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name))
+    label = f"{asked.name} from {shown}"
+    return DataSource(kind="url", label=label, location=addresses[0], files=files, unpack=unpack)
+
+
+def _check(text: str) -> None:
+    scheme, _, rest = text.partition("://")
+    if scheme not in _SCHEMES or not rest or _UNSAFE & set(text) or not text.isprintable():
+        raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address")
+
+
+def _name_in(text: str) -> str:
+    """The name of the file at an address; empty where there is none."""
+    name = unquote(urlsplit(text).path.rpartition("/")[2])
+    if problem := name_problem(name):
+        raise SourceProblem("dataset-source", problem)
+    return "" if name in (".", "..") else name.replace("/", "_")

@@ -1,0 +1,161 @@
+"""What each kind of source says of itself: which words name it, what is there, and how it gets to the target."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.dataset import DataFile, DataSource
+
+Unpack = Literal["", "archive", "all"]
+
+
+class SourceProblem(ValueError):
+    """What is wrong with a source: the rule that it breaks, the reason, and what to write instead."""
+
+    def __init__(self, rule: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+        self.hint = hint
+        self.number: int | None = None  # of the address among several
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user says of a source.
+
+    Attributes:
+        text: the source, as it is written.
+        name: the dataset's.
+        format: of its files; empty where nobody says it.
+        folder: what paths are relative to.
+        checksums: SHA-256 by file name.
+        unpack: whether packed files are unpacked; None for an archive alone.
+        size: bytes of all files, as the user says.
+    """
+
+    text: str
+    name: str
+    format: str = ""
+    folder: Path = Path()
+    checksums: dict[str, str] = field(default_factory=dict)
+    unpack: bool | None = None
+    size: int | None = None
+
+    def unpacks(self, *, is_archive: bool) -> Unpack:
+        """What of it is unpacked."""
+        if self.unpack is None:
+            return "archive" if is_archive and self.format != "webdataset" else ""
+        return "all" if self.unpack else ""
+
+
+class Carrier(Protocol):
+    """What a stage can do for a source that brings its files."""
+
+    folder: Path  # of the blueprint
+    downloads: Path  # a folder of this machine for what is on its way
+
+    def say(self, text: str) -> None:
+        """Shows a line of progress."""
+
+    def send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
+        """Sends files below a folder of this machine, and has them verified, unpacked and published there.
+
+        Raises:
+            ModakError: a file changed meanwhile, or there is no room.
+        """
+
+    def have_fetched(self, source: DataSource) -> None:
+        """Has the target fetch the files of a source of addresses by itself.
+
+        Raises:
+            ModakError: it cannot.
+        """
+
+    def passing(self) -> AbstractContextManager[str]:
+        """A temporary folder that is removed with the command that it serves."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the target is this machine."""
+
+
+class Source:
+    """A kind of source, of which there is one object."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    order: ClassVar[int] = 50  # in which the kinds are asked for a text; the smallest first
+
+    def knows(self, text: str) -> bool:
+        """Whether a text names a source of this kind."""
+        raise NotImplementedError
+
+    def read(self, asked: Asked) -> DataSource:
+        """What is known of a source where the plan is made; nothing is asked of any network.
+
+        Raises:
+            SourceProblem: it is not there, or is not what it should be.
+        """
+        raise NotImplementedError
+
+    def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002 - few have to look
+        """The names of the files as they will lie on the target; empty where nobody knows them here."""
+        return [file.name for file in source.files]
+
+    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:  # noqa: ARG002 - few can count
+        """The samples that one epoch trains with; None where nobody can count them here."""
+        return None
+
+    def bring(self, source: DataSource, carrier: Carrier) -> None:
+        """Brings the files to the target.
+
+        Raises:
+            ModakError: they are not there, or are not what the plan says.
+        """
+        raise NotImplementedError
+
+
+@cache
+def _all() -> tuple[Source, ...]:
+    package = importlib.import_module("modak_ansible.sources")
+    found: list[Source] = []
+    for module in pkgutil.iter_modules(package.__path__):
+        made = importlib.import_module(f"{package.__name__}.{module.name}")
+        found += [
+            each()
+            for each in vars(made).values()
+            if isinstance(each, type)
+            and issubclass(each, Source)
+            and each.__module__ == made.__name__
+            and each is not Source
+        ]
+    return tuple(sorted(found, key=lambda source: source.order))
+
+
+def kind_of(source: DataSource) -> Source:
+    """The module's object that knows a source of a plan.
+
+    Raises:
+        ModakError: the plan is of a version that knows more kinds.
+    """
+    for each in _all():
+        if source.kind in each.kinds:
+            return each
+    raise ModakError(f"nobody here knows the kind of source {source.kind}", hint="plan again")
+
+
+def read_source(asked: Asked) -> DataSource:
+    """What a text names.
+
+    Raises:
+        SourceProblem: it names nothing that is there.
+    """
+    return next(each for each in _all() if each.knows(asked.text)).read(asked)

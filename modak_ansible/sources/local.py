@@ -1,0 +1,176 @@
+"""What lies on this machine: a file, a folder, the files that a pattern matches, or an archive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import ClassVar
+
+from modak_ansible.errors import ModakError, nearest
+from modak_ansible.model.dataset import IDX, DataFile, DataSource
+from modak_ansible.sources import samples
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.manifest import below, contents_of, files_of, is_glob, matching, single
+from modak_ansible.sources.published import WORDS
+from modak_ansible.store.cache import cache_folder
+from modak_ansible.target.core.files import expanded, make_private, read_json, write_json
+from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
+
+_LISTED = 16  # files that a plan lists; of more it has their digest
+_IDX_FILES = "*-idx*-ubyte*"
+
+
+class Local(Source):
+    """Files of this machine, which rsync sends."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("folder", "file", "glob", "archive")
+    order = 100  # any other text is a path
+
+    def knows(self, text: str) -> bool:  # noqa: ARG002
+        return True
+
+    def read(self, asked: Asked) -> DataSource:
+        pattern = _IDX_FILES if asked.format == IDX else ""
+        kind, root, names = _found(asked.folder / expanded(asked.text), asked.text, pattern)
+        if not names:
+            hint = "it must hold files such as train-images-idx3-ubyte.gz, or format: says what it is"
+            raise SourceProblem("dataset-source", f"the folder {asked.text} holds no IDX files", hint)
+        try:
+            files = files_of(root, names)
+        except OSError as error:
+            raise SourceProblem("file-unreadable", f"{asked.text} cannot be read: {error.strerror}") from error
+        _check_sums(asked, files)
+        packs = kind == "file" and is_archive(names[0])
+        unpack = asked.unpacks(is_archive=packs)
+        source = DataSource(
+            kind="archive" if packs and unpack else kind,
+            label=f"{asked.name} from {asked.text}",
+            location=asked.text,
+            files=tuple(files) if len(files) <= _LISTED else (),
+            contents=contents_of(files),
+            unpack=unpack,
+            pattern=pattern if kind == "folder" else "",
+        )
+        if source.kind == "archive":
+            source = source.model_copy(update={"unpacked": contents_of(_listed(root / names[0], files[0], asked.size))})
+        return source
+
+    def names(self, source: DataSource, folder: Path) -> list[str]:
+        if source.kind == "archive":
+            return [file.name for file in _members(source)]
+        return _found(folder / expanded(source.location), source.location, source.pattern)[2]
+
+    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:
+        if source.unpack or source.contents is None:
+            return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None
+        place = cache_folder() / "samples" / f"{source.contents.digest}-{form}.json"
+        known = read_json(place)
+        if known is None:
+            _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
+            known = {"samples": samples.count(root, names, form)}
+            with suppress(OSError):  # it is a cache
+                make_private(place.parent)
+                write_json(place, known)
+        samples_there: int | None = known["samples"]
+        return samples_there
+
+    def bring(self, source: DataSource, carrier: Carrier) -> None:
+        root, files = local_files(source, carrier.folder)
+        if source.contents and contents_of(files) != source.contents:
+            raise ModakError(_change(source, files), hint="deploy again: it is planned anew")
+        carrier.send(source, root, files)
+        now = local_files(source, carrier.folder)[1]
+        if contents_of(now) != contents_of(files):
+            carrier.say(f"{source.location} changed while it was sent: what it held before is on the target")
+
+
+def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]:
+    """The files of a source as they are now, and the folder that their names are relative to.
+
+    Args:
+        source: of a plan.
+        folder: the blueprint's.
+
+    Raises:
+        ModakError: they are not there any more.
+    """
+    try:
+        _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
+        return root, files_of(root, names)
+    except SourceProblem as problem:
+        raise ModakError(problem.reason, hint=problem.hint or "plan again") from problem
+    except OSError as error:
+        raise ModakError(f"{source.location} cannot be read: {error.strerror}", hint="plan again") from error
+
+
+def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:
+    """What a path is, the folder that names are relative to, and the names of its files."""
+    try:
+        if path.is_dir():
+            names = below(path, text)
+            return "folder", path, [name for name in names if fnmatch(name, pattern or "*")]
+        if path.exists() or path.is_symlink():
+            return "file", path.parent, single(path, text)
+        if is_glob(text):
+            return "glob", *matching(path, text)
+    except OSError as error:
+        raise SourceProblem("file-unreadable", f"{text} cannot be read: {error.strerror}") from error
+    here = expanded(text)
+    hint = f"paths are relative to the file that names them; write {here.resolve()}" if here.exists() else ""
+    beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    hint = hint or nearest(text, (*WORDS, *beside)) or "a path is relative to the folder of the file that names it"
+    raise SourceProblem("file-not-found", f"there is no file or folder {text}", hint)
+
+
+def _check_sums(asked: Asked, files: list[DataFile]) -> None:
+    known = {file.name: file for file in files}
+    for name, expected in asked.checksums.items():
+        file = known.get(name)
+        if file is not None and file.sha256 != expected:
+            reason = f"{name} has the SHA-256 {file.sha256}, not {expected}"
+            raise SourceProblem("checksum", reason, "fetch the file again")
+
+
+def _change(source: DataSource, files: list[DataFile]) -> str:
+    """What of a source is no longer as it was planned."""
+    before, now = ({file.name: file.sha256 for file in each} for each in (source.files, files))
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    if not before or not changed:
+        return f"{source.location} has changed since the plan was made"
+    words = "is not there any more" if changed[0] not in now else "has changed since the plan was made"
+    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{source.location}: {changed[0]} {words}{more}"
+
+
+def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
+    """The files that an archive holds, without digests; an archive is looked through once.
+
+    Raises:
+        SourceProblem: it is damaged, or holds what may not be unpacked.
+    """
+    place = _listing(archive)
+    known = read_json(place)
+    try:
+        if known is None:
+            members = members_of(path, limit_of(archive.size or 0, said))
+            known = {member.name: member.size for member in members}
+            make_private(place.parent)
+            write_json(place, known)
+    except ModakError as error:
+        raise SourceProblem("archive", error.message, error.hint) from error
+    except OSError as error:
+        raise SourceProblem("file-unreadable", f"{path} cannot be read: {error.strerror}") from error
+    if not known:
+        raise SourceProblem("archive", f"{path.name} holds no files", "pack the data into it")
+    return [DataFile(name=name, size=size) for name, size in known.items()]
+
+
+def _members(source: DataSource) -> list[DataFile]:
+    """The files of an archive that was looked through when it was planned."""
+    known = read_json(_listing(source.files[0])) or {}
+    return [DataFile(name=name, size=size) for name, size in known.items()]
+
+
+def _listing(archive: DataFile) -> Path:
+    return cache_folder() / "archives" / f"{archive.sha256}.json"

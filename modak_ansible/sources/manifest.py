@@ -1,0 +1,155 @@
+"""The files of this machine that are a dataset: found, checked, and read once for their digests.
+
+Digests are kept in the user's cache with each file's stamp (size, inode and the moments of its last changes), so that a
+file is read again only where it has changed.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from modak_ansible.model.dataset import Contents, DataFile
+from modak_ansible.sources.base import SourceProblem
+from modak_ansible.store.cache import cache_folder
+from modak_ansible.target.core.files import make_private, read_json, sha256_of, write_json
+from modak_ansible.target.core.seal import stamp_of
+from modak_ansible.target.datasets.archive import name_problem
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def is_glob(text: str) -> bool:
+    """Whether a text has signs of a pattern."""
+    return _MAGIC.search(text) is not None
+
+
+def below(root: Path, text: str) -> list[str]:
+    """The files of a folder, links followed, relative to it and in order.
+
+    Raises:
+        SourceProblem: the folder holds nothing, what is no file, a link that leads nowhere or round, a name that cannot
+            be told, or what cannot be read.
+    """
+    found = sorted(_walk(root, "", (), text))
+    if not found:
+        raise SourceProblem("dataset-source", f"there are no files in the folder {text}", "put the data into it")
+    return found
+
+
+def matching(pattern: Path, text: str) -> tuple[Path, list[str]]:
+    """The folder above a pattern's signs, and the files that it matches with those below folders that it matches.
+
+    Raises:
+        SourceProblem: nothing matches, or as :func:`below`.
+    """
+    parts = pattern.parts
+    first = next(number for number, part in enumerate(parts) if is_glob(part))
+    root = Path(*parts[:first]) if first else Path()
+    names: set[str] = set()
+    for name in glob.iglob(str(Path(*parts[first:])), root_dir=root, recursive=True):  # noqa: PTH207 - of names
+        path = root / name
+        if path.is_dir() and "**" not in pattern.name:
+            names.update(_walk(path, name, (), text))
+        elif not path.is_dir():
+            names.add(_checked(path, name, text))
+    if not names:
+        raise SourceProblem("file-not-found", f"nothing matches {text}", f"look at what is in {root.absolute()}")
+    return root, sorted(names)
+
+
+def single(path: Path, text: str) -> list[str]:
+    """The name of one file.
+
+    Raises:
+        SourceProblem: as :func:`below`.
+    """
+    return [_checked(path, path.name, text)]
+
+
+def _walk(folder: Path, prefix: str, above: tuple[tuple[int, int], ...], text: str) -> Iterator[str]:
+    try:
+        known = folder.stat()
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except OSError as error:
+        raise _unreadable(error, prefix or text) from error
+    here = (known.st_dev, known.st_ino)
+    if here in above:
+        raise SourceProblem(
+            "dataset-source", f"{text}: {prefix} is a link that leads back to a folder it lies in", "remove that link"
+        )
+    for entry in entries:
+        name = f"{prefix}/{entry.name}" if prefix else entry.name
+        if Path(entry).is_dir():  # the entry's own raises where links lead round in a circle
+            _check_name(name, text)
+            yield from _walk(Path(entry.path), name, (*above, here), text)
+        else:
+            yield _checked(Path(entry.path), name, text)
+
+
+def _checked(path: Path, name: str, text: str) -> str:
+    _check_name(name, text)
+    try:
+        is_file = path.is_file()
+        if not is_file and not path.exists():
+            raise SourceProblem(
+                "dataset-source", f"{text}: {name} is a link to {path.readlink()}, which is not there", "remove it"
+            )
+    except OSError as error:
+        raise _unreadable(error, name) from error
+    if not is_file:
+        raise SourceProblem("dataset-source", f"{text}: {name} is a device, a pipe or a socket", "remove it")
+    if not os.access(path, os.R_OK):
+        raise SourceProblem("file-unreadable", f"{text}: {name} may not be read", "chmod u+r it, or leave it out")
+    return name
+
+
+def _check_name(name: str, text: str) -> None:
+    if problem := name_problem(name):
+        raise SourceProblem("dataset-source", f"{text}: {problem}", "rename it")
+
+
+def _unreadable(error: OSError, name: str) -> SourceProblem:
+    reason = "a link that leads round in a circle" if error.errno == 40 else error.strerror
+    return SourceProblem("file-unreadable", f"{name} cannot be read: {reason}")
+
+
+# --- what is in them
+
+
+def files_of(root: Path, names: Sequence[str]) -> list[DataFile]:
+    """The sizes and digests of files below a folder.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    place = cache_folder() / "digests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+    known = read_json(place) or {}
+    kept: dict[str, list[str]] = {}
+    found = []
+    for name in names:
+        path = root / name
+        stamp = stamp_of(path)
+        before = known.get(name)
+        digest = before[1] if isinstance(before, list) and before[0] == stamp else sha256_of(path)
+        kept[name] = [stamp, digest]
+        found.append(DataFile(name=name, size=int(stamp.partition(" ")[0]), sha256=digest))
+    if any(known.get(name) != entry for name, entry in kept.items()):
+        with suppress(OSError):  # it is a cache
+            make_private(place.parent)
+            write_json(place, {**{name: entry for name, entry in known.items() if (root / name).exists()}, **kept})
+    return found
+
+
+def contents_of(files: Sequence[DataFile]) -> Contents:
+    """What stands for a list of files in a plan."""
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda file: file.name):
+        digest.update(f"{file.sha256} {file.size} {file.name}\n".encode())
+    return Contents(digest=digest.hexdigest(), files=len(files), size=sum(file.size or 0 for file in files))

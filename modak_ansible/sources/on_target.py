@@ -1,0 +1,28 @@
+"""A path that is on the target already: nothing is brought, and it is looked at before every job and in it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from modak_ansible.model.dataset import DataSource
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+
+KIND = "on_target"
+
+
+class OnTarget(Source):
+    """Named by a property of its own, as a path could be either machine's."""
+
+    kinds: ClassVar[tuple[str, ...]] = (KIND,)
+
+    def knows(self, text: str) -> bool:  # noqa: ARG002
+        return False
+
+    def read(self, asked: Asked) -> DataSource:
+        if not asked.text.startswith(("/", "~", "$")):
+            hint = "it begins with /, ~ or $NAME; a path of this machine is given as source"
+            raise SourceProblem("unsafe-value", f"{asked.text} is no path on the target", hint)
+        return DataSource(kind=KIND, label=f"{asked.name} at {asked.text}", location=asked.text)
+
+    def bring(self, source: DataSource, carrier: Carrier) -> None:
+        """Nothing is brought."""

@@ -1,0 +1,119 @@
+"""A dataset as a user describes it in, the model's out; what is wrong is told by the field that it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.model.dataset import Dataset, DataSource
+from modak_ansible.sources.address import several
+from modak_ansible.sources.base import Asked, SourceProblem, kind_of, read_source
+from modak_ansible.sources.on_target import OnTarget
+from modak_ansible.sources.samples import format_of
+
+# Takes a field, the number of an element in it or None, and what is wrong there.
+Refuse = Callable[[str, "int | None", SourceProblem], None]
+_WHERE = ("source", "urls", "on_target")
+# What a deployment's folder holds, in which the script's folder lies.
+_OURS = ("code", "state", "runtime", "checkpoints", "attempts", "build", "data-views", "results")
+_OUR_ENDINGS = (".log", ".json", ".sh", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a user says of a dataset: the properties of modak_ansible/model/dataset.py."""
+
+    name: str
+    format: str = ""
+    source: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    on_target: str = ""
+    unpack: bool | None = None
+    mount_as: str = ""
+    checksum: dict[str, str] = field(default_factory=dict)
+    size: int | None = None
+
+
+def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
+    """The dataset, or None where something was refused.
+
+    Args:
+        said: what the user says.
+        folder: what paths are relative to.
+        refuse: is told each thing that is wrong.
+    """
+    refused: list[str] = []
+
+    def no(name: str, number: int | None, problem: SourceProblem) -> None:
+        refused.append(name)
+        refuse(name, number, problem)
+
+    known = load_catalogue().datasets.get(said.name)
+    form = said.format or (known.format if known else "")
+    given = [name for name in _WHERE if getattr(said, name)]
+    if len(given) > 1:
+        reason = f"{given[1]} and {given[0]} both say where the data is"
+        no(given[1], None, SourceProblem("contradiction", reason, "leave one of them out"))
+    if not given and known is None:
+        hint = "source: [ a file, folder, glob, archive or address ], urls or on_target"
+        no("source", None, SourceProblem("dataset-source", "nothing says where the data is", hint))
+    if problem := mount_problem(said.mount_as):
+        hint = "a path such as data/MNIST/raw, relative to the script's folder"
+        no("mount_as", None, SourceProblem("unsafe-value", problem, hint))
+    if refused:
+        return None
+    sources = _sources(said, form, folder, no)
+    if refused:
+        return None
+    first = sources[0]
+    kind = kind_of(first)
+    form = form or format_of(kind.names(first, folder))
+    return Dataset(
+        name=said.name,
+        format=form,
+        sources=tuple(sources),
+        size=said.size,
+        samples=kind.samples(first, folder, form),
+        mount_as=said.mount_as.rstrip("/"),
+    )
+
+
+def _sources(said: Said, form: str, folder: Path, no: Refuse) -> list[DataSource]:
+    def asked(text: str) -> Asked:
+        return Asked(text, said.name, form, folder, said.checksum, said.unpack, said.size)
+
+    try:
+        if said.on_target:
+            return [OnTarget().read(asked(said.on_target))]
+        if said.urls:
+            return [several(said.urls, asked(""))]
+    except SourceProblem as problem:
+        no("on_target" if said.on_target else "urls", problem.number, problem)
+        return []
+    found = []
+    for number, text in enumerate(said.source or ("published", "digits")):
+        try:
+            found.append(read_source(asked(text)))
+        except SourceProblem as problem:
+            no("source", number, problem)
+    return found
+
+
+def mount_problem(text: str) -> str:
+    """What is wrong with the place that a script looks for its data in; empty where nothing is.
+
+    It is below the script's folder or beside it: one ``..`` leads into the deployment's own folder.
+    """
+    path = PurePosixPath(text)
+    if not text:
+        return ""
+    if not text.isprintable() or path.is_absolute() or text.startswith(("~", "-", "$")) or path == PurePosixPath():
+        return f"{text!r} is not a path relative to the script's folder"
+    beside = path.parts[0] == ".."
+    if ".." in path.parts[1:] or (beside and len(path.parts) < 2):
+        return f"{text} leads out of the deployment's folder"
+    if beside and (path.parts[1] in _OURS or path.parts[1].endswith(_OUR_ENDINGS)):
+        return f"{text} is where the deployment keeps something of its own"
+    return ""

@@ -1,0 +1,264 @@
+"""How many samples files of a known format give to train with, from their names and headers."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+_TRAINING, _OTHERS = ("train", "training"), ("val", "valid", "validation", "test", "testing", "t10k", "eval")
+# By which names a format is told, the most telling first.
+_ENDINGS = {
+    "csv": (".csv", ".tsv"),
+    "parquet": (".parquet",),
+    "npy": (".npy", ".npz"),
+    "hdf5": (".h5", ".hdf5"),
+    "tfrecord": (".tfrecord", ".tfrecords"),
+    "webdataset": (".tar",),
+    "text": (".txt", ".text", ".md"),
+}
+_UNSIGNED_BYTES = 0x08  # what an IDX file of bytes begins with, before the number of its dimensions
+_MOST_READ = 2 * 10**9  # bytes that are read to count lines or records
+
+
+def format_of(names: Sequence[str]) -> str:
+    """The format that most of the files have, by their names; empty where none is told."""
+    if names and all(fnmatch(name, "*-idx*-ubyte*") for name in names):
+        return "idx"
+    counts = {form: sum(name.lower().endswith(endings) for name in names) for form, endings in _ENDINGS.items()}
+    counts["image-folder"] = sum("/" in name and name.lower().endswith(_IMAGES) for name in names)
+    form = max(counts, key=lambda each: counts[each])
+    return form if counts[form] * 2 > len(names) else ""
+
+
+def count(root: Path, names: Sequence[str], form: str) -> int | None:
+    """The samples of an epoch: those of a part named train, or of all files where no part has a name of its own.
+
+    Args:
+        root: that the names are relative to.
+        names: of the files.
+        form: one of the known formats.
+
+    Returns:
+        None where the format does not say it, or a file is not what it should be.
+    """
+    if form == "idx":
+        return samples_in(root, names)
+    counting = _COUNTING.get(form)
+    if counting is None:
+        return None
+    meant = _of_training(names)
+    try:
+        found = counting(root, meant)
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        IndexError,
+        struct.error,
+        zlib.error,
+        tarfile.TarError,
+        SyntaxError,
+    ):
+        return None
+    return found if found and found > 0 else None
+
+
+def of_names(names: Sequence[str], form: str) -> int | None:
+    """The samples that files give whose names alone are known: an image is one."""
+    return _images(Path(), _of_training(names)) or None if form == "image-folder" else None
+
+
+def _of_training(names: Sequence[str]) -> list[str]:
+    def part(name: str) -> str:
+        return next((word for word in _words(name) if word in (*_TRAINING, *_OTHERS)), "")
+
+    training = [name for name in names if part(name) in _TRAINING]
+    return training or [name for name in names if not part(name)] or list(names)
+
+
+def _words(name: str) -> list[str]:
+    path = PurePosixPath(name.lower())
+    return [*path.parts[:-1], path.name.split(".")[0].split("-")[0].split("_")[0]]
+
+
+def samples_in(folder: Path, names: Sequence[str]) -> int | None:
+    """How many samples IDX files give to train with: those of ``train``, or of the only split that is there.
+
+    Args:
+        folder: that they lie in.
+        names: of the files, plain or gzip.
+
+    Returns:
+        None where there are several other splits, or no header says it.
+    """
+    labels = {name.partition("-")[0]: folder / name for name in sorted(names) if "-labels-idx1-ubyte" in name}
+    path = labels.get("train", next(iter(labels.values())) if len(labels) == 1 else None)
+    return _length_of(path) if path else None
+
+
+def _length_of(path: Path) -> int | None:
+    """The first length in the header of an IDX file; the rest of the file is not read."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            magic, length = struct.unpack(">II", file.read(8))
+    except (OSError, EOFError, zlib.error, struct.error):
+        return None
+    return length if magic >> 8 == _UNSIGNED_BYTES and length else None
+
+
+def _images(root: Path, names: Sequence[str]) -> int:  # noqa: ARG001
+    return sum(name.lower().endswith(_IMAGES) for name in names)
+
+
+def _rows_of_csv(root: Path, names: Sequence[str]) -> int | None:
+    tables = [root / name for name in names if name.lower().endswith(_ENDINGS["csv"])]
+    if sum(table.stat().st_size for table in tables) > _MOST_READ:
+        return None
+    return sum(_lines(table) - 1 for table in tables)
+
+
+def _lines(path: Path) -> int:
+    found, last = 0, b"\n"
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found += block.count(b"\n")
+            last = block[-1:]
+    return found + (last != b"\n")
+
+
+def _rows_of_npy(root: Path, names: Sequence[str]) -> int | None:
+    """The first length of the largest array, in a folder of several those of one split."""
+    arrays = [root / name for name in names if name.endswith(".npy")]
+    largest = max(arrays, key=lambda path: path.stat().st_size)
+    with largest.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            return None
+        wide = file.read(2)[0] > 1
+        length = struct.unpack("<I" if wide else "<H", file.read(4 if wide else 2))[0]
+        shape = ast.literal_eval(file.read(length).decode("latin-1"))["shape"]
+    return int(shape[0]) if shape else None
+
+
+def _records(root: Path, names: Sequence[str]) -> int | None:
+    """Of tfrecord files: each record is its length in 8 bytes, 4 of a checksum, the data, and 4 more."""
+    found = 0
+    for name in names:
+        path = root / name
+        place, size = 0, path.stat().st_size
+        with path.open("rb") as file:
+            while place < size:
+                file.seek(place)
+                place += struct.unpack("<Q", file.read(8))[0] + 16
+                found += 1
+        if place != size:
+            return None
+    return found
+
+
+def _keys_of_shards(root: Path, names: Sequence[str]) -> int | None:
+    """Of webdataset's shards: a sample is the files of one name, whatever their endings."""
+    shards = [root / name for name in names if name.endswith(".tar")]
+    if sum(shard.stat().st_size for shard in shards) > _MOST_READ:
+        return None
+    found = 0
+    for shard in shards:
+        with tarfile.open(shard, "r:") as tar:
+            found += len({_key(member.name) for member in tar if member.isfile()})
+    return found
+
+
+def _key(name: str) -> str:
+    folder, _, last = name.rpartition("/")
+    return f"{folder}/{last.partition('.')[0]}"
+
+
+def _rows_of_parquet(root: Path, names: Sequence[str]) -> int:
+    return sum(_rows_in_footer(root / name) for name in names if name.lower().endswith(".parquet"))
+
+
+def _rows_in_footer(path: Path) -> int:
+    """The third field of a Parquet file's metadata, in Thrift's compact form, behind the version and the schema."""
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        length, magic = struct.unpack("<I4s", file.read(8))
+        if magic != b"PAR1":
+            raise ValueError("no Parquet file")
+        file.seek(-8 - length, 2)
+        data = file.read(length)
+    reader = _Compact(data)
+    return next(reader.varint_signed() for field, kind in reader.fields() if field == 3 and kind in (5, 6))
+
+
+class _Compact:
+    """As much of Thrift's compact protocol as it takes to pass over what stands before a field."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._place = 0
+
+    def _byte(self) -> int:
+        self._place += 1
+        return self._data[self._place - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def varint_signed(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """Each field of a structure with its kind, until its end; what the caller does not read is passed over."""
+        field = 0
+        while True:
+            head = self._byte()
+            if not head:
+                return
+            field = field + (head >> 4) if head >> 4 else self.varint_signed()
+            before = self._place
+            yield field, head & 15
+            if self._place == before:
+                self._pass(head & 15)
+
+    def _pass(self, kind: int) -> None:
+        if kind in (3,):
+            self._place += 1
+        elif kind in (4, 5, 6):
+            self.varint()
+        elif kind == 7:
+            self._place += 8
+        elif kind == 8:
+            self._place += self.varint()
+        elif kind in (9, 10):
+            head = self._byte()
+            for _ in range(head >> 4 if head >> 4 < 15 else self.varint()):
+                self._pass(3 if head & 15 in (1, 2) else head & 15)
+        elif kind == 12:
+            for _ in self.fields():
+                pass
+        elif kind not in (1, 2):
+            raise ValueError(f"Thrift's kind {kind}")
+
+
+_COUNTING: dict[str, Callable[[Path, Sequence[str]], int | None]] = {
+    "image-folder": _images,
+    "csv": _rows_of_csv,
+    "npy": _rows_of_npy,
+    "tfrecord": _records,
+    "webdataset": _keys_of_shards,
+    "parquet": _rows_of_parquet,
+}

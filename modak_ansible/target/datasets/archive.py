@@ -1,0 +1,318 @@
+"""Archives of data: looked through, and unpacked so that nothing of them can lie or lead outside of their folder.
+
+What an archive says is trusted in nothing: names are checked before anything is written, links are made when all files
+are there, as second names of files of the archive itself, and bytes are counted as they come out.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+import zipfile
+import zlib
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Callable, Iterator
+
+from ...errors import ModakError
+
+MOST_FILES = 10**7
+# What unpacks to more than this is taken for a bomb, unless the user says how large the data is.
+_FREE, _RATIO = 10**9, 200
+_BLOCK = 1 << 20
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
+_ARCHIVES = (*_TARS, ".zip")
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, ValueError, NotImplementedError)
+Open = Callable[[], IO[bytes]]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of an archive; of a link ``leads_to`` is the file, and there is nothing to open."""
+
+    name: str
+    size: int
+    leads_to: str = ""
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file is an archive, by its name."""
+    return name.lower().endswith(_ARCHIVES)
+
+
+def is_packed(name: str) -> bool:
+    """Whether a file is an archive, or compressed."""
+    return name.lower().endswith((*_ARCHIVES, *_PACKED))
+
+
+def limit_of(size: int, said: int | None) -> int:
+    """Bytes that an archive may unpack to: 200 times its own, and 1 GB; or what the user says that it holds."""
+    return max(_FREE + _RATIO * size, said or 0)
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with the name of a file of a dataset, which manifests and messages hold; empty where nothing is."""
+    if any(0xDC80 <= ord(letter) <= 0xDCFF for letter in name):
+        return f"the name {name!a} is not in UTF-8"
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        return f"the name {name!a} holds a line break or another control character"
+    return ""
+
+
+def members_of(path: Path, limit: int) -> list[Member]:
+    """The files of an archive, which is looked through to its end; nothing is written.
+
+    Args:
+        path: the archive.
+        limit: bytes that it may hold.
+
+    Raises:
+        ModakError: it is damaged, or holds what may not be unpacked.
+    """
+    found, total = [], 0
+    for member, _ in _each(path):
+        found.append(member)
+        total += member.size
+        _check_limits(path, total, len(found), limit)
+    _check_links(path, found)
+    return found
+
+
+def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = lambda _: None) -> None:
+    """Unpacks an archive into a folder, or a compressed file beside where it was.
+
+    Args:
+        path: the archive or the file.
+        folder: that gets the files.
+        limit: bytes that may come out of it.
+        note: is told how far it is.
+
+    Raises:
+        ModakError: it is damaged, holds what may not be unpacked, or more than the limit; what came out until then is
+            still there.
+        OSError: such as a full disk.
+    """
+    room = _Room(path, limit, note)
+    if not is_archive(path.name):
+        with _damage_told(path), _decompressed(path) as source:
+            room.write(source, folder / path.name[: path.name.rindex(".")])
+        return
+    members = []
+    for member, opened in _each(path):
+        members.append(member)
+        place = folder / member.name
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if member.leads_to:
+            continue
+        with _damage_told(path), opened() as source:
+            room.write(source, place)
+    _check_links(path, members)
+    known = {member.name: member for member in members}
+    for member in members:
+        if member.leads_to:
+            with suppress(FileNotFoundError):
+                (folder / member.name).unlink()
+            os.link(folder / _end_of(member.name, known), folder / member.name)
+
+
+class _Room:
+    """Counts what comes out of an archive, and writes it."""
+
+    def __init__(self, path: Path, limit: int, note: Callable[[str], None]) -> None:
+        self._path, self._limit, self._note = path, limit, note
+        self._bytes = self._files = 0
+
+    def write(self, source: IO[bytes], place: Path) -> None:
+        self._files += 1
+        if os.path.lexists(place) and not place.is_dir():
+            place.unlink()  # what comes later in an archive replaces what came before
+        file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(file, "wb") as out:
+            for block in iter(lambda: source.read(_BLOCK), b""):
+                self._bytes += len(block)
+                _check_limits(self._path, self._bytes, self._files, self._limit)
+                out.write(block)
+        if self._files % 500 == 1:
+            self._note(f"unpacking {self._path.name}, {self._files} files, {self._bytes / 1e6:.0f} MB")
+
+
+def _check_limits(path: Path, total: int, count: int, limit: int) -> None:
+    if total > limit:
+        raise ModakError(
+            f"{path.name} unpacks to more than {limit / 1e6:.0f} MB, which looks like an archive made to fill disks",
+            hint="if that is right, size: of the dataset says how large it is",
+        )
+    if count > MOST_FILES:
+        raise ModakError(f"{path.name} holds more than {MOST_FILES:,} files", hint="unpack it yourself, or pack shards")
+
+
+# --- what an archive holds
+
+
+def _each(path: Path) -> Iterator[tuple[Member, Open]]:
+    with _damage_told(path):
+        if path.name.lower().endswith(".zip"):
+            yield from _in_zip(path)
+        else:
+            yield from _in_tar(path)
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ModakError(
+            f"{path.name} is damaged, or is not what its name says: {error}", hint="make or fetch the archive again"
+        ) from error
+    except OSError as error:
+        if error.errno is None:  # of gzip and bz2
+            raise ModakError(f"{path.name} is damaged: {error}", hint="make or fetch the archive again") from error
+        raise
+    except RuntimeError as error:  # of zipfile
+        raise ModakError(f"{path.name} cannot be unpacked: {error}", hint="archives with a password are not") from error
+
+
+def _in_tar(path: Path) -> Iterator[tuple[Member, Open]]:
+    with _tar_of(path) as tar:
+        for each in tar:
+            if each.isdir():
+                _checked(path, each.name)
+            elif each.issym() or each.islnk():
+                name = _checked(path, each.name)
+                start = os.path.dirname(name) if each.issym() else ""
+                yield Member(name, 0, _led_to(path, name, start, each.linkname)), _nothing
+            elif each.isreg():
+                yield Member(_checked(path, each.name), each.size), _opener(tar, each)
+            else:
+                raise ModakError(f"{path.name} holds {each.name}, a device or a pipe", hint="pack files only")
+
+
+@contextmanager
+def _tar_of(path: Path) -> Iterator[tarfile.TarFile]:
+    if not path.name.lower().endswith("zst"):
+        with tarfile.open(path, "r:*") as tar:
+            yield tar
+        return
+    with _decompressed(path) as source, tarfile.open(fileobj=source, mode="r|") as tar:
+        yield tar
+
+
+def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
+    with zipfile.ZipFile(path) as archive:
+        for each in archive.infolist():
+            mode = each.external_attr >> 16
+            name = _checked(path, each.filename)
+            if each.is_dir():
+                continue
+            if stat.S_ISLNK(mode):
+                target = os.fsdecode(archive.read(each)) if each.file_size < 4096 else "/"
+                yield Member(name, 0, _led_to(path, name, os.path.dirname(name), target)), _nothing
+            elif stat.S_IFMT(mode) in (0, stat.S_IFREG):
+                yield Member(name, each.file_size), _zip_opener(archive, each)
+            else:
+                raise ModakError(f"{path.name} holds {name}, a device or a pipe", hint="pack files only")
+
+
+def _opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Open:
+    def opened() -> IO[bytes]:
+        source = tar.extractfile(member)
+        if source is None:
+            raise tarfile.ReadError(f"{member.name} is no file")
+        return source
+
+    return opened
+
+
+def _zip_opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Open:
+    return lambda: archive.open(member)
+
+
+def _nothing() -> IO[bytes]:
+    raise ValueError("a link has nothing to open")
+
+
+@contextmanager
+def _decompressed(path: Path) -> Iterator[IO[bytes]]:
+    ending = path.name.lower().rsplit(".", 1)[-1]
+    if ending not in ("zst", "tzst"):
+        openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+        with openers[ending](path, "rb") as source:
+            yield source
+        return
+    if shutil.which("zstd") is None:
+        raise ModakError(f"{path.name} needs zstd, which is not on {os.uname().nodename}", hint="install zstd there")
+    with subprocess.Popen(
+        ["zstd", "-dcq", "--", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    ) as process:
+        out: Any = process.stdout
+        try:
+            yield out
+            while out.read(_BLOCK):  # the padding behind a tar's end
+                pass
+        except BaseException:
+            process.kill()
+            raise
+        errors = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    if process.returncode:
+        raise ModakError(f"{path.name} is damaged: {errors.strip()}", hint="make or fetch the archive again")
+
+
+# --- what is trusted in nothing
+
+
+def _checked(path: Path, name: str) -> str:
+    """A member's name below the folder that it is unpacked into.
+
+    Raises:
+        ModakError: it leads elsewhere, or cannot be the name of a file of a dataset.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts:
+        raise ModakError(
+            f"{path.name} holds {name!a}, which leads out of its folder, and is not unpacked",
+            hint="pack it anew, with names below one folder",
+        )
+    problem = name_problem(name)
+    if problem:
+        raise ModakError(f"{path.name}: {problem}", hint="rename it, and pack it anew")
+    return "/".join(parts) or "."
+
+
+def _led_to(path: Path, name: str, start: str, target: str) -> str:
+    """The member that a link names."""
+    found = os.path.normpath(os.path.join(start, target))
+    if target.startswith("/") or found == ".." or found.startswith("../"):
+        raise ModakError(
+            f"{path.name} holds {name}, a link to {target!a}, which leads out of its folder",
+            hint="pack the file that is meant in its place: tar --dereference",
+        )
+    return found
+
+
+def _check_links(path: Path, members: list[Member]) -> None:
+    known = {member.name: member for member in members}
+    for member in members:
+        if member.leads_to and not _end_of(member.name, known):
+            raise ModakError(
+                f"{path.name} holds {member.name}, a link to {member.leads_to}, and no such file",
+                hint="pack the file that is meant in its place: tar --dereference",
+            )
+
+
+def _end_of(name: str, known: dict[str, Member]) -> str:
+    """The file at the end of a chain of links; empty where there is none."""
+    for _ in range(len(known) + 1):
+        member = known.get(name)
+        if member is None or not member.leads_to:
+            return name if member else ""
+        name = member.leads_to
+    return ""

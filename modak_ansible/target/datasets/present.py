@@ -1,0 +1,149 @@
+"""Data that was on the target before: looked at and never copied, and looked at again by the job.
+
+The fingerprint of a folder is taken within a bounded time, whatever lies there. At most so many entries are looked at,
+in the order of their names; of the files among them, some that lie evenly between the first and the last are the
+sample, each with its size and its first bytes. The job compares the sizes of the sample as its node sees them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Iterator
+
+from ...errors import ModakError
+from ..core.files import expanded, read_json, write_json, write_whole
+from ..core.workspace import Workspace
+from .dataset import manifest_of
+
+MOST_ENTRIES = 200_000
+SECONDS = 20.0
+SAMPLE = 64  # files
+HEAD = 4096  # bytes of each
+VIEW = ".view"
+_SHELL_SECONDS = 20
+
+
+class PresentData:
+    """A path on the target that a plan names.
+
+    Args:
+        workspace: that keeps what was found of it.
+        dataset: a dataset of a plan.
+    """
+
+    def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
+        self._dataset = dataset
+        self._workspace = workspace
+        self._known = workspace.place(dataset["path"])
+
+    def look(self, *, keep: bool) -> dict[str, Any]:
+        """Looks at the path: kind, number and bytes of the files, a fingerprint, and whether all were counted.
+
+        Args:
+            keep: whether what is found is kept, for the job to compare its own view with.
+
+        Raises:
+            ModakError: there is no such path, it cannot be read, or nothing is in it.
+        """
+        location = self._dataset["sources"][0]["location"]
+        path = resolved(location)
+        try:
+            found, sample = _fingerprint(path)
+        except OSError as error:
+            shown = error.filename or path
+            raise ModakError(
+                f"the dataset {self._dataset['name']}: {os.fsdecode(shown)} on the target: {error.strerror}",
+                hint="on_target names a path that the front end sees; give source: for data of this machine",
+            ) from error
+        if found["is_whole"] and not found["files"]:
+            raise ModakError(f"the dataset {self._dataset['name']}: nothing is in {path} on the target")
+        before = read_json(manifest_of(self._known)) or {}
+        comparable = found["is_whole"] and before.get("is_whole", False)
+        found["changed"] = bool(comparable and before["fingerprint"] != found["fingerprint"])
+        if keep:
+            self._workspace.create()
+            view = [str(path), *(word for name, size in sample for word in (str(size), name))]
+            write_whole(
+                self._known.with_name(self._known.name + VIEW), b"".join(os.fsencode(each) + b"\0" for each in view)
+            )
+            write_json(manifest_of(self._known), {key: value for key, value in found.items() if key != "changed"})
+        return found
+
+
+def resolved(location: str) -> Path:
+    """A path with what a login shell of the user's has in place of ``~`` and a variable at its beginning.
+
+    Raises:
+        ModakError: the variable has no value there.
+    """
+    if not location.startswith("$"):
+        return expanded(location)
+    name, slash, rest = location[1:].partition("/")
+    value = os.environ.get(name) or _of_login_shell(name)
+    if not value:
+        raise ModakError(f"${name} has no value on the target", hint="write the path itself")
+    return Path(value + slash + rest)
+
+
+def _of_login_shell(name: str) -> str:
+    try:
+        done = subprocess.run(
+            ["bash", "-lc", f'printf "\\n%s" "${{{name}:-}}"'],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=_SHELL_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout).rpartition("\n")[2]
+
+
+def _fingerprint(path: Path) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    began = time.monotonic()
+    files: list[tuple[str, int]] = []
+    is_whole = True
+    if stat.S_ISDIR(path.stat().st_mode):
+        for entries, (name, size) in enumerate(_walk(path, "")):
+            if size >= 0:
+                files.append((name, size))
+            if entries >= MOST_ENTRIES or time.monotonic() - began > SECONDS:
+                is_whole = False
+                break
+    else:
+        files = [("", path.stat().st_size)]
+    chosen = sorted({number * (len(files) - 1) // max(1, SAMPLE - 1) for number in range(SAMPLE)}) if files else []
+    sample = [files[number] for number in chosen]
+    digest = hashlib.sha256(f"{len(files)} {sum(size for _, size in files)}".encode())
+    for name, size in sample:
+        digest.update(os.fsencode(f"\0{size} {name}\0"))
+        with open(os.fsdecode(os.fsencode(str(path)) + os.fsencode(name)), "rb") as file:
+            digest.update(file.read(HEAD))
+    found = {
+        "path": str(path),
+        "files": len(files),
+        "size": sum(size for _, size in files),
+        "is_whole": is_whole,
+        "sample": len(sample),
+        "fingerprint": digest.hexdigest(),
+    }
+    return found, sample
+
+
+def _walk(folder: Path, below: str) -> Iterator[tuple[str, int]]:
+    """The entries below a folder in order: a file with its size, anything else with -1; links to folders are not
+    followed, so that none leads round in a circle."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        name = f"{below}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield name, -1
+            yield from _walk(Path(entry.path), name)
+        elif entry.is_file():
+            yield name, entry.stat().st_size
+        else:
+            yield name, -1

@@ -1,0 +1,301 @@
+"""Where data may come from: what is read of it, and what is refused with its reason."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import struct
+import tarfile
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.sources import reader, samples
+from modak_ansible.sources.reader import Said, mount_problem, read_dataset
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "here"
+    made.mkdir()
+    (made / "corpus.txt").write_text("To be, or not to be\n")
+    (made / "parts" / "deep").mkdir(parents=True)
+    for name in ("a.csv", "b.csv", "deep/c.csv", "readme.md"):
+        (made / "parts" / name).write_text("x,y\n1,2\n3,4\n")
+    return made
+
+
+def read(folder, **said):
+    refused = []
+    said = Said(**{"name": "mine", **said})
+    dataset = read_dataset(said, folder, lambda name, number, problem: refused.append((name, number, problem)))
+    return dataset, refused
+
+
+def one(folder, **said):
+    dataset, refused = read(folder, **said)
+    assert refused == []
+    return dataset, dataset.sources[0]
+
+
+def refusal(folder, **said):
+    dataset, refused = read(folder, **said)
+    assert dataset is None
+    ((name, number, problem),) = refused
+    return name, number, problem.reason
+
+
+def names(source):
+    return [file.name for file in source.files]
+
+
+def test_a_plain_file(folder):
+    dataset, source = one(folder, source=("corpus.txt",))
+    assert (source.kind, names(source), dataset.format, source.bytes_there) == ("file", ["corpus.txt"], "text", 20)
+    assert dataset.samples is None
+
+
+def test_a_folder_with_folders(folder):
+    dataset, source = one(folder, source=("parts",))
+    assert (source.kind, names(source)) == ("folder", ["a.csv", "b.csv", "deep/c.csv", "readme.md"])
+    assert (dataset.format, dataset.samples) == ("csv", 6)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("parts/*.csv", ["a.csv", "b.csv"]),
+        ("parts/**/*.csv", ["a.csv", "b.csv", "deep/c.csv"]),
+        ("*/deep", ["parts/deep/c.csv"]),
+        ("parts/[ab].csv", ["a.csv", "b.csv"]),
+    ],
+)
+def test_a_pattern(folder, pattern, found):
+    _, source = one(folder, source=(pattern,))
+    assert (source.kind, sorted(names(source))) == ("glob", found)
+
+
+def test_a_folder_whose_name_is_a_pattern_is_a_folder(folder):
+    (folder / "set[1]").mkdir()
+    (folder / "set[1]" / "x").touch()
+    assert one(folder, source=("set[1]",))[1].kind == "folder"
+
+
+def test_an_archive_is_looked_through(folder):
+    with zipfile.ZipFile(folder / "x.zip", "w") as made:
+        for number in range(3):
+            made.writestr(f"train/cat/{number}.png", "123")
+    dataset, source = one(folder, source=("x.zip",))
+    assert (source.kind, source.unpack, source.unpacked.files, source.bytes_there) == ("archive", "archive", 3, 9)
+    assert (dataset.format, dataset.samples) == ("image-folder", 3)
+    _, source = one(folder, source=("x.zip",), unpack=False)
+    assert (source.kind, source.unpack) == ("file", "")
+    with tarfile.open(folder / "shard.tar", "w") as made:
+        made.add(folder / "corpus.txt", "corpus.txt")
+    assert one(folder, source=("shard.tar",), format="webdataset")[1].unpack == ""
+
+
+def test_addresses(folder):
+    _, source = one(folder, source=("https://example.org/data.csv?x=1",))
+    assert [(file.name, file.address) for file in source.files] == [("data.csv", "https://example.org/data.csv?x=1")]
+    urls = ("https://example.org/b.parquet", "https://example.org/a%20b.parquet")
+    dataset, source = one(folder, urls=urls, checksum={"b.parquet": "ab" * 32})
+    assert names(source) == ["a b.parquet", "b.parquet"]
+    assert [file.sha256 for file in source.files] == [None, "ab" * 32]
+    assert dataset.format == "parquet"
+    _, source = one(folder, source=("https://example.org/data.tar.gz",))
+    assert source.unpack == "archive"
+    _, source = one(folder, source=("https://example.org/data",), checksum={"x.bin": "ab" * 32})
+    assert [(file.name, file.address) for file in source.files] == [("x.bin", "")]
+
+
+def test_a_path_on_the_target(folder):
+    for path in ("/lustre/imagenet", "~/data", "$SCRATCH/data"):
+        dataset, source = one(folder, on_target=path)
+        assert (source.kind, source.location, dataset.size) == ("on_target", path, None)
+    assert "no path on the target" in refusal(folder, on_target="data")[2]
+
+
+def test_what_is_known(folder):
+    dataset, _ = one(folder, name="mnist")
+    assert [source.kind for source in dataset.sources] == ["published", "digits"]
+    assert refusal(folder, source=("digits",)) == ("source", 0, "digits are drawn in place of mnist, not of mine")
+
+
+def socket_at(path):
+    os.chdir(path.parent)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({}, ("source", None, "nothing says where the data is")),
+        ({"source": ("corpus.txt",), "urls": ("https://x/y",)}, ("urls", None, "urls and source both say where the data is")),
+        ({"source": ("nowhere",)}, ("source", 0, "there is no file or folder nowhere")),
+        ({"source": ("corpus.txt", "*.none")}, ("source", 1, "nothing matches *.none")),
+        ({"source": ("empty",)}, ("source", 0, "there are no files in the folder empty")),
+        ({"source": ("ftp://x/y",)}, ("source", 0, "'ftp://x/y' is not an http, https or file address")),
+        ({"source": ("https://x/y/",)}, ("source", 0, "https://x/y/ is the address of a folder, and has no checksums")),
+        ({"urls": ("https://x/a", "https://y/a")}, ("urls", 1, "two addresses end in a")),
+        ({"urls": ("https://x/a", "https://y/")}, ("urls", 1, "https://y/ is the address of no file")),
+        ({"source": ("corpus.txt",), "mount_as": "/data"}, ("mount_as", None, "'/data' is not a path relative to the script's folder")),
+        ({"source": ("corpus.txt",), "format": "idx", "name": "mnist", "checksum": {"corpus.txt": "ab" * 32}},
+         ("source", 0, "corpus.txt has the SHA-256 ")),
+    ],
+)  # fmt: skip
+def test_what_is_refused(folder, said, told):
+    (folder / "empty").mkdir()
+    name, number, reason = refusal(folder, **said)
+    assert (name, number) == told[:2]
+    assert reason.startswith(told[2])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda place: (place / "again").symlink_to(place), "again is a link that leads back to a folder it lies in"),
+        (lambda place: (place / "a").symlink_to("b") or (place / "b").symlink_to("a"), "is a link to"),
+        (lambda place: (place / "gone").symlink_to("nowhere"), "gone is a link to nowhere, which is not there"),
+        (lambda place: os.mkfifo(place / "pipe"), "pipe is a device, a pipe or a socket"),
+        (lambda place: socket_at(place / "s"), "s is a device, a pipe or a socket"),
+        (lambda place: (place / "two\nlines").touch(), "the name 'two\\nlines' holds a line break"),
+        (lambda place: open(os.fsencode(place) + b"/\xff\xfe", "w").close(), "is not in UTF-8"),
+    ],
+)
+def test_what_cannot_be_sent(folder, make, told):
+    make(folder / "parts")
+    for text in ("parts", "parts/*"):
+        assert told in refusal(folder, source=(text,))[2]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read(folder):
+    (folder / "parts" / "a.csv").chmod(0)
+    assert "a.csv may not be read" in refusal(folder, source=("parts",))[2]
+
+
+def test_a_file_is_read_again_only_where_it_changed(folder, monkeypatch):
+    from modak_ansible.sources import manifest
+
+    read_files = []
+    true = manifest.sha256_of
+    monkeypatch.setattr(manifest, "sha256_of", lambda path: read_files.append(path.name) or true(path))
+    first = one(folder, source=("parts",))[1]
+    assert len(read_files) == 4
+    (folder / "parts" / "b.csv").write_text("other")
+    second = one(folder, source=("parts",))[1]
+    assert read_files[4:] == ["b.csv"]
+    assert first.contents != second.contents
+
+
+@pytest.mark.parametrize(
+    ("place", "good"),
+    [
+        ("data/MNIST/raw", True), ("data", True), ("../data/MNIST/raw", True), (".cache/x", True), ("", True),
+        ("/data", False), ("~/data", False), ("$HOME", False), ("-x", False), (".", False), ("..", False),
+        ("a/../../b", False), ("../../x", False), ("../state", False), ("../code/x", False), ("../plan.json", False),
+        ("a\nb", False),
+    ],
+)  # fmt: skip
+def test_where_a_script_may_look(place, good):
+    assert (mount_problem(place) == "") == good
+
+
+@given(st.text(max_size=12))
+def test_no_place_leads_out_of_the_deployment(text):
+    if not mount_problem(text) and text:
+        path = os.path.normpath(f"/w/deployments/one/code/{text}")
+        assert path.startswith("/w/deployments/one/")
+        assert path.removeprefix("/w/deployments/one/").partition("/")[0] not in (
+            *reader._OURS[1:],
+            "plan.json",
+            "job.sh",
+        )
+
+
+# --- how many samples there are
+
+
+def parquet(path, rows):
+    """The least that a Parquet file's footer may hold: version, a schema of one element, and the number of rows."""
+
+    def signed(value):
+        value = (value << 1) ^ (value >> 63)
+        found = b""
+        while True:
+            found += bytes([value & 0x7F | (0x80 if value > 0x7F else 0)])
+            value >>= 7
+            if not value:
+                return found
+
+    schema = b"\x48\x06schema" + b"\x15" + signed(1) + b"\x00"  # field 4: name; field 5: number of children
+    footer = b"\x15" + signed(2) + b"\x19" + b"\x1c" + schema + b"\x16" + signed(rows) + b"\x00"
+    path.write_bytes(b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")
+
+
+def npy(path, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+
+
+def records(path, count):
+    path.write_bytes(b"".join(struct.pack("<Q", 5) + b"c" * 4 + b"five!" + b"c" * 4 for _ in range(count)))
+
+
+def shard(path, keys):
+    with tarfile.open(path, "w") as made:
+        for key in keys:
+            for ending in ("jpg", "cls"):
+                made.addfile(tarfile.TarInfo(f"{key}.{ending}"))
+
+
+def test_formats_are_known_and_counted(tmp_path):
+    npy(tmp_path / "train.npy", (123, 28, 28))
+    parquet(tmp_path / "a.parquet", 100_000)
+    parquet(tmp_path / "b.parquet", 7)
+    records(tmp_path / "train-0.tfrecord", 11)
+    shard(tmp_path / "0.tar", ["a", "b", "c"])
+    shard(tmp_path / "1.tar", ["d"])
+    (tmp_path / "t.csv").write_text("x\n1\n2\n3")
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">II", 0x0801, 60)))
+    cases = {
+        ("train.npy",): ("npy", 123),
+        ("a.parquet", "b.parquet"): ("parquet", 100_007),
+        ("train-0.tfrecord",): ("tfrecord", 11),
+        ("0.tar", "1.tar"): ("webdataset", 4),
+        ("t.csv",): ("csv", 3),
+        ("train-labels-idx1-ubyte.gz",): ("idx", 60),
+    }
+    for files, (form, count) in cases.items():
+        assert samples.format_of(files) == form
+        assert samples.count(tmp_path, files, form) == count
+    assert samples.format_of(["a.h5"]) == "hdf5"
+    assert samples.format_of(["a.bin"]) == ""
+
+
+def test_training_samples_are_those_of_the_part_of_that_name():
+    files = [f"{part}/cat/{number}.jpg" for part, count in (("train", 5), ("val", 2)) for number in range(count)]
+    assert samples.of_names(files, "image-folder") == 5
+    assert samples.of_names([*files[5:], "x/1.png"], "image-folder") == 1
+
+
+@pytest.mark.parametrize(
+    "form", ["csv", "npy", "parquet", "tfrecord", "webdataset", "idx", "text", "hdf5", "image-folder"]
+)
+@given(content=st.binary(max_size=64))
+def test_damage_leaves_the_number_open(tmp_path_factory, form, content):
+    folder = tmp_path_factory.mktemp("any")
+    name = {"csv": "x.csv", "npy": "x.npy", "parquet": "x.parquet", "webdataset": "x.tar"}.get(form, "x")
+    (folder / name).write_bytes(content)
+    found = samples.count(folder, [name], form)
+    assert found is None or found > 0
