@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from generate import Writers, with_section
-from modak_ansible.model.dataset import FORMATS, PROPERTIES, Kind
+from modak_ansible.model.dataset import FORMATS, PACKS, PROPERTIES, Kind
 
 _TYPES: dict[Kind, tuple[str, ...]] = {
     "addresses": ("type: list", "entry_schema: { type: string }"),
@@ -14,6 +14,7 @@ _TYPES: dict[Kind, tuple[str, ...]] = {
     "truth": ("type: boolean",),
     "size": ("type: scalar-unit.size",),
     "format": ("type: string", f"constraints: [ {{ valid_values: [ {', '.join(FORMATS)} ] }} ]"),
+    "pack": ("type: string", f"constraints: [ {{ valid_values: [ {', '.join(PACKS)} ] }} ]"),
 }
 
 

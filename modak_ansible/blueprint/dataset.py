@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import FieldProblem, Form, text
 from modak_ansible.blueprint.job_options import Size
-from modak_ansible.model.dataset import FORMATS, PROPERTIES, Kind
+from modak_ansible.model.dataset import FORMATS, PACKS, PROPERTIES, Kind
 
 
 def _addresses(value: Any) -> Any:
@@ -28,6 +28,7 @@ def _checksums(value: dict[str, str]) -> dict[str, str]:
 _READ: dict[Kind, Any] = {
     "name": Annotated[str, text(rules.name_problem)],
     "format": Literal[FORMATS],
+    "pack": Literal[PACKS],
     "addresses": Annotated[
         tuple[Annotated[str, text(rules.value_problem)], ...],
         BeforeValidator(_addresses, json_schema_input_type=str | list[str]),

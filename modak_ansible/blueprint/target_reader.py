@@ -38,6 +38,9 @@ _SITE_RULES: dict[str, Callable[[str], str]] = {
 }
 
 
+_RATES = ("read_bandwidth", "write_bandwidth", "file_rate")
+
+
 def read_target(topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> Target | None:
     """The target that a node describes, or None when its type or its address is wrong."""
     return _TargetReader(topology, node, folder, mistakes).read()
@@ -159,6 +162,8 @@ class _TargetReader:
             path=str(path.value),
             sharing=values["sharing"] if explicit else sharing,
             storage_class=values.get("class", "default-common"),
+            room=self._parsed(given["room"], parse_size) if "room" in given else None,
+            **{name: float(values[name]) for name in _RATES if name in values},
         )
 
     def _site(self) -> Site:

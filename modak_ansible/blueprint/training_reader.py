@@ -29,7 +29,7 @@ TRAINING = "modak.nodes.Training"
 DATASET = "modak.nodes.Dataset"
 IMAGE = "modak.nodes.Image"
 # Properties of a dataset that are as they are written.
-_AS_WRITTEN = ("format", "source", "urls", "on_target", "unpack", "mount_as")
+_AS_WRITTEN = ("format", "source", "urls", "on_target", "unpack", "mount_as", "pack")
 
 
 class TrainingReader:

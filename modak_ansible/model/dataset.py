@@ -12,7 +12,8 @@ from modak_ansible.model.base import Model
 IDX = "idx"  # MNIST's form; what stages it leaves a description among its files, which our own workloads read
 # What data may be made of: known to the performance model, and to nothing else.
 FORMATS = (IDX, "image-folder", "text", "csv", "parquet", "npy", "hdf5", "webdataset", "tfrecord")
-Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size"]
+PACKS = ("auto", "squashfs", "none")
+Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size", "pack"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ PROPERTIES = {
         "Where the script looks for it, relative to the script's folder, such as data/MNIST/raw; of a dataset of one "
         "file, that file where it ends with its name.",
         "mount",
+    ),
+    "pack": Property(
+        "Whether its files become one squashfs image on the target, which the container mounts in the folder's place; "
+        "auto takes what the plan finds shorter.",
+        "pack",
     ),
     "checksum": Property("The SHA-256 of files, by file name; a folder's address needs them.", "checksums"),
     "size": Property("The size of all files, when it is not known from elsewhere.", "size"),
@@ -122,6 +128,16 @@ class Dataset(Model):
     size: int | None = Field(default=None, description="bytes of all files")
     samples: int | None = Field(default=None, description="of an epoch, as the files of the controller say")
     mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
+    pack: Literal["auto", "squashfs", "none"] = Field(
+        default="auto", description="whether its files become one image on the target; auto leaves it to the plan"
+    )
+
+    @property
+    def files(self) -> int | None:
+        """How many files it has; None where that is not known before they are there."""
+        first = self.sources[0]
+        known = first.unpacked or (None if first.unpack else first.contents)
+        return known.files if known else (None if first.unpack else len(first.files) or None)
 
 
 def field_of(number: int) -> str:

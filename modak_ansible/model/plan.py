@@ -117,6 +117,11 @@ class PlannedDataset(Model):
     variable: str = Field(
         default="", description="of the environment, besides MODAK_DATASET", exclude_if=lambda value: not value
     )
+    pack: Literal["", "squashfs"] = Field(
+        default="",
+        description="squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh",
+        exclude_if=lambda value: not value,
+    )
 
 
 class PlannedJob(Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
 
@@ -53,12 +54,21 @@ class Accelerator(Model):
     memory: int | None = Field(default=None, description="bytes of one accelerator")
 
 
+def _measured(description: str) -> Any:
+    """A number that few targets have: plans for others keep the digest that they had before there was any."""
+    return Field(default=None, description=description, exclude_if=lambda value: value is None)
+
+
 class Storage(Model):
     """A place for files on the target."""
 
     path: str
     sharing: str = "shared"
     storage_class: str = "default-common"
+    read_bandwidth: float | None = _measured("MB/s of one node that reads a large file")
+    write_bandwidth: float | None = _measured("MB/s of one node that writes a large file")
+    file_rate: float | None = _measured("small files a second that one process opens and reads, from no cache")
+    room: int | None = _measured("bytes that a job may put there")
 
 
 class Site(Model):

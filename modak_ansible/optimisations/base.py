@@ -62,6 +62,7 @@ class Draft:
         threads: threads of a process; None leaves it to the framework.
         environment: what the job sets for the training.
         staging: where the training reads its data.
+        packed: the names of the datasets that are read from one image each.
         script: what workload.yaml says of the script that runs; None where it says nothing of it.
         own: what the script has by itself, by its switches and by the user's arguments.
         settings: what differs from stock, by the names that suites and records use.
@@ -80,6 +81,7 @@ class Draft:
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     staging: Literal["shared", "node-local"] = "shared"
+    packed: tuple[str, ...] = ()
     script: WorkloadScript | None = None
     own: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
@@ -174,6 +176,7 @@ class Optimisation(ABC):
         is_switch: whether the performance model knows a value as a switch; of others it sees what they come to, such as
             the build, the batch or the threads.
         after: the names of the optimisations whose outcome it reads.
+        about: the field that users ask for it by; empty for the one of its name below optimisation.
         reaches: by what it acts on the training.
     """
 
@@ -184,6 +187,7 @@ class Optimisation(ABC):
     stock_of: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     is_switch: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ()
+    about: ClassVar[str] = ""
     reaches: ClassVar[Reaches]
 
     @classmethod

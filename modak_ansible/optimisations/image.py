@@ -25,6 +25,7 @@ _ORIGINS = ("pip", "hub", "opt-build")
 
 class Image(Optimisation):
     name = "image"
+    about = "optimisation.entry"
     properties = (
         Property(
             "The catalogue entry to take, as modak catalogue lists it; empty leaves the choice.",

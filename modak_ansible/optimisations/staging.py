@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from modak_ansible.model.quantities import format_size
+from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.data_costs import Data, in_image, once, to_copy
 from modak_ansible.optimisations.properties import Property
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.
@@ -20,6 +22,7 @@ class Staging(Optimisation):
     suite_default = "shared"
     stock = ("shared",)
     is_switch = False
+    after = ("pack",)
     reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
@@ -46,6 +49,13 @@ class Staging(Optimisation):
         home = draft.request.target.home
         if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
             return Default("shared", f"the data lies on {home.storage_class}, faster than {scratch.storage_class}")
+        if scratch.room and total > scratch.room:
+            size, room = format_size(total), format_size(scratch.room)
+            return Default("shared", f"the data has {size}, and {scratch.path} has room for {room}")
+        if weighed := _weighed(draft):
+            return weighed
+        if (nodes := draft.request.resources.nodes) > 1:
+            return Default("shared", f"{nodes} nodes would copy it, and how fast the storage is, nobody has said")
         if draft.request.application.work.epochs == 1:
             return Default("shared", "one epoch reads the data once, and so would the copy")
         return Default("node-local", f"every epoch then reads from {scratch.path} of its own node")
@@ -54,6 +64,23 @@ class Staging(Optimisation):
         if value == "node-local":
             draft.staging = "node-local"
             draft.settings[self.name] = value
+
+
+def _weighed(draft: Draft) -> Default | None:
+    """The shorter way, by what was measured of the storage; None where that was not, or the files are not counted."""
+    request, target = draft.request, draft.request.target
+    copied = [dataset for dataset in request.datasets if dataset.sources[0].kind != "on_target"]
+    data, packed = Data.of(copied, request.application.work.epochs), bool(draft.packed)
+    if data is None or (packed and {each.name for each in copied} != set(draft.packed)):
+        return None
+    epoch = in_image if packed else once
+    far, near = epoch(target.home, data), epoch(target.scratch, data)
+    copy = to_copy(target.home, target.scratch, data, packed=packed)
+    if far is None or near is None or copy is None:
+        return None
+    shared, local = data.epochs * far, copy + data.epochs * near
+    told = f"{format_seconds(shared)} of reading where it lies, and {format_seconds(local)} with a copy to each node"
+    return Default("node-local" if local < shared else "shared", f"{told}, as the storage was measured")
 
 
 def _rank(storage_class: str) -> int:
@@ -66,4 +93,6 @@ def _why_not(draft: Draft) -> str:
         return "the data is the target's own, and is read where it lies"
     if target.scratch is None or target.scratch.sharing != "node-local":
         return f"{target.name} has no node-local scratch"
-    return f"the copy is made on one node, and the job has {nodes}" if nodes > 1 else ""
+    if nodes > 1 and target.scheduler is not Scheduler.SLURM:
+        return f"the copy is made on one node, and the job has {nodes}"
+    return ""

@@ -160,7 +160,7 @@ class Configurations:
         wish = matter.wish(draft)
         if not wish:
             return "", None
-        about = "optimisation.entry" if matter.name == IMAGE else f"optimisation.{matter.name}"
+        about = matter.about or f"optimisation.{matter.name}"
         there = [option.value for option in options if not option.why_not]
         hint = f"take any, or {' or '.join(there)}" if there else "take any"
         option = next((option for option in options if option.value == wish), None)

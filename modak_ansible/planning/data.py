@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 from modak_ansible.catalogue import Catalogue
@@ -41,13 +42,14 @@ def with_data(request: Request, catalogue: Catalogue) -> Request:
 
 
 def planned_datasets(
-    request: Request, staging: Literal["shared", "node-local"], catalogue: Catalogue
+    request: Request, staging: Literal["shared", "node-local"], packed: Collection[str], catalogue: Catalogue
 ) -> list[PlannedDataset]:
     """What the plan says of each dataset.
 
     Args:
         request: with its data as :func:`with_data` leaves it.
         staging: from where the job reads it.
+        packed: the names of those that become one image.
         catalogue: what is known.
     """
     alone = len(request.datasets) == 1
@@ -67,6 +69,7 @@ def planned_datasets(
                 sources=dataset.sources,
                 size=dataset.size,
                 staging="shared" if first.kind == ON_TARGET else staging,
+                pack="squashfs" if dataset.name in packed else "",
                 mount_as=dataset.mount_as,
                 mounted_file=_mounted_file(dataset),
                 variable="" if is_plain else dataset_variable(dataset.name),

@@ -113,6 +113,7 @@ def _place(dataset: PlannedDataset) -> DataPlace:
         mount_as=dataset.mount_as,
         mounted_file=dataset.mounted_file,
         is_present=dataset.sources[0].kind == ON_TARGET,
+        packed=bool(dataset.pack),
     )
 
 

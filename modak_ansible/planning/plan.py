@@ -84,7 +84,7 @@ def plan_for(
     own = request.application.requirements
     _check_requirements(draft)
     image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)
-    datasets = planned_datasets(request, draft.staging, catalogue)
+    datasets = planned_datasets(request, draft.staging, draft.packed, catalogue)
     job = planned_job(draft, image, datasets, tuning)
     parts = {
         "name": request.blueprint,

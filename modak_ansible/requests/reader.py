@@ -174,7 +174,7 @@ def _of_datasets(tree: Item) -> dict[str, FieldPath]:
         given = section.entries if section else {}
         where = next((name for name in ("source", "location", "urls", "on_target") if name in given), "basedata")
         found[field_of(number)] = owner
-        found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as")}
+        found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as", "pack")}
         found[f"{field_of(number)}.source"] = (*owner, where)
     return found
 

@@ -27,7 +27,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ['\n# It goes on from where it was.\nrm -f state/requeued state/stop state/late\ncheckpoints=$deployment/checkpoints\nstop=$deployment/state/stop\nmkdir -p "$checkpoints"\necho "$(date +%s) $job_id $(hostname)" >> state/runs\nrun=$(wc -l < state/runs)\n']
     out += ['\n# The end is written by the job itself: schedulers forget, and a node that died can look like success.\nfinish() {\n    local code=$?\n    trap - EXIT\n    cd "$deployment" || exit "$code"\n']
     if given['staging_path']:
-        out += ['    [ -z "$local_copy" ] || rm -rf "$local_copy"\n']
+        out += ['    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\n']
     if given['checkpoint']:
         out += ['    [ -e state/requeued ] && exit "$code"\n']
     out += ['    # another attempt may have taken the place of one whose node had vanished for a while\n    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then\n        exit "$code"\n    fi\n']
@@ -85,15 +85,26 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ["\n# The target has this data already: it must be here, too, and what it was when it was looked at.\n{\n    IFS= read -r -d '' ", str(each.shell), ' || exit 66\n    while IFS= read -r -d \'\' size && IFS= read -r -d \'\' name; do\n        found=$(stat -L -c %s -- "$', str(each.shell), '$name" 2> /dev/null) || {\n            echo "the data $', str(each.shell), '$name is not there on $(hostname), and it was where the job was submitted;" \\\n                "ask for nodes that see it" >&2\n            exit 66\n        }\n        if [ "$found" != "$size" ]; then\n            echo "the data $', str(each.shell), '$name has $found bytes on $(hostname), and had $size when it was looked at;" \\\n                "deploy anew" >&2\n            exit 65\n        fi\n    done\n} < "$workspace/', str(each.path), '.view" || exit 66\n']
         else:
             out += [str(each.shell), '="$workspace/', str(each.path), '"\n']
+        if each.packed:
+            out += ['# Mounted in the container where the folder would be.\n', str(each.shell), '_image=$', str(each.shell), '.sqsh\nif ! [ -e "$', str(each.shell), '_image" ]; then\n    echo "the image $', str(each.shell), '_image of the data is not there; deploy again, and it is made" >&2\n    exit 66\nfi\n']
     if given['staging_path']:
-        out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_178, (each) in _looped(given['copied']):
+        out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\n']
+        if given['everywhere']:
+            out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
+        else:
+            out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
+        for loop_193, (each) in _looped(given['copied']):
             if each.below:
-                out += ['    mkdir "$local_copy', str(each.below), '" &&\n']
-            out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_178.last else ' &&')), '\n']
+                out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
+            if (not each.packed):
+                out += ['    ', str(given['everywhere']), 'cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_193.last else ' &&')), '\n']
+            elif given['everywhere']:
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_193.last else ' &&')), '\n']
+            else:
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_193.last else ' &&')), '\n']
         for each in given['copied']:
-            out += ['    ', str(each.shell), '=$local_copy', str(each.below), '\n']
-        out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || rm -rf "$local_copy"\nfi\n']
+            out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
+        out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
     if (given['pre'] or given['post']):
         if given['data']:
             out += ['export MODAK_DATASET="$dataset"\n']
@@ -102,8 +113,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_203, (each) in _looped(given['mounted']):
-        if loop_203.first:
+    for loop_224, (each) in _looped(given['mounted']):
+        if loop_224.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -130,10 +141,13 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ['    ', str(flag), '\n']
         out += ['    --bind "$workspace"\n']
         for each in given['data']:
-            out += ['    --bind "$', str(each.shell)]
-            if (each.is_present or (not given['staging_path'])):
-                out += [':$', str(each.shell), ':ro']
-            out += ['"\n']
+            if each.packed:
+                out += ['    --bind "$', str(each.shell), '_image:$', str(each.shell), ':image-src=/,ro"\n']
+            else:
+                out += ['    --bind "$', str(each.shell)]
+                if (each.is_present or (not given['staging_path'])):
+                    out += [':$', str(each.shell), ':ro']
+                out += ['"\n']
         for bind in given['binds']:
             out += ['    --bind ', str(shlex.quote(bind)), '\n']
         out += ['    "$image"\n']

@@ -60,6 +60,7 @@ class DataPlace:
         mount_as: a link to it below the script's folder; empty for none.
         mounted_file: the file that the link leads to; empty for the folder.
         is_present: whether the target has it already.
+        packed: whether it is one squashfs image beside its folder's place, which the container mounts there.
     """
 
     name: str
@@ -68,6 +69,7 @@ class DataPlace:
     mount_as: str = ""
     mounted_file: str = ""
     is_present: bool = False
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "named": [each for each in data if each.variable],
             "mounted": [each for each in data if each.mount_as],
             "copied": copied,
+            "everywhere": _everywhere(job),
             "staging_path": _node_path(parts.staging_path) if parts.staging_path and copied else "",
             "arguments": [_option(name, value) for name, value in parts.arguments],
             "environment": [(name, _word(value)) for name, value in parts.environment],
@@ -187,6 +190,12 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "checkpoint": _checkpoint(job),
         },
     )
+
+
+def _everywhere(job: PlannedJob) -> str:
+    """What has a command run once on each node of a job; empty where the job has one, or nothing that does it."""
+    several = job.nodes > 1 and job.scheduler.value == "slurm"
+    return f"srun --ntasks={job.nodes} --ntasks-per-node=1 " if several else ""
 
 
 def _program(parts: ScriptParts) -> tuple[str, tuple[str, ...]]:

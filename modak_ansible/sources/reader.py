@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.model.dataset import Dataset, DataSource
@@ -34,6 +35,7 @@ class Said:
     mount_as: str = ""
     checksum: dict[str, str] = field(default_factory=dict)
     size: int | None = None
+    pack: Literal["auto", "squashfs", "none"] = "auto"
 
 
 def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
@@ -77,6 +79,7 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
         size=said.size,
         samples=kind.samples(first, folder, form),
         mount_as=said.mount_as.rstrip("/"),
+        pack=said.pack,
     )
 
 

@@ -13,6 +13,7 @@ from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.model.quantities import counted, format_seconds, format_size
 from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, write_whole
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
@@ -40,6 +41,12 @@ def ensure_dataset(stage: Stage) -> Outcome:
 
 
 def _ensure(stage: Stage, dataset: dict[str, Any]) -> Outcome:
+    if dataset.get("pack"):
+        return ensure_packed(stage, dataset, lambda: _ensure_files(stage, dataset))
+    return _ensure_files(stage, dataset)
+
+
+def _ensure_files(stage: Stage, dataset: dict[str, Any]) -> Outcome:
     answer = _call(stage, dataset, action="look")
     if answer.get("damaged"):
         stage.say(f"{answer['damaged']} of {dataset['name']} is no longer what it was on the target")

@@ -134,7 +134,11 @@ def _image(plan: Plan) -> str:
 
 def _data(plan: Plan) -> str:
     found = [plan["dataset"], *plan.get("more_datasets", ())] if plan.get("dataset") else []
-    return ", ".join(f"{data['name']} {str(data['digest'])[:12]} {data['staging']}" for data in found)
+    words = (
+        (data["name"], str(data["digest"])[:12], data["staging"], *((data["pack"],) if data.get("pack") else ()))
+        for data in found
+    )
+    return ", ".join(map(" ".join, words))
 
 
 def _files(before: Plan, after: Plan) -> dict[str, list[str]]:

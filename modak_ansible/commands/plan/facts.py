@@ -90,13 +90,14 @@ def _data(dataset: PlannedDataset, plan: Plan) -> str:
     size = f", {format_size(dataset.size)}{files}" if dataset.size else ""
     tried = ", else ".join(source.location or source.label for source in dataset.sources)
     way = f"on the target at {tried}" if first.kind == "on_target" else f"from {tried}"
+    packed = "; packed into one squashfs image" if dataset.pack else ""
     copied = "; copied to node-local scratch" if dataset.staging == "node-local" else ""
     mounted = f"; the script finds it as {dataset.mount_as}" if dataset.mount_as else ""
     missing = ["its size"] if dataset.size is None else []
     if dataset is plan.dataset and plan.application.work.samples is None and plan.application.is_training:
         missing.append("the number of samples")
     unknown = f"; not known: {' and '.join(missing)}" if missing else ""
-    return f"{dataset.name}{size}, {way}{copied}{mounted}{unknown}"
+    return f"{dataset.name}{size}, {way}{packed}{copied}{mounted}{unknown}"
 
 
 def _ways(layers: tuple[Layer, ...]) -> str:

@@ -64,6 +64,7 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
         on_target=location if is_theirs else form.on_target or "",
         unpack=form.unpack,
         mount_as=form.mount_as or "",
+        pack=form.pack or "auto",
         checksum=form.checksum or {},
     )
 

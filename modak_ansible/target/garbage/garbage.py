@@ -14,12 +14,14 @@ from typing import Iterator, Pattern, TypedDict
 from ...errors import ModakError
 from ..core.files import Lock, changed_at, read_json
 from ..core.workspace import Workspace
+from ..datasets.pack import ENDING
 from .uses import Uses, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
+# a folder, or its image, with what belongs to it
 _DATASET = re.compile(
-    r"\.?(.+-[0-9a-f]{12})(?:\.(?:part|unpacked\.part|lock|log|view|(?:status|manifest|wanted)\.json)|"
-    r"\.(?:status|manifest|wanted)\.json\.\d+\.part)?"
+    r"\.?(.+-[0-9a-f]{12}(?:\.sqsh)?)(?:\.(?:part|unpacked\.part|lock|log|view|seal|(?:(?:status|manifest|wanted)\.)?json)|"
+    r"\.(?:(?:(?:status|manifest|wanted)\.)?json|seal)\.\d+\.part)?"
 )
 # what a killed deployment leaves beside the folders: one half unpacked, or its files on their way
 _HALF_STAGED = re.compile(r"\..+-[0-9a-f]{12}\.(?:\d+\.part|[0-9a-f]{32}\.tar\.gz)|\.incoming-[0-9a-f]{32}")
@@ -140,7 +142,7 @@ class Garbage:
 
     def _datasets(self) -> Iterator[Found]:
         for name, paths in _grouped(self._workspace.datasets, _DATASET).items():
-            tops = [path for path in paths if path.name == name and path.is_dir()]
+            tops = [path for path in paths if path.name == name and (path.is_dir() or name.endswith(ENDING))]
             locks = (self._workspace.datasets / f"{name}.lock",)
             yield from self._parts("dataset", name, tops, paths, locks)
 
@@ -158,9 +160,8 @@ class Garbage:
         left = {"unfinished": [path for path in paths if path.name.endswith(".part")]}
         left["log"] = [path for path in paths if path.name.endswith(_LOGS)]
         if not tops:
-            left["unfinished"] += [
-                path for path in paths if path.suffix in (".sh", ".json", ".view") and path not in left["log"]
-            ]
+            endings = (".sh", ".json", *((".view", ".seal") if kind == "dataset" else ()))
+            left["unfinished"] += [path for path in paths if path.suffix in endings and path not in left["log"]]
             left["lock"] = [path for path in paths if path.suffix == ".lock"]
         meant = [_meant(path) for path in left["unfinished"]]
         for left_kind, left_paths in left.items():

@@ -14,6 +14,7 @@ from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT
 from ..core.workspace import Workspace
 from ..datasets.dataset import manifest_of
+from ..datasets.pack import ENDING, about_of
 from ..images.image import COMPLETE
 
 # How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
@@ -105,6 +106,8 @@ def used_mark(path: Path) -> Path:
     """The file whose date says when an image or a dataset was used last, given its path."""
     if path.suffix == ".sif":
         return path.with_suffix(".json")
+    if path.suffix == ENDING:
+        return about_of(path)
     return path / COMPLETE if path.suffix == ".venv" else manifest_of(path)
 
 
@@ -116,7 +119,7 @@ def paths_of(plan: Plan) -> list[str]:
     """
     paths = [layer["path"] for layer in plan["image"]["layers"]]
     data = [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
-    return paths + [dataset["path"] for dataset in data]
+    return paths + [dataset["path"] + (ENDING if dataset.get("pack") else "") for dataset in data]
 
 
 def _named_by(folder: Path) -> list[str]:

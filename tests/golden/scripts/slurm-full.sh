@@ -44,7 +44,7 @@ finish() {
     local code=$?
     trap - EXIT
     cd "$deployment" || exit "$code"
-    [ -z "$local_copy" ] || rm -rf "$local_copy"
+    [ -z "$local_copy" ] || srun --ntasks=2 --ntasks-per-node=1 rm -rf "$local_copy"
     # another attempt may have taken the place of one whose node had vanished for a while
     if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
         exit "$code"
@@ -73,12 +73,15 @@ dataset="$workspace/datasets/mnist-1"
 # The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
-if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
-    cp -R "$dataset/." "$local_copy/"; then
+# Nodes may have one scratch between them after all: then the folder is there already, and the user's own.
+# shellcheck disable=SC2016 # a dollar there is for the other shell
+if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -u "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
+    srun --ntasks=2 --ntasks-per-node=1 sh -c 'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }' sh "$local_copy" &&
+    srun --ntasks=2 --ntasks-per-node=1 cp -R "$dataset/." "$local_copy/"; then
     dataset=$local_copy
 else
     echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset"
-    [ -z "$local_copy" ] || rm -rf "$local_copy"
+    [ -z "$local_copy" ] || srun --ntasks=2 --ntasks-per-node=1 rm -rf "$local_copy"
 fi
 
 runtime=$(command -v singularity) || {

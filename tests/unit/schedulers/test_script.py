@@ -49,6 +49,7 @@ DATA = (
     DataPlace("valid", "datasets/valid-1", "MODAK_DATASET_VALID", "../valid"),
     DataPlace("there", "datasets/there-1", "MODAK_DATASET_THERE", is_present=True),
 )
+PHOTOS = DataPlace("photos", "datasets/photos-1", packed=True)
 CASES = {
     "slurm-plain": (job("slurm"), PLAIN),
     "slurm-full": (
@@ -95,6 +96,17 @@ CASES = {
         ScriptParts(**{**PLAIN.__dict__, "post": ("echo $MODAK_EXIT_CODE",)}),
     ),
     "torque-checkpoint": (job("torque", checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)), PLAIN),
+    "slurm-packed": (
+        job("slurm", nodes=2), ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,)}),
+    ),
+    "slurm-packed-copied": (
+        job("slurm", nodes=2),
+        ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),
+    ),
+    "none-packed-copied": (
+        job("none"),
+        ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),
+    ),
     "none-checkpoint": (job("none", checkpoint=Checkpoint(requeue=0)), PLAIN),
     "none-environment": (
         job("none"),

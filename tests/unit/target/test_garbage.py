@@ -371,3 +371,24 @@ def test_a_survey_is_json(workspace):
     assert each["path"].endswith(f"{TOP}.sif")
     assert each["size"] > 100
     assert each["idle"] == pytest.approx(30 * DAY, abs=60)
+
+
+def test_the_image_of_a_dataset_stays_while_a_deployment_reads_it_and_its_folder_need_not(workspace):
+    image_of = workspace.datasets / f"{DATA}.sqsh"
+    image_of.write_bytes(b"x" * 70)
+    for name in (".json", ".seal", ".log", ".status.json"):
+        image_of.with_name(image_of.name + name).write_text("{}")
+    for each in workspace.datasets.glob(f"{DATA}.sqsh*"):
+        old(each)
+    dataset(workspace)
+    made = plan(TOP)
+    made["dataset"] = {"path": f"datasets/{DATA}", "pack": "squashfs"}
+    folder = workspace.deployments / DEPLOYMENT
+    folder.mkdir()
+    write_json(folder / "plan.json", made)
+    found = {each.name: each.keep for each in Garbage(workspace, DAY).survey() if each.kind == "dataset"}
+    assert found == {DATA: "", f"{DATA}.sqsh": f"used by {DEPLOYMENT}"}
+    (folder / "plan.json").unlink()
+    folder.rmdir()
+    Garbage(workspace, DAY).remove()
+    assert list(workspace.datasets.iterdir()) == []

@@ -1,0 +1,60 @@
+"""A dataset as one image: there already, or packed on the target of the folder that was brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+
+
+def ensure_packed(stage: Stage, dataset: dict[str, Any], bring: Callable[[], Outcome]) -> Outcome:
+    """Makes sure that the image of a dataset is on the target; its folder is brought where it is not.
+
+    Args:
+        stage: of the deployment.
+        dataset: of its plan.
+        bring: has the folder on the target.
+
+    Raises:
+        ModakError: the folder cannot be brought, or there is no mksquashfs, or no room.
+    """
+    known = _call(stage, dataset, "look")["packed"]
+    if known:
+        return Outcome(False, _message(dataset, known), {"packed": known})
+    if stage.check:
+        return Outcome(True, f"would bring {dataset['name']} and pack it")
+    brought = bring()
+    stage.say(f"packing {dataset['name']} into one image on the target")
+    answer = _call(stage, dataset, "pack")
+    step = ""
+    while answer["status"]["state"] == "running":
+        answer = _call(stage, dataset, "wait", seconds=LOOK_SECONDS, seen=step)
+        status = answer["status"]
+        if status["state"] == "running" and status["step"] != step:
+            step = status["step"]
+            stage.say(f"{step}, {format_seconds(status['seconds'])}")
+    if answer["packed"] is None:
+        status = answer["status"]
+        if status["state"] != "failed":
+            raise ModakError(f"packing {dataset['name']} was cut short", hint="deploy again: it begins anew")
+        raise ModakError(status["message"], hint=status.get("hint", ""))
+    _call(stage, dataset, "tidy")
+    return Outcome(True, _message(dataset, answer["packed"]), {**brought.data, "packed": answer["packed"]})
+
+
+def _call(stage: Stage, dataset: dict[str, Any], action: str, **arguments: Any) -> dict[str, Any]:
+    return stage.call(
+        "modak_pack",
+        workspace=stage.plan["target"]["workspace"],
+        deployment=stage.deployment,
+        dataset=dataset,
+        action=action,
+        **arguments,
+    )
+
+
+def _message(dataset: dict[str, Any], known: dict[str, Any]) -> str:
+    return f"{dataset['name']}: {known['files']:,} files in one image of {format_size(known['packed'])}"

@@ -1,0 +1,188 @@
+"""A dataset of many files as one squashfs image: made once of its folder, verified, and shared by who reads it.
+
+A parallel file system answers a few questions for each file that is opened, and few of them a second; of an image it is
+asked once. The image lies beside the place of the folder and has its name, ends in .sqsh, and is sealed as containers'
+images are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import ModakError
+from ..core.background import Activity
+from ..core.commands import TimedRun, find_program, full_environment
+from ..core.files import NO_ROOM, lack_in, read_json, sha256_of, tail, write_json, write_whole
+from ..core.seal import is_intact, write_seal
+from ..core.workspace import Workspace
+
+ENDING = ".sqsh"
+_NEEDS = "it is in the package squashfs-tools, which Apptainer builds images with: have it installed, or say pack: none"
+# Stored as they are: photographs and archives become no smaller, and are packed in a fifth of the time. Small files
+# share blocks of 128 KiB, which a file system that answers late hands over at once (benchmarks/findings.md).
+_PLAIN = ("-noI", "-noD", "-noF", "-noX")
+_LOOK_SECONDS = 1.0
+_LISTING_SECONDS = 900.0
+# -rw-r--r-- user/group   12345 2026-11-23 04:00 squashfs-root/a/b
+_LISTED = re.compile(r"-[rwxsStT-]{9} \S+\s+(\d+) ")
+
+
+class PackedData:
+    """The image of a dataset.
+
+    Args:
+        workspace: where it lies.
+        dataset: a dataset of a plan.
+    """
+
+    def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
+        self._workspace = workspace
+        self._name = dataset["name"]
+        self.folder = workspace.place(dataset["path"])
+        self.image = packed(self.folder)
+        self._seal = self.image.with_name(f"{self.image.name}.seal")
+        self._about = about_of(self.image)
+        self.activity = Activity(workspace.datasets, self.image.name)
+
+    def description(self) -> dict[str, Any] | None:
+        """What was packed: files, size (bytes of the files), packed (bytes of the image), seconds, and when.
+
+        None where the image is not there, or is no longer the one that was made.
+        """
+        known = read_json(self._about)
+        if known is None or not self.image.is_file() or not is_intact(self.image, self._seal):
+            return None
+        return known
+
+    def start(self) -> bool:
+        """Begins to pack the folder; False when that is going on already."""
+        return self.activity.start(self.make)
+
+    def make(self, activity: Activity) -> None:
+        """Packs the folder, whole or not at all.
+
+        Raises:
+            ModakError: there is no mksquashfs, no room, or the folder changes meanwhile.
+        """
+        part = self.image.with_name(f".{self.image.name}.part")
+        began = time.time()
+        with suppress(FileNotFoundError):
+            part.unlink()  # what a killed packing left
+        try:
+            known = self._packed(part, activity)
+            activity.note("checking the image")
+            digest = sha256_of(part)
+            write_whole(self._seal, f"{digest} unknown\n")  # a job that begins meanwhile reads all of the image
+            known = {**known, "packed": part.stat().st_size, "sha256": digest, "seconds": round(time.time() - began, 1)}
+            write_json(self._about, {**known, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+            part.replace(self.image)
+            write_seal(self._seal, self.image, digest)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise _no_room(NO_ROOM[error.errno], self.image) from error
+            raise
+        finally:
+            with suppress(FileNotFoundError):
+                part.unlink()
+
+    def _packed(self, part: Path, activity: Activity) -> dict[str, Any]:
+        program = find_program("mksquashfs")
+        if program is None:
+            raise ModakError(f"mksquashfs is not on the target, and packs the dataset {self._name}", hint=_NEEDS)
+        activity.note("counting files")
+        before = survey(self.folder)
+        self._workspace.require_space(before["size"], f"the image of the dataset {self._name}")
+        words = [program, str(self.folder), str(part), "-noappend", "-no-progress", "-no-xattrs", *_PLAIN]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, env={**full_environment(), "LC_ALL": "C"}) as process:
+            while process.poll() is None:
+                with suppress(FileNotFoundError):
+                    done, total = part.stat().st_size / 1e6, before["size"] / 1e6
+                    activity.note(f"packing {before['files']} files, {done:.0f} of {total:.0f} MB")
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK_SECONDS)
+        if process.returncode:
+            sys.stdout.flush()
+            said = [line for line in tail(activity.log, 20) if line.strip()]
+            lack = lack_in("\n".join(said))
+            if lack:
+                raise _no_room(lack, self.image)
+            last = said[-1] if said else f"it ended with {process.returncode}"
+            raise ModakError(f"mksquashfs could not pack {self.folder}: {last}", hint=f"see {activity.log}")
+        if survey(self.folder) != before:
+            raise ModakError(f"{self.folder} changed while it was packed", hint="deploy again when nobody writes there")
+        self._check(part, before)
+        return {"files": before["files"], "size": before["size"], "of": before["digest"]}
+
+    def _check(self, part: Path, before: dict[str, Any]) -> None:
+        """Compares what the image says that it holds with what was to be packed."""
+        program = find_program("unsquashfs")
+        if program is None:
+            raise ModakError("unsquashfs is not on the target, and checks what was packed", hint=_NEEDS)
+        listing = TimedRun(timeout=_LISTING_SECONDS)([program, "-lls", str(part)])
+        sizes = [int(found.group(1)) for found in map(_LISTED.match, listing.out.splitlines()) if found]
+        if listing.code or (len(sizes), sum(sizes)) != (before["files"], before["size"]):
+            reason = listing.message if listing.code else f"{len(sizes)} files of {sum(sizes)} bytes"
+            raise ModakError(
+                f"the image of {self.folder} does not hold its {before['files']} files: {reason}", hint="deploy again"
+            )
+
+    def drop_folder(self) -> bool:
+        """Removes the folder, which the image stands for; tells whether it was there.
+
+        To be called by who knows that nobody else uses it, and keeps others from it meanwhile.
+        """
+        if not self.folder.is_dir() or self.description() is None:
+            return False
+        gone = self.folder.with_name(f".{self.folder.name}.part")
+        shutil.rmtree(gone, ignore_errors=True)
+        self.folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
+
+def packed(folder: Path) -> Path:
+    """Where the image of a folder lies."""
+    return folder.with_name(folder.name + ENDING)
+
+
+def about_of(image: Path) -> Path:
+    """What is written of an image; its date says when the image was used last."""
+    return image.with_name(f"{image.name}.json")
+
+
+def survey(folder: Path) -> dict[str, Any]:
+    """What a folder holds: number and bytes of its files, and a digest of their names, sizes and dates.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    count = size = 0
+    digest = hashlib.sha256()
+    for parent, folders, names in os.walk(folder, onerror=_raise):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(parent, name)
+            found = os.lstat(path)
+            digest.update(os.fsencode(f"{path[len(str(folder)) :]}\0{found.st_size} {found.st_mtime_ns}\0"))
+            if not os.path.islink(path):
+                count, size = count + 1, size + found.st_size
+    return {"files": count, "size": size, "digest": digest.hexdigest()}
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _no_room(lack: str, image: Path) -> ModakError:
+    return ModakError(
+        f"{lack} at {image.parent}: the image of {image.stem} does not fit", hint="make room there, or say pack: none"
+    )
