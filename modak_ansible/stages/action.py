@@ -21,6 +21,7 @@ from modak_ansible.stages.packing import packed
 from modak_ansible.store.project import COLLECTION, read_origin
 from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import mend_of
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent
 from modak_ansible.transport.retry import PAUSES, patiently
 from modak_ansible.transport.ssh import Connection, Way, connect
@@ -54,7 +55,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
         data = outcomes[0].data if len(outcomes) == 1 else {}
         return Outcome(any(outcome.changed for outcome in outcomes), "; ".join(words), data)
 
-    def subject(self, plan: dict[str, Any]) -> str:  # noqa: ARG002 - all want the same of some stages
+    def subject(self, plan: Plan) -> str:  # noqa: ARG002 - all want the same of some stages
         """What of a plan the work is about: where it is the same for several plans, the work is done once."""
         return ""
 
@@ -180,10 +181,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
 _OTHER_VERSION = re.compile(r"Unsupported parameters for |value of \w+ must be one of")
 
 
-def _read(plan_file: Path) -> tuple[dict[str, Any], dict[str, Path], Way]:
+def _read(plan_file: Path) -> tuple[Plan, dict[str, Path], Way]:
     """A plan, where it comes from, and the way to its target."""
     try:
-        plan = json.loads(plan_file.read_text(encoding="utf-8"))
+        plan: Plan = json.loads(plan_file.read_text(encoding="utf-8"))
         return plan, read_origin(plan_file), Way.of(plan["target"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModakError(f"{plan_file} is not a plan that can be carried out", hint="plan again") from error

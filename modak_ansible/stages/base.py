@@ -13,6 +13,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import Record
 from modak_ansible.store.stage_log import note
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
 from modak_ansible.transport.ssh import Connection
 
@@ -36,7 +37,7 @@ class Stage:
         check: whether nothing may be changed.
     """
 
-    plan: dict[str, Any]
+    plan: Plan
     folder: Path
     blueprint_folder: Path
     connection: Connection

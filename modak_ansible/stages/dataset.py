@@ -15,11 +15,12 @@ from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, write_whole
+from modak_ansible.target.core.plan import Plan, PlannedDataset
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
 
 
-def datasets_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+def datasets_of(plan: Plan) -> list[PlannedDataset]:
     """The datasets of a plan."""
     return [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
 
@@ -40,13 +41,13 @@ def ensure_dataset(stage: Stage) -> Outcome:
     )
 
 
-def _ensure(stage: Stage, dataset: dict[str, Any]) -> Outcome:
+def _ensure(stage: Stage, dataset: PlannedDataset) -> Outcome:
     if dataset.get("pack"):
         return ensure_packed(stage, dataset, lambda: _ensure_files(stage, dataset))
     return _ensure_files(stage, dataset)
 
 
-def _ensure_files(stage: Stage, dataset: dict[str, Any]) -> Outcome:
+def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
     answer = _call(stage, dataset, action="look")
     if answer.get("damaged"):
         stage.say(f"{answer['damaged']} of {dataset['name']} is no longer what it was on the target")
@@ -58,7 +59,7 @@ def _ensure_files(stage: Stage, dataset: dict[str, Any]) -> Outcome:
     refusals: list[str] = []
     for source in dataset["sources"]:
         try:
-            known = _Carrier(stage, dataset, answer).bring(DataSource(**source))
+            known = _Carrier(stage, dataset, answer).bring(DataSource.model_validate(source))
         except ModakError as error:
             name = source["location"] or source["kind"]
             refusal = error.message if name in error.message else f"{name}: {error.message}"
@@ -76,13 +77,13 @@ def _ensure_files(stage: Stage, dataset: dict[str, Any]) -> Outcome:
     raise ModakError(f"the dataset {dataset['name']} has no source")
 
 
-def _note(stage: Stage, dataset: dict[str, Any], known: dict[str, Any]) -> None:
+def _note(stage: Stage, dataset: PlannedDataset, known: dict[str, Any]) -> None:
     """Has the record know which of the first dataset's sources it was: what was predicted holds for the first."""
     if not stage.check and dataset is stage.plan["dataset"]:
         stage.record.update(data=known["label"])
 
 
-def _call(stage: Stage, dataset: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> dict[str, Any]:
     target = stage.plan["target"]
     return stage.call(
         "modak_dataset",
@@ -104,7 +105,7 @@ def _message(known: dict[str, Any]) -> str:
 class _Carrier:
     """Brings one dataset to the target; what sources bring their files with."""
 
-    def __init__(self, stage: Stage, dataset: dict[str, Any], answer: dict[str, Any]) -> None:
+    def __init__(self, stage: Stage, dataset: PlannedDataset, answer: dict[str, Any]) -> None:
         self._stage, self._dataset, self._answer = stage, dataset, answer
         self._known: dict[str, Any] | None = None
         self.folder = stage.blueprint_folder

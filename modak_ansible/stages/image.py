@@ -16,6 +16,7 @@ from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.refusals import note_refusal
 from modak_ansible.store.seen_images import forget_image, note_image
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
 from modak_ansible.target.images.probe import Refusal as ProbeRefusal
@@ -162,7 +163,7 @@ def _again(entry: str) -> str:
     return f"modak catalogue build {entry} --again"
 
 
-def _message(plan: dict[str, Any], answer: dict[str, Any]) -> str:
+def _message(plan: Plan, answer: dict[str, Any]) -> str:
     size = answer["image"].get("size")
     detail = f", {format_size(size)}" if size else ""
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"

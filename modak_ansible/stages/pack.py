@@ -8,9 +8,10 @@ from typing import Any
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.target.core.plan import PlannedDataset
 
 
-def ensure_packed(stage: Stage, dataset: dict[str, Any], bring: Callable[[], Outcome]) -> Outcome:
+def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Outcome]) -> Outcome:
     """Makes sure that the image of a dataset is on the target; its folder is brought where it is not.
 
     Args:
@@ -45,7 +46,7 @@ def ensure_packed(stage: Stage, dataset: dict[str, Any], bring: Callable[[], Out
     return Outcome(True, _message(dataset, answer["packed"]), {**brought.data, "packed": answer["packed"]})
 
 
-def _call(stage: Stage, dataset: dict[str, Any], action: str, **arguments: Any) -> dict[str, Any]:
+def _call(stage: Stage, dataset: PlannedDataset, action: str, **arguments: Any) -> dict[str, Any]:
     return stage.call(
         "modak_pack",
         workspace=stage.plan["target"]["workspace"],
@@ -56,5 +57,5 @@ def _call(stage: Stage, dataset: dict[str, Any], action: str, **arguments: Any) 
     )
 
 
-def _message(dataset: dict[str, Any], known: dict[str, Any]) -> str:
+def _message(dataset: PlannedDataset, known: dict[str, Any]) -> str:
     return f"{dataset['name']}: {known['files']:,} files in one image of {format_size(known['packed'])}"

@@ -11,7 +11,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
-from modak_ansible.stages.jobs.applied import OURS, compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.log_times import note_look
@@ -19,8 +19,10 @@ from modak_ansible.store.record import STAGES, Metrics, RecordData
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
+from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, LOGS, WRITTEN
 from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
+from modak_ansible.target.jobs.results import ResultFile, Results
 from modak_ansible.transport.rsync import pull
 
 # Numbers of a script's own form in a summary; all are in its metrics.json.
@@ -37,10 +39,9 @@ def fetch_results(stage: Stage) -> Outcome:
         ModakError: a file did not arrive as it left.
     """
     plan = stage.plan
-    listed = stage.call(
-        "modak_results", workspace=plan["target"]["workspace"], deployment=stage.deployment,
-        outputs=plan["application"]["outputs"],
-    )  # fmt: skip
+    wanted = [{"deployment": stage.deployment, "outputs": plan["application"]["outputs"]}]
+    answer = stage.call("modak_results", workspace=plan["target"]["workspace"], deployments=wanted)
+    listed: Results = answer["listed"][stage.deployment]
 
     def bring(paths: list[str], part: Path) -> None:
         pull(stage.connection, listed["folder"], paths, part, stage.say)
@@ -48,14 +49,14 @@ def fetch_results(stage: Stage) -> Outcome:
     return keep_results(stage, listed, bring)
 
 
-def wanted_files(stage: Stage, listed: dict[str, Any]) -> list[dict[str, Any]]:
+def wanted_files(stage: Stage, listed: Results) -> list[ResultFile]:
     """Those of the files on the target that are not here as they are there."""
     _check_paths(listed["files"])
     folder = stage.store.results
     return [file for file in listed["files"] if not _is_here(folder / file["path"], file)]
 
 
-def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
+def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     """Keeps what the job left, and has the deployment's record and the project's records tell of it.
 
     Args:
@@ -111,7 +112,7 @@ def keep_results(stage: Stage, listed: dict[str, Any], bring: Bring) -> Outcome:
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
 
 
-def _check_paths(files: list[dict[str, Any]]) -> None:
+def _check_paths(files: list[ResultFile]) -> None:
     """A target that somebody else has taken over must not choose what is written here."""
     for file in files:
         path = PurePosixPath(file["path"])
@@ -119,7 +120,7 @@ def _check_paths(files: list[dict[str, Any]]) -> None:
             raise ModakError(f"the target lists {str(path)!r}, which leads out of the folder of results")
 
 
-def _is_here(path: Path, file: dict[str, Any]) -> bool:
+def _is_here(path: Path, file: ResultFile) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
 
 
@@ -131,7 +132,7 @@ def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: bool) -> None:
+def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool) -> None:
     if not files:
         return
     part = folder.with_name(".results.part")
@@ -146,7 +147,7 @@ def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: 
         if not is_over and not arrived.is_file():
             continue  # it went away since it was listed
         if not is_over:  # it may have grown
-            file.update(size=arrived.stat().st_size, sha256=sha256_of(arrived))
+            file["size"], file["sha256"] = arrived.stat().st_size, sha256_of(arrived)
         elif not _is_here(arrived, file):
             arrived.unlink(missing_ok=True)  # rsync would go on from it for ever
             raise ModakError(
@@ -157,7 +158,7 @@ def _fetch(bring: Bring, files: list[dict[str, Any]], folder: Path, *, is_over: 
     shutil.rmtree(part, ignore_errors=True)
 
 
-def _summary(metrics: dict[str, Any] | None) -> Metrics | None:
+def _summary(metrics: Report | None) -> Metrics | None:
     """What a summary says of a training; None where its metrics.json holds no number."""
     listed = (metrics or {}).get("epochs")
     epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -176,7 +177,7 @@ def _summary(metrics: dict[str, Any] | None) -> Metrics | None:
     }
 
 
-def _of_another_form(metrics: dict[str, Any] | None) -> Metrics | None:
+def _of_another_form(metrics: Report | None) -> Metrics | None:
     """The same of a script that writes its numbers as it likes; ``numbers`` has all of them by their names."""
     found = numbers_of(metrics)
     if not found:
@@ -191,7 +192,7 @@ def _of_another_form(metrics: dict[str, Any] | None) -> Metrics | None:
     }
 
 
-def _chosen(choices: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _chosen(choices: list[Choice]) -> list[tuple[str, str]]:
     """The image and what differs from stock, each with its reason; the rest by its names."""
     told = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
     rest = [choice["name"].replace("_", " ") for choice in choices if choice not in told]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.model.tuning import TuningReport, TuningTrial
+from modak_ansible.target.core.plan import Candidate, Choice, Plan, PlannedJob, TuningCandidate
 
 REPORT = "tuning.json"
 
@@ -41,29 +41,29 @@ def read_report(folder: Path) -> TuningReport | None:
         return None
 
 
-def trained_of(report: TuningReport | None, plan: dict[str, Any]) -> dict[str, Any] | None:
+def trained_of(report: TuningReport | None, plan: Plan) -> TuningCandidate | None:
     """The candidate of a plan that trained, where it is not the plan's own choice."""
     found = (plan.get("tuning") or {}).get("candidates", [])
     name = report.best if report else ""
     return next((each for each in found[1:] if each["name"] == name), None)
 
 
-def as_trained(plan: dict[str, Any], candidate: dict[str, Any] | None) -> dict[str, Any]:
+def as_trained(plan: Plan, candidate: TuningCandidate | None) -> Plan:
     """A plan with the choices of one of its candidates."""
     if candidate is None:
         return plan
     values, settings = candidate["values"], candidate["settings"]
-    choices = [{**choice, "value": values.get(choice["name"], choice["value"])} for choice in plan["choices"]]
-    rows = [
-        {**candidate, "settings": settings} if candidate["chosen"] else candidate for candidate in plan["candidates"]
+    choices: list[Choice] = [
+        {**choice, "value": values.get(choice["name"], choice["value"])} for choice in plan["choices"]
     ]
-    job = {**plan["job"], "threads": candidate["threads"], "environment": dict(candidate["environment"])}
+    rows: list[Candidate] = [{**row, "settings": settings} if row["chosen"] else row for row in plan["candidates"]]
+    job: PlannedJob = {**plan["job"], "threads": candidate["threads"], "environment": dict(candidate["environment"])}
     return {**plan, "choices": choices, "candidates": rows, "job": job}
 
 
-def rows_of(report: TuningReport, plan: dict[str, Any]) -> list[Row]:
+def rows_of(report: TuningReport, plan: Plan) -> list[Row]:
     """Every candidate, the fastest first, and those that were not measured last."""
-    planned = plan["tuning"]["candidates"]
+    planned = (plan.get("tuning") or {}).get("candidates", [])
     stock = next((each["name"] for each in planned if each["is_stock"]), "")
     rows = [_row(report, name, stock, planned[0]["name"]) for name in report.candidates]
     return sorted(rows, key=lambda row: (row.trial is None, row.name != report.best, -(row.over_plan or 0)))
@@ -107,7 +107,7 @@ def _are_alike(one: TuningTrial, other: TuningTrial, busy: float) -> bool:
     return mine is None or theirs is None or abs(mine - theirs) <= busy
 
 
-def summary_pairs(report: TuningReport | None, plan: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
     """What tuning amounts to, as pairs of a title and a text; nothing where there was none."""
     if report is None or not plan.get("tuning"):
         return []

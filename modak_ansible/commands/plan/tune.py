@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from modak_ansible.model.plan import Plan
     from modak_ansible.store.tuned import Row
+    from modak_ansible.target.core.plan import Plan as PlanJson
 
 EXAMPLES = "Example: modak tune mnist-pytorch-slurm --budget 300 --dry-run"
 
@@ -99,7 +100,7 @@ def _show_result(plan: Plan, folder: Path, *, as_json: bool) -> None:
     from modak_ansible.errors import ModakError
     from modak_ansible.store.tuned import read_report, rows_of, summary_pairs
 
-    as_planned = plan.model_dump(mode="json")
+    as_planned = cast("PlanJson", plan.model_dump(mode="json"))
     report = read_report(DeploymentStore(folder).results)
     if report is None:
         raise ModakError("the job left no tuning.json", hint=f"what it wrote is in {folder / 'results'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from math import log2
 from typing import Any
 
@@ -72,7 +73,7 @@ def image(plan: Plan) -> RecordedImage:
     )
 
 
-def accelerator(target: Target, metrics: dict[str, Any]) -> str:
+def accelerator(target: Target, metrics: Mapping[str, Any]) -> str:
     """What computed beside the processor: as the script saw it, else as the target is described."""
     seen = metrics.get("accelerator")
     if seen:
@@ -94,7 +95,7 @@ def allocation(plan: Plan, job_id: str) -> Allocation:
     )
 
 
-def load(metrics: dict[str, Any]) -> Load:
+def load(metrics: Mapping[str, Any]) -> Load:
     """Of a training the mean over its steady epochs, by their length: what the start is slowed by is not compared."""
     if metrics.get("schema") == MEASURES:
         return Load(foreign_cores=metrics.get("foreign_cores"), load_average=metrics.get("load_average"))
@@ -105,7 +106,7 @@ def load(metrics: dict[str, Any]) -> Load:
     return Load(foreign_cores=mean, load_average=metrics.get("load_average"))
 
 
-def measured(metrics: dict[str, Any]) -> dict[str, Any]:
+def measured(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record that a metrics.json of our form fills.
 
     Raises:

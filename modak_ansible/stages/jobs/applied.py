@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.store.record import AppliedChoice
 from modak_ansible.target.core.files import read_json
+from modak_ansible.target.core.plan import Choice, Plan
+
+# What a file of a job holds that the runtime or a script has written, in a form that has to be looked at.
+Report = Mapping[str, Any]
 
 REPORT = "applied.json"
 _REPORTS = "modak.applied/1"
 OURS = "modak.metrics/1"  # metrics.json as our own workloads write it
 
 
-def planned_in_code(plan: dict[str, Any]) -> list[dict[str, Any]]:
+def planned_in_code(plan: Plan) -> list[Choice]:
     """The plan's choices that act in the script's own code, and differ from stock."""
     choices = [choice for choice in plan["choices"] if choice.get("reaches") == "code"]
     return [choice for choice in choices if choice["value"] != choice.get("stock")]
 
 
-def report_of(folder: Path) -> dict[str, Any] | None:
+def report_of(folder: Path) -> Report | None:
     """The report in a folder of results; None where there is none of our form."""
     found = read_json(folder / REPORT)
     if not isinstance(found, dict) or found.get("schema") != _REPORTS:
@@ -27,7 +32,7 @@ def report_of(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def switches_of(metrics: dict[str, Any] | None) -> dict[str, str] | None:
+def switches_of(metrics: Report | None) -> dict[str, str] | None:
     """How the switches of a script stood that writes a metrics.json of our form; None of any other."""
     if not isinstance(metrics, dict) or metrics.get("schema") != OURS:
         return None
@@ -35,7 +40,7 @@ def switches_of(metrics: dict[str, Any] | None) -> dict[str, str] | None:
     return {name: str(value) for name, value in switches.items()} if isinstance(switches, dict) else None
 
 
-def compare(plan: dict[str, Any], report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> list[AppliedChoice]:
+def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[AppliedChoice]:
     """Each of the choices with what became of it, in the plan's order."""
     switches = switches_of(metrics) or {}
     reported = (report or {}).get("choices")
@@ -43,7 +48,7 @@ def compare(plan: dict[str, Any], report: dict[str, Any] | None, metrics: dict[s
     return [_outcome(name, value, switches, reported) for name, value in _wanted(plan)]
 
 
-def _wanted(plan: dict[str, Any]) -> list[tuple[str, str]]:
+def _wanted(plan: Plan) -> list[tuple[str, str]]:
     """Names and values; halves of a batch that make one gradient are two choices of the process's."""
     found = []
     for each in planned_in_code(plan):
@@ -55,7 +60,7 @@ def _wanted(plan: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _outcome(name: str, value: str, switches: dict[str, str], reported: dict[str, Any]) -> AppliedChoice:
+def _outcome(name: str, value: str, switches: dict[str, str], reported: Report) -> AppliedChoice:
     outcome: AppliedChoice = {"name": name, "planned": value, "applied": None, "known": True, "how": "", "reason": ""}
     if name in switches:
         stands = switches[name]

@@ -23,6 +23,7 @@ from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
 from modak_ansible.store.record import JobNote, RecordData, latest
 from modak_ansible.target.core.files import Lock
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import INCOMING, Known, Wanted
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.lifeline import passing_folder
@@ -320,7 +321,7 @@ class Campaign:
         return counts(Counter(member.known.state for member in self.members))
 
 
-def _given(wanted: Wanted) -> dict[str, Any]:
+def _given(wanted: Wanted) -> dict[str, object]:
     """What is said of a deployment: of a thousand, that is much shorter than all that could be."""
     return {name: value for name, value in asdict(wanted).items() if value not in ("", [], None, False)}
 
@@ -337,9 +338,9 @@ def _parts(members: list[Member]) -> Iterator[list[Member]]:
         yield part
 
 
-def _array_name(plan: dict[str, Any], node: str) -> str:
+def _array_name(plan: Plan, node: str) -> str:
     """What the scheduler calls the points of a sweep together."""
-    name: str = plan["job"]["options"]["job_name"] or f"{plan['name']}-{node}"
+    name = plan["job"]["options"]["job_name"] or f"{plan['name']}-{node}"
     return re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
 
 

@@ -9,12 +9,12 @@ import json
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.runtime import FILES
 from modak_ansible.stages.base import Stage
 from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.core.plan import Plan, SourceFile
 from modak_ansible.target.core.staging import CODE, RUNTIME
 from modak_ansible.target.jobs.campaign import PLANS
 
@@ -41,7 +41,7 @@ def packed(stages: Sequence[Stage], folder: Path) -> list[Path]:
     return [listed, *archives.values()]
 
 
-def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
+def code_archive(plan: Plan, blueprint_folder: Path) -> bytes:
     """The user's files, and what acts in their process, as a tar archive; the same bytes for the same files.
 
     Raises:
@@ -62,7 +62,7 @@ def code_archive(plan: dict[str, Any], blueprint_folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str, file: dict[str, Any]) -> None:
+def _add(tar: tarfile.TarFile, path: Path, name: str, file: SourceFile) -> None:
     if not path.is_file() or sha256_of(path) != file["sha256"]:
         raise ModakError(f"{path} has changed since the plan was made", hint="deploy again")
     info = tarfile.TarInfo(name)

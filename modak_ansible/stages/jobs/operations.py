@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from modak_ansible.errors import ModakError, SchedulerAway
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import Campaign, jobs
 from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import Wanted
 from modak_ansible.target.jobs.operations import Operated
 from modak_ansible.target.jobs.situation import Situation
@@ -214,7 +215,7 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
     return Outcome(bool(answer["removed"] or answer["images"]), ", ".join(words) or "nothing was deployed")
 
 
-def _images_of(plan: dict[str, Any]) -> list[str]:
+def _images_of(plan: Plan) -> list[str]:
     """The paths of the images that were made for a plan."""
     return [layer["path"] for layer in plan["image"]["layers"] if layer["kind"] != "file"]
 

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from modak_ansible.errors import ModakError
 from modak_ansible.schedulers.base import LIVING
@@ -15,6 +15,7 @@ from modak_ansible.stages.base import Stage
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import ANSWERED, JobNote, Record, latest
 from modak_ansible.target.core.files import write_json
+from modak_ansible.target.jobs.progress import Progress
 
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0
@@ -24,6 +25,18 @@ _GROWTH = 1.5
 _AT_ONCE = 4
 # What is no change of a job: all that moves on by itself.
 _MOVING = ("elapsed", "starts", "progress")
+
+
+class QueriedJob(TypedDict):
+    """How a job is, as target.jobs.query has it."""
+
+    deployment: str
+    there: bool
+    situation: JobNote
+    elapsed: float | None
+    position: int | None
+    starts: str
+    progress: Progress
 
 
 @dataclass
@@ -46,7 +59,7 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
 
     A target that does not answer is no error: its answer says so, and it is asked again.
     """
-    known: dict[str, Any] = {}
+    known: dict[str, QueriedJob] = {}
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or _lives(known[name])]
@@ -63,7 +76,7 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
         time.sleep(pause)
 
 
-def _look(stage: Stage, names: list[str]) -> tuple[dict[str, Any], str]:
+def _look(stage: Stage, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
     # as texts: Ansible takes long over structures with a thousand parts
@@ -77,7 +90,7 @@ def _look(stage: Stage, names: list[str]) -> tuple[dict[str, Any], str]:
     return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
 
 
-def _note(deployments: Path, jobs: dict[str, Any]) -> None:
+def _note(deployments: Path, jobs: dict[str, QueriedJob]) -> None:
     """Notes in the deployments' records what has become of their jobs, where that is news."""
     news = [name for name, job in jobs.items() if _is_news(deployments / name, job["situation"])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -91,15 +104,15 @@ def _is_news(folder: Path, situation: JobNote) -> bool:
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
-def _update(folder: Path, job: dict[str, Any]) -> None:
+def _update(folder: Path, job: QueriedJob) -> None:
     Record(folder).note_job(job["situation"], progress=job["progress"])
 
 
-def _lives(job: dict[str, Any]) -> bool:
+def _lives(job: QueriedJob) -> bool:
     return job["situation"]["state"] in LIVING
 
 
-def _steady(job: dict[str, Any]) -> dict[str, Any]:
+def _steady(job: QueriedJob) -> dict[str, object]:
     """What tells whether a job has changed; of its progress that is the epoch."""
     steady = {name: value for name, value in job.items() if name not in _MOVING}
     return {**steady, "epoch": job["progress"].get("epoch")}

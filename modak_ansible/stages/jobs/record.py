@@ -6,7 +6,7 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -25,12 +25,13 @@ from modak_ansible.model.measured.finished_run import (
 from modak_ansible.model.measured.record import Load, Measure, Record, RecordedTarget, Steps
 from modak_ansible.model.plan import Plan
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.applied import compare, report_of, switches_of
+from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import moved_with
 from modak_ansible.store.record import AppliedChoice, JobNote
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private, read_json
+from modak_ansible.target.core.plan import Plan as PlanJson
 
 SUITE = "jobs"
 # Whoever measures a suite writes records of its own.
@@ -84,7 +85,7 @@ def job_record(plan: Plan, job: JobNote, results: Path) -> Record:
     return record_of(plan, job, report_of(results), read_json(results / "metrics.json"))
 
 
-def record_of(plan: Plan, job: JobNote, report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
+def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:
     """What a training has to say, by the report of the runtime in its process and by metrics of its own."""
     try:
         return _whole_record(plan, job, report, metrics)
@@ -95,11 +96,11 @@ def record_of(plan: Plan, job: JobNote, report: dict[str, Any] | None, metrics: 
         return record.model_copy(update={"outcome": "failed", "reason": f"it wrote no whole measurements: {words}"})
 
 
-def _whole_record(plan: Plan, job: JobNote, report: dict[str, Any] | None, metrics: dict[str, Any] | None) -> Record:
+def _whole_record(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:
     as_json = plan.model_dump(mode="json")
     ours = metrics if switches_of(metrics) is not None else None
     reported = _mapping(_mapping(report).get("choices"))
-    settings = _settings(plan, compare(as_json, report, metrics), reported, switches_of(metrics))
+    settings = _settings(plan, compare(cast(PlanJson, as_json), report, metrics), reported, switches_of(metrics))
     seen = ours or report or {}
     record = Record(
         **_identity(plan, job, settings, ours, report),
@@ -153,7 +154,7 @@ def program_record(plan: Plan, job: JobNote) -> Record:
 
 
 def _settings(
-    plan: Plan, outcomes: list[AppliedChoice], reported: dict[str, Any], switches: dict[str, str] | None
+    plan: Plan, outcomes: list[AppliedChoice], reported: Report, switches: dict[str, str] | None
 ) -> dict[str, str]:
     """What differed from stock: of the environment as it was planned, of the code as it was really applied."""
     chosen = next((candidate.settings for candidate in plan.candidates if candidate.chosen), {})
@@ -172,8 +173,8 @@ def _identity(
     plan: Plan,
     job: JobNote,
     settings: dict[str, str],
-    metrics: dict[str, Any] | None,
-    report: dict[str, Any] | None,
+    metrics: Report | None,
+    report: Report | None,
 ) -> dict[str, Any]:
     entry = next((entry for entry in load_catalogue().entries if entry.name == plan.image.entry), None)
     started = job.get("started")
@@ -198,17 +199,17 @@ def _identity(
     }
 
 
-def _reported_version(plan: Plan, report: dict[str, Any] | None) -> str:
+def _reported_version(plan: Plan, report: Report | None) -> str:
     module = "torch" if plan.application.framework == "pytorch" else plan.application.framework
     return _versions(report).get(module, "")
 
 
-def _versions(report: dict[str, Any] | None) -> dict[str, str]:
+def _versions(report: Report | None) -> dict[str, str]:
     frameworks = _mapping(_mapping(report).get("frameworks"))
     return {name: str(_mapping(each).get("version", "")) for name, each in frameworks.items()}
 
 
-def _target(plan: Plan, job: JobNote, seen: dict[str, Any]) -> RecordedTarget:
+def _target(plan: Plan, job: JobNote, seen: Report) -> RecordedTarget:
     processor, target = _mapping(seen.get("processor")), plan.target
     return RecordedTarget(
         name=target.name,
@@ -222,7 +223,7 @@ def _target(plan: Plan, job: JobNote, seen: dict[str, Any]) -> RecordedTarget:
     )
 
 
-def _steps(report: dict[str, Any] | None) -> Steps | None:
+def _steps(report: Report | None) -> Steps | None:
     steps = _mapping(_mapping(report).get("steps"))
     if not report or not steps:
         return None
@@ -235,7 +236,7 @@ def _steps(report: dict[str, Any] | None) -> Steps | None:
     )
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> Report:
     """What a file of the job's holds where a mapping belongs."""
     return value if isinstance(value, dict) else {}
 

@@ -13,6 +13,7 @@ from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.results import keep_results, wanted_files
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import Lock
+from modak_ansible.target.jobs.results import Results
 from modak_ansible.target.jobs.situation import Situation
 from modak_ansible.transport.rsync import pull
 
@@ -26,7 +27,7 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
     names = {stage.folder.name: stage for stage in stages}
     wanted = [{"deployment": name, "outputs": stage.plan["application"]["outputs"]} for name, stage in names.items()]
     answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], deployments=wanted)
-    listed = answer["listed"]
+    listed: dict[str, Results] = answer["listed"]
 
     def wanted_paths() -> list[str]:
         return [f"{name}/{file['path']}" for name, stage in names.items() for file in wanted_files(stage, listed[name])]
@@ -64,7 +65,7 @@ def keep_all_results(stages: Sequence[Stage]) -> Outcome:
     return fetch_all(begun) if begun else Outcome(False, "no training has begun")
 
 
-def _keep(stage: Stage, listed: dict[str, list[dict[str, object]]], arrived: Path) -> bool:
+def _keep(stage: Stage, listed: Results, arrived: Path) -> bool:
     """Moves what has arrived of one deployment to its place."""
 
     def bring(paths: list[str], part: Path) -> None:

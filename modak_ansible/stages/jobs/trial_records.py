@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 
 from modak_ansible.model.measured.record import Record
@@ -13,6 +11,8 @@ from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.record import add_record, record_of
 from modak_ansible.store.record import JobNote
 from modak_ansible.store.tuned import as_trained, read_report
+from modak_ansible.target.core.plan import Plan as PlanJson
+from modak_ansible.target.core.plan import TuningCandidate
 
 SUITE = "tuning"
 
@@ -33,7 +33,7 @@ def record_trials(stage: Stage) -> int:
     return sum(add_record(stage.folder, record) for record in records)
 
 
-def trial_records(plan: dict[str, Any], job: JobNote, report: TuningReport) -> list[Record]:
+def trial_records(plan: PlanJson, job: JobNote, report: TuningReport) -> list[Record]:
     """What the trials have to say, in their order; candidates of one rung are compared with each other.
 
     Args:
@@ -44,13 +44,14 @@ def trial_records(plan: dict[str, Any], job: JobNote, report: TuningReport) -> l
     Raises:
         ValidationError: the plan or what a trial reported is not of our form.
     """
-    candidates = {candidate["name"]: candidate for candidate in plan["tuning"]["candidates"]}
+    found = (plan.get("tuning") or {}).get("candidates", [])
+    candidates = {candidate["name"]: candidate for candidate in found}
     known = [trial for trial in report.trials if trial.candidate in candidates]
     return [_record(plan, candidates[each.candidate], job, report, each) for each in known]
 
 
 def _record(
-    plan: dict[str, Any], candidate: dict[str, Any], job: JobNote, report: TuningReport, trial: TuningTrial
+    plan: PlanJson, candidate: TuningCandidate, job: JobNote, report: TuningReport, trial: TuningTrial
 ) -> Record:
     tried = Plan.model_validate(as_trained(plan, candidate))
     said = {"hostname": report.hostname, **trial.report, "steps": trial.steps}

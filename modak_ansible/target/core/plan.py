@@ -12,6 +12,8 @@ from typing import Any, Dict, List, Optional, TypedDict
 class SourceFile(TypedDict, total=False):
     path: str
     sha256: str
+    size: int
+    executable: bool
 
 
 class Work(TypedDict, total=False):
@@ -19,9 +21,16 @@ class Work(TypedDict, total=False):
 
 
 class Application(TypedDict, total=False):
+    folder: str
     files: List[SourceFile]
+    environment: List[List[str]]
+    requirements: List[str]
     outputs: List[str]
     work: Optional[Work]
+
+
+class Processor(TypedDict, total=False):
+    architecture: str
 
 
 class Target(TypedDict, total=False):
@@ -33,6 +42,7 @@ class Target(TypedDict, total=False):
     local: bool
     workspace: str
     site: Dict[str, Any]
+    processor: Processor
 
 
 class Layer(TypedDict, total=False):
@@ -55,8 +65,17 @@ class PlannedImage(TypedDict, total=False):
     seen: str
 
 
+class DataFile(TypedDict, total=False):
+    name: str
+    sha256: str
+    size: Optional[int]
+
+
 class DataSource(TypedDict, total=False):
+    kind: str
+    location: str
     label: str
+    files: List[DataFile]
 
 
 class PlannedDataset(TypedDict, total=False):
@@ -67,9 +86,16 @@ class PlannedDataset(TypedDict, total=False):
     staging: str
 
 
+class JobOptions(TypedDict, total=False):
+    job_name: Optional[str]
+
+
 class PlannedJob(TypedDict, total=False):
     scheduler: str
     script: str
+    threads: Optional[int]
+    environment: Dict[str, str]
+    options: JobOptions
 
 
 class Interval(TypedDict):
@@ -84,11 +110,35 @@ class Prediction(TypedDict, total=False):
 class Candidate(TypedDict, total=False):
     chosen: bool
     prediction: Optional[Prediction]
+    settings: Dict[str, str]
 
 
 class Choice(TypedDict, total=False):
     name: str
     value: str
+    reason: str
+    stock: str
+    reaches: str
+
+
+class TuningCandidate(TypedDict, total=False):
+    name: str
+    title: str
+    is_stock: bool
+    values: Dict[str, str]
+    settings: Dict[str, str]
+    threads: Optional[int]
+    environment: Dict[str, str]
+
+
+class PlannedTuning(TypedDict, total=False):
+    trains: bool
+    candidates: List[TuningCandidate]
+
+
+class Predecessor(TypedDict):
+    training: str
+    deployments: List[str]
 
 
 class Plan(TypedDict, total=False):
@@ -101,6 +151,9 @@ class Plan(TypedDict, total=False):
     dataset: Optional[PlannedDataset]
     more_datasets: List[PlannedDataset]
     job: PlannedJob
+    beside: List[SourceFile]
     runtime: List[SourceFile]
     choices: List[Choice]
     candidates: List[Candidate]
+    tuning: Optional[PlannedTuning]
+    after: List[Predecessor]

@@ -7,10 +7,10 @@ import os
 import shutil
 import tarfile
 from pathlib import Path
-from typing import Any
 
 from ...errors import ModakError
 from .files import NO_ROOM, Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
+from .plan import Plan
 
 SCRIPT = "job.sh"
 PLAN = "plan.json"
@@ -23,12 +23,12 @@ LOGS = ("output.log", "error.log", "scheduler.log")
 WRITTEN = (*LOGS, "metrics.json", "applied.json", "tuning.json")
 
 
-def is_staged(folder: Path, plan: dict[str, Any]) -> bool:
+def is_staged(folder: Path, plan: Plan) -> bool:
     """Whether the script and all files are there as the plan has them."""
     return read_text(folder / SCRIPT) == plan["job"]["script"].strip() and not _differing(folder, plan)
 
 
-def stage(folder: Path, plan: dict[str, Any], archive: bytes, lock: Lock) -> None:
+def stage(folder: Path, plan: Plan, archive: bytes, lock: Lock) -> None:
     """Brings a deployment's folder into being in one step.
 
     Args:
@@ -92,7 +92,7 @@ def _unpack(archive: bytes, folder: Path) -> None:
             path.chmod(0o700 if member.mode & 0o100 else 0o600)
 
 
-def _differing(folder: Path, plan: dict[str, Any]) -> list[str]:
+def _differing(folder: Path, plan: Plan) -> list[str]:
     """The files that are not there as the plan has them."""
     differing = []
     for name, files in ((CODE, plan["application"]["files"]), (RUNTIME, plan.get("runtime", ()))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
-from typing import Any
+from typing import cast
 
 from ...errors import ModakError, SchedulerAway
 from ...schedulers import SCHEDULERS
@@ -20,6 +20,7 @@ from ...schedulers.base import (
 )
 from ..core.commands import TimedRun
 from ..core.files import Lock, read_json, read_text, write_json, write_whole
+from ..core.plan import Plan
 from ..core.staging import PLAN, SCRIPT, STATE, is_staged, stage
 from ..core.workspace import Workspace
 from .attempts import earlier_jobs, remember_jobs, set_aside
@@ -56,16 +57,16 @@ class Deployment:
 
     # --- what is there
 
-    def is_staged(self, plan: dict[str, Any]) -> bool:
+    def is_staged(self, plan: Plan) -> bool:
         """Whether the script and all of the user's files are there as the plan has them."""
         return is_staged(self.path, plan)
 
     def is_staged_as(self, digest: str) -> bool:
         """Whether all that a plan with a digest stages is there."""
-        plan = read_json(self.path / PLAN)
-        return plan is not None and plan.get("digest") == digest and self.is_staged(plan)
+        plan = cast(Plan, read_json(self.path / PLAN) or {})
+        return plan.get("digest") == digest and self.is_staged(plan)
 
-    def stage(self, plan: dict[str, Any], archive: bytes) -> None:
+    def stage(self, plan: Plan, archive: bytes) -> None:
         """Brings the deployment's folder into being in one step, from a tar archive of the user's files.
 
         Raises:

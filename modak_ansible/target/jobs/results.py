@@ -5,12 +5,50 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TypedDict
 
 from ..core.files import sha256_of
 from ..core.staging import ATTEMPTS, SCRIPT, WRITTEN
 
 
-def list_results(deployment: Path, outputs: list[str]) -> list[dict[str, object]]:
+class ResultFile(TypedDict):
+    """A file that is brought back: its path below the deployment's folder, and its size in bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Results(TypedDict, total=False):
+    """What a job has left in its folder.
+
+    Attributes:
+        missing: the declared outputs that no file fits.
+        unnamed: files that cannot be brought, for their names are no text.
+    """
+
+    folder: str
+    files: list[ResultFile]
+    missing: list[str]
+    unnamed: list[str]
+
+
+def results_of(deployment: Path, outputs: list[str]) -> Results:
+    """What a job has left in its deployment's folder.
+
+    Args:
+        deployment: the folder on the target.
+        outputs: patterns below the folder of the user's code.
+    """
+    return {
+        "folder": str(deployment),
+        "files": list_results(deployment, outputs),
+        "missing": missing_outputs(deployment, outputs),
+        "unnamed": unnamed_outputs(deployment, outputs),
+    }
+
+
+def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:
     """What is brought back: metrics, logs, the script, what earlier attempts left, and what fits the declared patterns.
 
     Args:

@@ -28,6 +28,17 @@ def listing(folder):
     return {"files": files, "folder": str(folder), "missing": []}
 
 
+def listed_alone(listing):
+    """The module, asked for one deployment, of which a function gives what is listed."""
+
+    def call(name, workspace, deployments):
+        (wanted,) = deployments
+        listed = listing()
+        return {"folder": listed["folder"], "listed": {wanted["deployment"]: listed}}
+
+    return call
+
+
 @pytest.fixture
 def remote(tmp_path):
     folder = tmp_path / "remote"
@@ -39,7 +50,7 @@ def remote(tmp_path):
 
 @pytest.mark.component
 def test_what_is_here_is_not_fetched_again(make_stage, remote):
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     assert fetch_results(stage).changed
     results = stage.folder / "results"
     assert (results / "models" / "a b;$(id).pt").read_bytes() == b"weights"
@@ -55,7 +66,7 @@ def test_what_is_here_is_not_fetched_again(make_stage, remote):
 @pytest.mark.component
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN", None, "COMPLETED", "FAILED"])
 def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
-    stage, _ = make_stage(lambda name, **arguments: {**listing(remote), "missing": ["model.pt"]})
+    stage, _ = make_stage(listed_alone(lambda: {**listing(remote), "missing": ["model.pt"]}))
     stage.record.update(job={"state": state, "job_id": "7"} if state else None)
     message = fetch_results(stage).message
     has_ended = state in ("COMPLETED", "FAILED")
@@ -82,7 +93,7 @@ def test_a_summary_says_what_differs_from_stock_and_names_the_rest():
 @pytest.mark.component
 def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, remote):
     listed = listing(remote)
-    stage, _ = make_stage(lambda name, **arguments: listed)
+    stage, _ = make_stage(listed_alone(lambda: listed))
     (remote / "output.log").write_text("TRAINED\n")
     with pytest.raises(ModakError, match=r"output\.log did not arrive as it left"):
         fetch_results(stage)
@@ -96,7 +107,7 @@ def test_a_file_that_arrives_otherwise_is_refused_and_fetched_anew(make_stage, r
 def test_what_an_earlier_fetch_left_unfinished_is_not_taken_for_it(make_stage, remote, begun):
     """rsync leaves alone what is as long as it is to be, or longer."""
     listed = listing(remote)
-    stage, _ = make_stage(lambda name, **arguments: listed)
+    stage, _ = make_stage(listed_alone(lambda: listed))
     (stage.folder / ".results.part").mkdir(parents=True)
     (stage.folder / ".results.part" / "output.log").write_text(begun)
     assert fetch_results(stage).changed
@@ -108,7 +119,7 @@ def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
     for number in range(200):
         (remote / f"{number}.log").write_bytes(b"x" * 50_000)
     listed = listing(remote)
-    stage, _ = make_stage(lambda name, **arguments: listed)
+    stage, _ = make_stage(listed_alone(lambda: listed))
     with ThreadPoolExecutor(3) as pool:
         fetched = [pool.submit(fetch_results, stage) for _ in range(3)]
     assert [each.result().message for each in fetched] == [fetched[0].result().message] * 3
@@ -120,7 +131,7 @@ def test_two_deploys_that_fetch_at_once_both_have_all(make_stage, remote):
 @pytest.mark.component
 def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
     listed = listing(remote)
-    stage, _ = make_stage(lambda name, **arguments: listed)
+    stage, _ = make_stage(listed_alone(lambda: listed))
     stage.record.update(job={"job_id": "7", "state": "RUNNING"})
     with (remote / "output.log").open("a") as log:
         log.write("and more\n")
@@ -133,7 +144,7 @@ def test_what_a_running_job_writes_meanwhile_comes_as_it_is(make_stage, remote):
 @pytest.fixture
 def ended(make_stage, remote):
     """A stage whose job has ended well."""
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     stage.record.update(job={"job_id": "7", "state": "COMPLETED", "exit_code": 0, "explanation": "", "nodes": "n1"})
     return stage
 
@@ -161,7 +172,7 @@ def test_any_metrics_of_a_users_script(ended, remote, metrics):
 def test_the_summary_names_epochs_and_accuracy(make_stage, remote):
     epochs = [{"seconds": 2.0, "test_accuracy": 0.5}, {"seconds": 4.0, "test_accuracy": 1}]
     (remote / "metrics.json").write_text(json.dumps({"epochs": epochs}))
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     fetch_results(stage)
     lines = dict(summary_lines(stage.plan, stage.record.read()))
     assert lines["training"] == "2 epochs, accuracy 100.00%, 4.0 s an epoch"
@@ -178,7 +189,7 @@ def test_the_summary_names_epochs_and_accuracy(make_stage, remote):
 )
 def test_the_summary_names_whatever_numbers_a_script_writes(make_stage, remote, metrics, expected):
     (remote / "metrics.json").write_text(json.dumps(metrics))
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     fetch_results(stage)
     assert dict(summary_lines(stage.plan, stage.record.read()))["training"] == expected
 
@@ -197,7 +208,7 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
 def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage, remote):
     """The second attempt has written no metrics yet, and those of the first are below its number."""
     (remote / "metrics.json").write_text(json.dumps({"epochs": [{"seconds": 1.0, "test_accuracy": 0.5}]}))
-    stage, _ = make_stage(lambda name, **arguments: listing(remote))
+    stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     fetch_results(stage)
     assert stage.record.read()["metrics"]["epochs"] == 1
     aside = remote / "attempts" / "1"
@@ -215,9 +226,7 @@ def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage
 
 @pytest.mark.parametrize("path", ["../../above", "/etc/passwd", "a/../../b", ""])
 def test_results_stay_in_their_folder(make_stage, path):
-    def call(name, **arguments):
-        return {"folder": "/w", "files": [{"path": path, "size": 1, "sha256": "0"}], "missing": []}
-
-    stage, _ = make_stage(call)
+    files = [{"path": path, "size": 1, "sha256": "0"}]
+    stage, _ = make_stage(listed_alone(lambda: {"folder": "/w", "files": files, "missing": []}))
     with pytest.raises(ModakError, match="leads out of the folder of results"):
         fetch_results(stage)

@@ -6,19 +6,21 @@ import dataclasses
 
 import pytest
 
-from modak_ansible.model.application import Application, SourceFile
-from modak_ansible.model.dataset import DataSource
+from modak_ansible.model.application import Application, Predecessor, SourceFile
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedImage, PlannedJob
-from modak_ansible.model.target import Target
+from modak_ansible.model.target import Processor, Target
+from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.store.record import JobNote
 from modak_ansible.target.core import plan as shapes
 from modak_ansible.target.jobs.situation import Situation
 
 MODELS = (
-    SourceFile, Work, Application, Target, Layer, PlannedImage, DataSource, PlannedDataset, PlannedJob, Interval,
-    Prediction, Candidate, Choice, Plan,
+    SourceFile, Work, Application, Target, Layer, PlannedImage, PlannedDataset, PlannedJob, Interval, Prediction,
+    Candidate, Choice, Plan, Processor, DataFile, DataSource, JobOptions, TuningCandidate, PlannedTuning, Predecessor,
 )  # fmt: skip
 
 
