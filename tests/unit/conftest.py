@@ -29,6 +29,8 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
         return
     if sys._getframe(1).f_globals.get("__name__", "").startswith("multiprocessing."):
         return
+    if event == "subprocess.Popen" and list(arguments[1])[:1] == ["fc-list"]:  # matplotlib's first look for fonts
+        return
     command = f" of {arguments[1]}" if event == "subprocess.Popen" else ""
     pytest.fail(f"{_pure[0]} starts a process ({event}{command}): mark it with @pytest.mark.component")
 
@@ -71,8 +73,11 @@ def rules_are_on_the_page() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is kept of one test serves the others; the user's own cache is let be."""
+    """What is kept of one test serves the others; the user's own cache is let be, but for matplotlib's list of fonts."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "MPLCONFIGDIR", str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib")
+        )
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
