@@ -147,6 +147,8 @@ def test_the_line_is_found_where_python_would(tmp_path, text, prepares):
 def test_any_file_that_travels_may_hold_the_line(blueprint):
     assert not application(blueprint).prepares
     (blueprint.path / "train" / "loop.py").write_text("import modak_runtime\n")
+    script = blueprint.path / "train" / "train.py"
+    script.write_text("import loop\n" + script.read_text())
     assert application(blueprint).prepares
     blueprint.replace("script: train/train.py", "script: train/train.py\n        files: [ 'none/*' ]")
     assert not application(blueprint).prepares

@@ -15,6 +15,8 @@ from modak_ansible.stages.base import Outcome
 
 
 class Connection:
+    login = None
+
     def __init__(self, problem=None):
         self.problem = problem
         self.checks = self.resets = 0
@@ -23,6 +25,9 @@ class Connection:
         self.checks += 1
         if self.problem:
             raise self.problem
+
+    def refused(self, said):
+        return None
 
     def reset(self):
         self.resets += 1
