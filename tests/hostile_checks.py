@@ -20,7 +20,7 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.recipes.apptainer import PYTHON, pulled_definition, requirements_definition
 from modak_ansible.recipes.environment import environment_script
-from modak_ansible.schedulers.script import ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
 from modak_ansible.transport.ssh import connect
 
 BATCH = 12  # values of a kind in one script
@@ -127,7 +127,8 @@ def paths(folder):
             assert rules.shown(values[name]).isprintable()
             values[name] = "/plain"
         assert not any(".." in value.split("/") for value in values.values())
-        parts = ScriptParts(script="train.py", container_runtime="apptainer", **values)
+        data_place = DataPlace(name="data", path=values.pop("dataset"))
+        parts = ScriptParts(script="train.py", container_runtime="apptainer", data=(data_place,), **values)
         deployment = deployment_in(folder)
         (deployment / "job.sh").write_text(render_script(job(), parts))
         done = recorded.run("bash", deployment / "job.sh", cwd=deployment)

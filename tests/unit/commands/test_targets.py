@@ -36,7 +36,8 @@ def test_they_are_listed_with_what_they_are():
     assert "broken.yaml:3:1: yaml-syntax" in rows["broken"]
     assert rows["two"] == "two a: a host at x.example; b: this machine"
     assert rows["local"] == "local this machine"
-    assert rows["testbed"] == "testbed slurm at testbed debug"
+    # where somebody's own testbed runs meanwhile, a connection to it may be open
+    assert rows["testbed"].replace(" open", "") == "testbed slurm at testbed debug"
     found = {row["name"]: row for row in json.loads(run("list", "--json"))}
     assert [name for name, row in found.items() if row["own"]] == ["broken", "hpc", "two"]
     assert found["hpc"]["targets"][0]["partitions"] == ["batch"]
