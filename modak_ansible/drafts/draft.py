@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from modak_ansible.errors import UsageError
 from modak_ansible.store.project import project_root
 
 WALLTIME = "01:00:00"
+KNOWN = "mnist"  # the dataset that the catalogue has by name
 _MOST_LISTED = 4  # files of one folder that are named one by one
 
 
@@ -30,13 +33,15 @@ class Data:
 
     Attributes:
         name: of the dataset.
-        sources: where it comes from, tried in order.
+        source: where it lies, as the blueprint says it; empty for a known name.
         mount_as: where the script looks for it, below its folder; empty where an argument says it.
+        unpack: whether it is to lie there unpacked.
     """
 
     name: str
-    sources: tuple[str, ...]
+    source: str = ""
     mount_as: str = ""
+    unpack: bool = False
 
 
 @dataclass
@@ -187,7 +192,13 @@ class _Drafting:
                 if not any(each.inside == other or each.inside.startswith(f"{other}/") for other in draft.files):
                     draft.files.append(each.inside)
                 self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
-        if (root := torchvision_root(self._trees, self._values())) is not None and not datasets:
+        root = torchvision_root(self._trees, self._values())
+        if datasets and not draft.words:
+            self._outside(datasets.pop(0))
+        elif root is not None and (mount := _torchvision_folder(root)):
+            draft.data = Data("mnist", mount_as=mount, unpack=True)
+            self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
+        elif root is not None:
             draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
         for each in datasets:
             draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
@@ -196,6 +207,16 @@ class _Drafting:
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
+
+    def _outside(self, read: Read) -> None:
+        """Data that lies elsewhere on this machine is brought, and the option that names it says where it is then."""
+        draft, value = self.draft, self._values()[read.option]
+        is_own = value.startswith(("/", "~"))
+        source = value if is_own else PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
+        name = name_of(read.path.resolve())
+        draft.data = Data("data" if name == KNOWN else name, source)
+        draft.arguments[read.option] = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
+        self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
 
     def _why(self, read: Read) -> str:
         return f"which --{read.option} names" if read.option else "which its source names"
@@ -225,6 +246,12 @@ def _declared(code: Code) -> list[Option]:
         for option in (*source.options, *(source.command or ())):
             found.setdefault(longest(option), option)
     return list(found.values())
+
+
+def _torchvision_folder(root: str) -> str:
+    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there."""
+    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
+    return "" if path.is_absolute() or path.parts[:2] == ("..", "..") or "~" in root else path.as_posix()
 
 
 def _patterns(files: list[str]) -> list[str]:

@@ -26,11 +26,16 @@ def text_of(draft: Draft) -> str:
         f"    cluster: {flow({'type': draft.target_type})}",
     ]
     if draft.data:
-        mount = {"mount_as": draft.data.mount_as} if draft.data.mount_as else {}
+        data = {
+            "name": draft.data.name,
+            "source": [draft.data.source] if draft.data.source else None,
+            "unpack": draft.data.unpack,
+            "mount_as": draft.data.mount_as,
+        }
         lines += [
             "    data:",
             "      type: modak.nodes.Dataset",
-            f"      properties: {flow({'name': draft.data.name, 'source': list(draft.data.sources), **mount})}",
+            f"      properties: {flow({name: value for name, value in data.items() if value})}",
             f"      requirements: {flow([host])}",
         ]
     lines += ["    training:", "      type: modak.nodes.Training", "      properties:"]
@@ -65,7 +70,11 @@ def flow(value: Any) -> str:
         return f"[ {', '.join(map(flow, value))} ]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = yaml.safe_dump([value], default_flow_style=True, width=2**31, allow_unicode=False).strip()
+    style = (
+        '"' if isinstance(value, str) and value.splitlines() not in ([], [value]) else None
+    )  # else a line's end stays one
+    dumped = yaml.safe_dump([value], default_flow_style=True, default_style=style, width=2**31, allow_unicode=False)
+    text = dumped.strip()
     return text[1:-1] if text.startswith("[") else text
 
 

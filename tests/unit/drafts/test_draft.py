@@ -328,3 +328,53 @@ def test_whatever_a_script_does_it_is_drafted_or_refused(tmp_path_factory, lines
         return
     assert len(text.splitlines()) <= MOST_LINES
     assert yaml.safe_load(text)["topology_template"]["node_templates"]["training"]
+
+
+MNIST = """\
+import torch
+from torchvision import datasets
+train = datasets.MNIST("../data", train=True, download=True)
+test = datasets.MNIST("../data", train=False)
+"""
+
+
+def test_torchvision_s_mnist_is_laid_where_an_unchanged_script_looks_for_it(project):
+    script = project / "main.py"
+    script.write_text(MNIST)
+    text = text_of(draft_of(script))
+    assert "properties: { name: mnist, unpack: true, mount_as: ../data/MNIST/raw }" in text
+    service = project / "service.yaml"
+    service.write_text(text)
+    assert plan_blueprint(service, Inputs()).plan.dataset.name == "mnist"
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("root", ["/somewhere", "../../data", "~/data"])
+def test_where_a_job_cannot_have_it_torchvision_fetches_mnist_itself(project, root):
+    script = project / "main.py"
+    script.write_text(MNIST.replace("../data", root))
+    draft = draft_of(script)
+    assert draft.data is None
+    assert f"it looks for MNIST in {root}, and fetches it where it runs" in draft.notes
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize(("is_folder", "argument"), [(True, "{dataset}"), (False, "{dataset}/corpus.txt")])
+def test_data_that_lies_elsewhere_is_brought(project, tmp_path, absolute, is_folder, argument):
+    place = tmp_path / "elsewhere" / ("texts" if is_folder else "corpus.txt")
+    place.parent.mkdir()
+    if is_folder:
+        place.mkdir()
+    (place / "a.txt" if is_folder else place).write_text("hello")
+    said = str(place) if absolute else f"../elsewhere/{place.name}"
+    script = project / "main.py"
+    script.write_text(
+        f"import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--text', default={said!r})\n"
+    )
+    draft = draft_of(script)
+    assert draft.arguments == {"text": argument}
+    assert not draft.notes
+    service = project / "service.yaml"
+    service.write_text(text_of(draft))
+    [dataset] = plan_blueprint(service, Inputs()).plan.datasets
+    assert [file.name for file in dataset.sources[0].files] == ["a.txt" if is_folder else "corpus.txt"]
