@@ -101,7 +101,7 @@ def _is_written(inside: str, outputs: Sequence[str]) -> bool:
 
 def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:
     """Whether it is the script's folder, or one that holds nothing but code."""
-    if path.resolve() == folder.resolve() or path.suffix == ".py" or path.name.startswith("."):
+    if path.resolve() == folder.resolve() or path.name.startswith("."):
         return True
     if folder.resolve().is_relative_to(path.resolve()):
         return True
