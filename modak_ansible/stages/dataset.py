@@ -50,7 +50,7 @@ def _ensure(stage: Stage, dataset: PlannedDataset) -> Outcome:
 def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
     answer = _call(stage, dataset, action="look")
     if answer.get("damaged"):
-        stage.say(f"{answer['damaged']} of {dataset['name']} is no longer what it was on the target")
+        stage.say(f"{answer['damaged']} on the target is no longer what was staged: {dataset['name']} is brought anew")
     if answer["dataset"]:
         _note(stage, dataset, answer["dataset"])
         return Outcome(False, _message(answer["dataset"]), {"dataset": answer["dataset"]})

@@ -108,13 +108,13 @@ def test_staged_data_is_damaged(project, tmp_path):
     there = project.testbed.ssh
     byte = f"\\x{content[1000] ^ 255:02x}"
     there(
-        f"touch -r {file} when; printf '{byte}' | dd of={file} bs=1 seek=1000 conv=notrunc 2> /dev/null; "
+        f"touch -r {file} when; chmod u+w {file}; printf '{byte}' | dd of={file} bs=1 seek=1000 conv=notrunc 2> /dev/null; "
         f"touch -r when {file}; rm when"
     )
     project.training["arguments"] = {"again": 1}
     done = project.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "train-images-idx3-ubyte on the target is no longer what was staged: the data is brought anew" in done.stdout
+    assert "train-images-idx3-ubyte on the target is no longer what was staged: own-" in done.stdout
     output = (project.folder / "results" / "output.log").read_text()
     assert output == hashlib.sha256(content).hexdigest() + "\n"
     finishes(project)
