@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import Record
 from modak_ansible.store.stage_log import note
@@ -105,3 +106,21 @@ def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[O
             with suppress(OSError):  # a full disk here must not hide what went wrong
                 stage.record.note_stage(name, state="failed", seconds=seconds, changed=False, message=str(error))
         raise
+
+
+def until_ended(say: Say, answer: dict[str, Any], look: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Shows what a target does in the background, step by step; gives the answer of its end.
+
+    Args:
+        say: shows a line.
+        answer: of the call that began it, with its status.
+        look: has the target look again, with what it takes for that.
+    """
+    step = ""
+    while answer["status"]["state"] == "running":
+        answer = look(action="wait", seconds=LOOK_SECONDS, seen=step)
+        status = answer["status"]
+        if status["state"] == "running" and status["step"] != step:
+            step = status["step"]
+            say(f"{step}, {format_seconds(status['seconds'])}")
+    return answer

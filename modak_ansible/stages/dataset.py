@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.model.quantities import counted, format_seconds, format_size
+from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.sources import kind_of
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, write_whole
 from modak_ansible.target.core.plan import Plan, PlannedDataset
@@ -170,13 +171,7 @@ class _Carrier:
         # many files are known there from the manifest that was sent
         given = source.model_copy(update={"files": ()}) if action == "commit" else source
         answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"))
-        step = ""
-        while answer["status"]["state"] == "running":
-            answer = _call(self._stage, self._dataset, action="wait", seconds=LOOK_SECONDS, seen=step)
-            status = answer["status"]
-            if status["state"] == "running" and status["step"] != step:
-                step = status["step"]
-                self.say(f"{step}, {format_seconds(status['seconds'])}")
+        answer = until_ended(self.say, answer, partial(_call, self._stage, self._dataset))
         if answer["dataset"]:
             self._known = dict(answer["dataset"])
             return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.model.quantities import format_size
+from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.target.core.plan import PlannedDataset
 
 
@@ -30,13 +31,7 @@ def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Out
     brought = bring()
     stage.say(f"packing {dataset['name']} into one image on the target")
     answer = _call(stage, dataset, "pack")
-    step = ""
-    while answer["status"]["state"] == "running":
-        answer = _call(stage, dataset, "wait", seconds=LOOK_SECONDS, seen=step)
-        status = answer["status"]
-        if status["state"] == "running" and status["step"] != step:
-            step = status["step"]
-            stage.say(f"{step}, {format_seconds(status['seconds'])}")
+    answer = until_ended(stage.say, answer, partial(_call, stage, dataset))
     if answer["packed"] is None:
         status = answer["status"]
         if status["state"] != "failed":
