@@ -1,0 +1,188 @@
+"""How long a training takes whose ranks share out each step and sum their gradients: data parallel.
+
+seconds = steps x (compute x straggler(p) + exposed(p)) + input, where steps = ceil(samples / (p x batch of a rank)).
+Unlike in a program of fixed work (:mod:`~modak_ansible.performance.scaling`), communication shrinks with the number of
+steps, and most of it hides behind the backward pass: gradients leave in buckets as they become ready, one bucket after
+another, and a step ends with the later of its backward pass and its last bucket.
+
+Pure: no I/O, no measured number of its own. Seconds and bytes throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log2
+from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+Algorithm = Literal["ring", "rabenseifner"]
+FLOAT = 4  # bytes of a gradient
+MIB = 2**20
+
+
+class Link(NamedTuple):
+    """What a message between two nodes costs, through the library that the training itself uses.
+
+    Attributes:
+        alpha: seconds of an empty message.
+        beta: seconds that each byte adds.
+    """
+
+    alpha: float
+    beta: float
+
+
+def all_reduce(ranks: int, size: float, link: Link, algorithm: Algorithm = "ring") -> float:
+    """Seconds in which so many ranks sum so many bytes, each having all of the sum in the end.
+
+    Both algorithms scatter the sums and gather them, which sends (p - 1)/p of the bytes twice. A ring, gloo's own and
+    NCCL's usual one, takes p - 1 messages for each half; Rabenseifner's halving and doubling log2 p.
+    """
+    if ranks == 1 or not size:
+        return 0.0
+    messages = ranks - 1 if algorithm == "ring" else ceil(log2(ranks))
+    return 2 * messages * link.alpha + 2 * (ranks - 1) / ranks * size * link.beta
+
+
+class Layer(NamedTuple):
+    """A layer of a network.
+
+    Attributes:
+        gradients: bytes of each of its tensors, in the order of its parameters.
+        forward: share of a step's compute, of which all layers' forward and backward make 1.
+        backward: likewise; its gradients are ready once it ends.
+    """
+
+    gradients: tuple[float, ...]
+    forward: float
+    backward: float
+
+
+def even_layers(parameters: int, count: int) -> tuple[Layer, ...]:
+    """A network of which nothing else is known: all layers alike, and backward passes twice as long as forward ones."""
+    return (Layer((FLOAT * parameters / count,), 1 / 3 / count, 2 / 3 / count),) * count
+
+
+class Buckets(NamedTuple):
+    """How gradients leave, as PyTorch's DistributedDataParallel has it.
+
+    Attributes:
+        first: bytes that close the first bucket: a small one, so that sending begins early.
+        others: bytes that close each other.
+        kept: of the bytes that are sent; 0.5 where they travel in half precision.
+        passes: forward and backward passes of a rank for each sum, of which the last one alone sends.
+    """
+
+    first: float = MIB
+    others: float = 25 * MIB
+    kept: float = 1.0
+    passes: int = 1
+
+
+STOCK = Buckets()
+
+
+def exposed(
+    ranks: int,
+    compute: float,
+    layers: Sequence[Layer],
+    link: Link,
+    buckets: Buckets = STOCK,
+    algorithm: Algorithm = "ring",
+) -> float:
+    """Seconds by which a pass is longer than its compute, for gradients that are still under way when it ends.
+
+    Args:
+        ranks: of the training.
+        compute: seconds of forward and backward of one pass.
+        layers: in the order of the forward pass.
+        link: between any two neighbours.
+        buckets: how gradients leave.
+        algorithm: of each sum.
+
+    Returns:
+        the mean over the passes of a step, nought or more.
+    """
+    now = compute * sum(layer.forward for layer in layers)
+    sent, size, limit = 0.0, 0.0, buckets.first
+    for layer in reversed(layers):
+        now += compute * layer.backward
+        for gradient in reversed(layer.gradients):
+            size += gradient
+            if size >= limit:
+                sent = max(sent, now) + all_reduce(ranks, size * buckets.kept, link, algorithm)
+                size, limit = 0.0, buckets.others
+    if size:
+        sent = max(sent, now) + all_reduce(ranks, size * buckets.kept, link, algorithm)
+    return max(0.0, sent - now) / buckets.passes if ranks > 1 else 0.0
+
+
+def straggler(ranks: int, jitter: float) -> float:
+    """How much longer the slowest of so many ranks computes than the middle one.
+
+    Args:
+        ranks: all of which wait for the last.
+        jitter: standard deviation of the logarithm of a rank's compute; the expected largest of normal numbers is
+            Blom's.
+    """
+    if ranks == 1:
+        return 1.0
+    return exp(jitter * NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25)))
+
+
+@dataclass(frozen=True)
+class DataParallel:
+    """A training by any number of ranks.
+
+    Attributes:
+        samples: of an epoch.
+        epochs: of the whole training.
+        batch: samples of a step of one rank alone.
+        per_step: seconds of compute of a step, whatever its batch.
+        per_sample: seconds that each sample of a rank's batch adds.
+        layers: of the network.
+        link: between ranks.
+        keeps: which batch stays when ranks are added: the global one, which each rank then has a share of (strong
+            scaling), or that of a rank, whose sum then grows (weak scaling, and another training).
+        jitter: see :func:`straggler`.
+        input: seconds of the whole training besides its steps, as every rank has them: starting, reading.
+    """
+
+    samples: int
+    epochs: int
+    batch: int
+    per_step: float
+    per_sample: float
+    layers: tuple[Layer, ...]
+    link: Link
+    keeps: Literal["global", "rank"] = "global"
+    buckets: Buckets = STOCK
+    algorithm: Algorithm = "ring"
+    jitter: float = 0.0
+    input: float = 0.0
+
+    def batch_of(self, ranks: int) -> int:
+        """Samples of a step of each rank."""
+        return self.batch if self.keeps == "rank" else ceil(self.batch / ranks)
+
+    def steps(self, ranks: int) -> int:
+        """Of the whole training."""
+        return self.epochs * ceil(self.samples / (ranks * self.batch_of(ranks)))
+
+    def compute(self, ranks: int) -> float:
+        """Seconds of a step of the slowest rank without any communication."""
+        return (self.per_step + self.per_sample * self.batch_of(ranks)) * straggler(ranks, self.jitter)
+
+    def step(self, ranks: int) -> float:
+        """Seconds of a step."""
+        compute = self.compute(ranks)
+        return compute + exposed(ranks, compute, self.layers, self.link, self.buckets, self.algorithm)
+
+    def seconds(self, ranks: int) -> float:
+        """Of the whole training."""
+        return self.steps(ranks) * self.step(ranks) + self.input
+
+    def efficiency(self, ranks: int) -> float:
+        """T(1) / (p T(p)): 1 where twice the ranks take half the time."""
+        return self.seconds(1) / (ranks * self.seconds(ranks))

@@ -1,0 +1,134 @@
+"""The law of data-parallel training against measured steps, and what must hold of it whatever the numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.performance.data_parallel import (
+    MIB,
+    Buckets,
+    DataParallel,
+    Layer,
+    Link,
+    all_reduce,
+    even_layers,
+    exposed,
+    straggler,
+)
+
+# The MNIST-CNN: bytes of weights and biases, and each layer's share of the compute, a third of it forward.
+MNIST = tuple(
+    Layer(gradients, share / 3, 2 * share / 3)
+    for gradients, share in (((1152, 128), 0.03), ((73728, 256), 0.9), ((4718592, 512), 0.065), ((5120, 40), 0.005))
+)
+# By an all-reduce of gloo's between two ranks: latency of the smallest size, the slope of the two largest ones.
+SLOW, FAST = Link(0.335e-3, 84.5e-9), Link(0.335e-3, 8.45e-9)
+DEFAULT, FP16 = Buckets(), Buckets(kept=0.5)
+
+seconds = st.floats(1e-6, 10.0)
+ranks = st.integers(1, 4096)
+links = st.builds(Link, st.floats(0, 1e-2), st.floats(0, 1e-6))
+buckets = st.builds(
+    Buckets, st.floats(1, 1e9), st.floats(1, 1e9), st.floats(0.01, 1), st.integers(1, 8)
+)  # fmt: skip
+networks = st.builds(even_layers, st.integers(1, 10**9), st.integers(1, 60))
+trainings = st.builds(
+    DataParallel, samples=st.integers(1, 10**7), epochs=st.integers(1, 90), batch=st.integers(1, 4096),
+    per_step=st.floats(1e-6, 1), per_sample=st.floats(0, 1e-2), layers=networks, link=links,
+    keeps=st.sampled_from(["global", "rank"]), buckets=buckets, algorithm=st.sampled_from(["ring", "rabenseifner"]),
+    jitter=st.floats(0, 0.3), input=st.floats(0, 1e4),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "link", "buckets", "compute", "measured"),
+    [
+        # 100 Mbit/s; alpha and beta of two ranks, and the step without communication, are all that it is told
+        (2, SLOW, DEFAULT, 134.0, fmean([466, 528, 448, 469])),  # four settings that send the same buckets
+        (4, SLOW, DEFAULT, 134.0, 697),
+        (8, SLOW, DEFAULT, 134.0, 769),
+        (2, SLOW, FP16, 134.0, 248),
+        (4, SLOW, FP16, 134.0, 372),
+        (8, SLOW, FP16, 134.0, 418),
+        (2, SLOW, Buckets(100 * MIB, 100 * MIB), 134.0, 580),
+        (2, SLOW, Buckets(passes=4), 134.0, 225),
+        # 1 Gbit/s
+        (2, FAST, DEFAULT, 137.0, fmean([166, 132, 152, 155])),
+        (2, FAST, FP16, 137.0, 148),
+        (2, FAST, Buckets(100 * MIB, 100 * MIB), 137.0, 188),
+        (2, FAST, Buckets(passes=4), 137.0, 143),
+    ],
+)
+def test_measured_steps_are_predicted_within_a_tenth(count, link, buckets, compute, measured):
+    predicted = compute + 1e3 * exposed(count, compute / 1e3, MNIST, link, buckets)
+    assert predicted == pytest.approx(measured, rel=0.1)
+
+
+def test_a_ring_and_rabenseifner_send_the_same_bytes_in_more_or_fewer_messages():
+    link = Link(1e-3, 1e-9)
+    assert all_reduce(4, 1e9, link) == pytest.approx(6e-3 + 1.5)
+    assert all_reduce(4, 1e9, link, "rabenseifner") == pytest.approx(4e-3 + 1.5)
+    assert all_reduce(1024, 0, link) == 0
+
+
+def test_what_is_ready_early_hides_behind_the_rest_of_the_backward_pass():
+    link = Link(0, 1e-9)
+    late = (Layer((1e8,), 0.3, 0.1), Layer((), 0.1, 0.5))
+    early = tuple(reversed(late))
+    assert exposed(2, 1.0, late, link) == pytest.approx(0.1)
+    assert exposed(2, 1.0, early, link) == 0
+    assert exposed(2, 1.0, early, link, Buckets(1e9, 1e9)) == pytest.approx(0.1)  # one bucket waits for the last
+
+
+def test_steps_and_batches_of_both_ways_to_scale():
+    training = DataParallel(1000, 2, 64, 0.0, 0.001, MNIST, SLOW)
+    assert (training.batch_of(4), training.steps(4), training.compute(4)) == (16, 32, pytest.approx(0.016))
+    weak = replace(training, keeps="rank")
+    assert (weak.batch_of(4), weak.steps(4), weak.compute(4)) == (64, 8, pytest.approx(0.064))
+    assert replace(weak, link=FAST).seconds(4) < weak.seconds(1) < weak.seconds(4)
+
+
+def test_the_slowest_of_many_ranks_is_waited_for():
+    assert straggler(1, 0.5) == 1
+    # the mean of the largest of two normal numbers is 0.56 standard deviations, of a hundred 2.51
+    assert math.log(straggler(2, 1.0)) == pytest.approx(0.564, rel=0.05)
+    assert math.log(straggler(100, 1.0)) == pytest.approx(2.508, rel=0.01)
+
+
+@given(trainings, ranks)
+def test_numbers_are_numbers_and_nothing_is_faster_than_ideal(training, count):
+    time = training.seconds(count)
+    assert math.isfinite(time) and time > 0
+    assert training.step(count) >= training.compute(count)
+    assert 0 < training.efficiency(count) <= 1 + 1e-9
+    assert training.efficiency(1) == 1
+
+
+@given(trainings)
+def test_one_rank_has_no_communication(training):
+    nowhere = replace(training, link=Link(1e3, 1e3), buckets=Buckets(1, 1))
+    assert nowhere.step(1) == training.step(1) == training.compute(1)
+
+
+@given(ranks, seconds, networks, links, buckets)
+def test_a_slower_network_never_helps(count, compute, layers, link, held):
+    now = exposed(count, compute, layers, link, held)
+    for worse in (Link(2 * link.alpha + 1e-6, link.beta), Link(link.alpha, 2 * link.beta + 1e-12)):
+        assert exposed(count, compute, layers, worse, held) >= now
+    assert exposed(count + 1, compute, layers, link, held) >= now * (1 - 1e-12)
+    assert exposed(count, compute, layers, link, held._replace(kept=held.kept / 2)) <= now
+    whole = all_reduce(count, sum(map(sum, (layer.gradients for layer in layers))) * held.kept, link)
+    sums = sum(len(layer.gradients) for layer in layers)
+    assert now * held.passes <= whole + 2 * sums * count * link.alpha + 1e-9
+
+
+@given(trainings, ranks)
+def test_a_rank_that_jitters_never_helps(training, count):
+    assert straggler(count, 0.2) >= straggler(count, 0.1) >= 1
+    assert replace(training, jitter=0.4).step(count) >= replace(training, jitter=0.3).step(count) * (1 - 1e-9)
