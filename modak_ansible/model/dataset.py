@@ -38,8 +38,8 @@ PROPERTIES = {
     "format": Property("What the data is made of, for the performance model; its files say so without it.", "format"),
     "source": Property(
         "Where the data comes from, tried in order: a file, a folder, a glob or an archive of this machine; the "
-        "address of a file, an archive, or a folder whose files checksum lists; published (the addresses known for "
-        "this name); or digits (drawn in place of MNIST).",
+        "address of a file, an archive, or a folder whose files checksum lists; hf://datasets/OWNER/NAME@REVISION; "
+        "published (the addresses known for this name); or digits (drawn in place of MNIST).",
         "addresses",
     ),
     "urls": Property("In place of source: the addresses of several files, together the dataset.", "addresses"),
@@ -76,12 +76,17 @@ class DataFile(Model):
     address: str = Field(
         default="", description="where it is fetched; empty below the source's own", exclude_if=lambda value: not value
     )
+    version: str = Field(
+        default="",
+        description="what its source calls this state of it: git: and git's SHA-1, an ETag, or a moment",
+        exclude_if=lambda value: not value,
+    )
 
 
 class Contents(Model):
-    """All files of a source of this machine, of which a plan lists none but a few."""
+    """All files of a source that can be listed, of which a plan lists none but a few."""
 
-    digest: str = Field(description="SHA-256 of the files' names, sizes and digests")
+    digest: str = Field(description="SHA-256 of the files' names, sizes and digests or versions")
     files: int
     size: int = Field(description="bytes")
 
@@ -94,7 +99,7 @@ class DataSource(Model):
     location: str = Field(default="", description="a path of the controller or the target, or an address")
     files: tuple[DataFile, ...] = Field(default=(), description="the files there; none where they are many, or drawn")
     contents: Contents | None = Field(
-        default=None, description="of what lies on the controller", exclude_if=lambda value: value is None
+        default=None, description="of what can be listed when the plan is made", exclude_if=lambda value: value is None
     )
     unpack: Literal["", "archive", "all"] = Field(
         default="",

@@ -124,7 +124,7 @@ def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
     first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
     if first.kind == "digits":
         return _DIGITS_SAMPLES
-    if first.kind in _LOCAL:
+    if first.kind in _LOCAL or first.contents:
         return dataset.samples
     return known.samples if known and any(_alike(first, source) for source in known.sources) else None
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Protocol
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.target.datasets.fetch import Access
 
 Unpack = Literal["", "archive", "all"]
 
@@ -73,8 +74,12 @@ class Carrier(Protocol):
             ModakError: a file changed meanwhile, or there is no room.
         """
 
-    def have_fetched(self, source: DataSource) -> None:
-        """Has the target fetch the files of a source of addresses by itself.
+    def have_fetched(self, source: DataSource, access: Access | None = None) -> None:
+        """Has the target fetch the files of a source by itself, which lists them all.
+
+        Args:
+            source: with addresses of its files, or the one that they lie below.
+            access: what the server wants to see.
 
         Raises:
             ModakError: it cannot.
@@ -99,7 +104,9 @@ class Source:
         raise NotImplementedError
 
     def read(self, asked: Asked) -> DataSource:
-        """What is known of a source where the plan is made; nothing is asked of any network.
+        """What is known of a source where the plan is made.
+
+        Nothing is asked of any network but by :class:`modak_ansible.sources.listed.Listed`.
 
         Raises:
             SourceProblem: it is not there, or is not what it should be.
@@ -135,7 +142,7 @@ def _all() -> tuple[Source, ...]:
             if isinstance(each, type)
             and issubclass(each, Source)
             and each.__module__ == made.__name__
-            and each is not Source
+            and hasattr(each, "kinds")
         ]
     return tuple(sorted(found, key=lambda source: source.order))
 

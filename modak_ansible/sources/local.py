@@ -11,13 +11,12 @@ from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
-from modak_ansible.sources.manifest import below, contents_of, files_of, is_glob, matching, single
+from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
 from modak_ansible.sources.published import WORDS
 from modak_ansible.store.cache import cache_folder
 from modak_ansible.target.core.files import expanded, make_private, read_json, write_json
 from modak_ansible.target.datasets.archive import is_archive, limit_of, members_of
 
-_LISTED = 16  # files that a plan lists; of more it has their digest
 _IDX_FILES = "*-idx*-ubyte*"
 
 
@@ -47,7 +46,7 @@ class Local(Source):
             kind="archive" if packs and unpack else kind,
             label=f"{asked.name} from {asked.text}",
             location=asked.text,
-            files=tuple(files) if len(files) <= _LISTED else (),
+            files=tuple(files) if len(files) <= LISTED else (),
             contents=contents_of(files),
             unpack=unpack,
             pattern=pattern if kind == "folder" else "",
@@ -78,7 +77,7 @@ class Local(Source):
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         root, files = local_files(source, carrier.folder)
         if source.contents and contents_of(files) != source.contents:
-            raise ModakError(_change(source, files), hint="deploy again: it is planned anew")
+            raise ModakError(change_of(source, files), hint="deploy again: it is planned anew")
         carrier.send(source, root, files)
         now = local_files(source, carrier.folder)[1]
         if contents_of(now) != contents_of(files):
@@ -130,17 +129,6 @@ def _check_sums(asked: Asked, files: list[DataFile]) -> None:
         if file is not None and file.sha256 != expected:
             reason = f"{name} has the SHA-256 {file.sha256}, not {expected}"
             raise SourceProblem("checksum", reason, "fetch the file again")
-
-
-def _change(source: DataSource, files: list[DataFile]) -> str:
-    """What of a source is no longer as it was planned."""
-    before, now = ({file.name: file.sha256 for file in each} for each in (source.files, files))
-    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-    if not before or not changed:
-        return f"{source.location} has changed since the plan was made"
-    words = "is not there any more" if changed[0] not in now else "has changed since the plan was made"
-    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return f"{source.location}: {changed[0]} {words}{more}"
 
 
 def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:

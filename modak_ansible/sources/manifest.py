@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from modak_ansible.model.dataset import Contents, DataFile
+from modak_ansible.model.dataset import Contents, DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
 from modak_ansible.store.cache import cache_folder
 from modak_ansible.target.core.files import make_private, read_json, sha256_of, write_json
 from modak_ansible.target.core.seal import stamp_of
 from modak_ansible.target.datasets.archive import name_problem
+from modak_ansible.target.datasets.fetch import origin_of
 
+LISTED = 16  # files that a plan lists; of more it has their digest
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -151,5 +153,20 @@ def contents_of(files: Sequence[DataFile]) -> Contents:
     """What stands for a list of files in a plan."""
     digest = hashlib.sha256()
     for file in sorted(files, key=lambda file: file.name):
-        digest.update(f"{file.sha256} {file.size} {file.name}\n".encode())
+        digest.update(f"{_identity(file)} {file.size} {file.name}\n".encode())
     return Contents(digest=digest.hexdigest(), files=len(files), size=sum(file.size or 0 for file in files))
+
+
+def _identity(file: DataFile) -> str:
+    return file.sha256 or origin_of(file.model_dump())
+
+
+def change_of(source: DataSource, files: Sequence[DataFile]) -> str:
+    """What of a source is no longer as it was planned."""
+    before, now = ({file.name: _identity(file) for file in each} for each in (source.files, files))
+    changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    if not before or not changed:
+        return f"{source.location} has changed since the plan was made"
+    words = "is not there any more" if changed[0] not in now else "has changed since the plan was made"
+    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{source.location}: {changed[0]} {words}{more}"

@@ -29,12 +29,18 @@ _MOST_READ = 2 * 10**9  # bytes that are read to count lines or records
 
 def format_of(names: Sequence[str]) -> str:
     """The format that most of the files have, by their names; empty where none is told."""
+    names = [name for name in names if not _is_about(name)] or names
     if names and all(fnmatch(name, "*-idx*-ubyte*") for name in names):
         return "idx"
     counts = {form: sum(name.lower().endswith(endings) for name in names) for form, endings in _ENDINGS.items()}
     counts["image-folder"] = sum("/" in name and name.lower().endswith(_IMAGES) for name in names)
     form = max(counts, key=lambda each: counts[each])
     return form if counts[form] * 2 > len(names) else ""
+
+
+def _is_about(name: str) -> bool:
+    """Whether a file tells of the data and is none of it."""
+    return PurePosixPath(name.lower()).name.startswith((".", "readme", "license"))
 
 
 def count(root: Path, names: Sequence[str], form: str) -> int | None:

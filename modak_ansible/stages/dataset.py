@@ -17,6 +17,7 @@ from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, write_whole
 from modak_ansible.target.core.plan import Plan, PlannedDataset
+from modak_ansible.target.datasets.fetch import Access
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
 
@@ -159,10 +160,10 @@ class _Carrier:
             push_below(self._stage.connection, root, names, self._answer["folder"], self.say)
         self._finish(source, "commit", "what was sent")
 
-    def have_fetched(self, source: DataSource) -> None:
-        self._finish(source, "download", source.location)
+    def have_fetched(self, source: DataSource, access: Access | None = None) -> None:
+        self._finish(source, "download", source.location, access or {})
 
-    def _finish(self, source: DataSource, action: str, what: str) -> None:
+    def _finish(self, source: DataSource, action: str, what: str, access: Access | None = None) -> None:
         """Has the target do what takes it a while, and waits for it.
 
         Raises:
@@ -170,7 +171,8 @@ class _Carrier:
         """
         # many files are known there from the manifest that was sent
         given = source.model_copy(update={"files": ()}) if action == "commit" else source
-        answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"))
+        shown = {"access": access} if access else {}
+        answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"), **shown)
         answer = until_ended(self.say, answer, partial(_call, self._stage, self._dataset))
         if answer["dataset"]:
             self._known = dict(answer["dataset"])

@@ -21,6 +21,7 @@ from pathlib import Path
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item, parse_yaml
 from modak_ansible.errors import ModakError, nearest
+from modak_ansible.store import logins as of_data
 from modak_ansible.store.project import project_root
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.core.plan import Layer
@@ -100,16 +101,26 @@ def handed_on(environment: Mapping[str, str] = os.environ, *, needed: bool = Tru
         environment: of this process.
         needed: whether the process makes images; one that does not is told of nothing, and nothing is decrypted.
     """
-    nothing = {name: "" for name in VARIABLES if name in environment}
+    nothing = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}
     secrets = read_secrets(environment) if needed else Secrets()
-    if secrets == Secrets():
-        yield {**nothing, FILE: os.devnull}
+    with (
+        _on_no_disk(secrets.as_data() if secrets != Secrets() else {}) as file,
+        _on_no_disk(of_data.logins_of(environment) if needed else {}) as data,
+    ):
+        yield {**nothing, FILE: file, of_data.FILE: data}
+
+
+@contextmanager
+def _on_no_disk(content: Mapping[str, object]) -> Iterator[str]:
+    """The name of a file with a content; that of one without any where there is none."""
+    if not content:
+        yield os.devnull
         return
     number = os.memfd_create("secrets")
     try:
         os.fchmod(number, 0o600)
-        os.write(number, json.dumps(secrets.as_data()).encode())
-        yield {**nothing, FILE: f"/proc/{os.getpid()}/fd/{number}"}
+        os.write(number, json.dumps(content).encode())
+        yield f"/proc/{os.getpid()}/fd/{number}"
     finally:
         os.close(number)
 

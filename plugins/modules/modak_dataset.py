@@ -26,6 +26,7 @@ options:
     description: What to do; wait comes back when there is news of the download, or when its time is over.
   size: {type: int, description: Bytes that are going to be sent.}
   source: {type: dict, description: The source that the files come from.}
+  access: {type: dict, default: {}, description: What a server wants to see; kept nowhere.}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The step of the download that the caller knows.}
 author: modak-ansible
@@ -46,6 +47,7 @@ def main():
             "action": {"type": "str", "required": True, "choices": ["look", "prepare", "commit", "download", "wait"]},
             "size": {"type": "int"},
             "source": {"type": "dict"},
+            "access": {"type": "dict", "default": {}, "no_log": True},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
         },
@@ -88,7 +90,7 @@ def act(store, module, workspace):
         start = (
             store.start_commit
             if action == "commit"
-            else lambda source: store.start_download(source, module.params["site"])
+            else lambda source: store.start_download(source, module.params["site"], module.params["access"])
         )
         changed = start(source)
         store.activity.wait_for_news("state", "running", FIRST_SECONDS)

@@ -6,11 +6,14 @@ import base64
 import hashlib
 import http.server
 import json
+import secrets
 import tarfile
 import threading
 
 import numpy as np
 import pytest
+from hub_server import Repository, hub_at_loopback
+from test_secrets import Watch, look_everywhere
 
 from modak_ansible.catalogue import idx
 
@@ -169,3 +172,26 @@ def test_any_data_lies_where_the_script_looks_for_it(project, tmp_path):
     assert gone.returncode == 1
     assert "there/file on the target: No such file or directory" in gone.stderr
     project.testbed.ssh("rm -rf there " + " ".join(f"modak/{each['path']}*" for each in data))
+
+
+def test_a_private_dataset_of_a_hub_is_fetched_by_the_target_with_a_token_that_is_found_nowhere(project, monkeypatch):
+    """At the commit that was planned; the token is handed on, and written nowhere."""
+    token = f"hf_{secrets.token_hex(12)}"
+    with hub_at_loopback() as hub:
+        hub.repositories["team/plays"] = Repository(token=token)
+        commit = hub.repositories["team/plays"].commit({"data/corpus.txt": project.name, "large.bin": b"x" * 10**6})
+        project.dataset = {"name": "plays", "source": ["hf://datasets/team/plays"], "mount_as": "plays"}
+        project.script("print(open('plays/data/corpus.txt').read(), len(open('plays/large.bin').read()))")
+        project.training["framework"] = "python"
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_TOKEN", token)
+        with Watch(token) as watch:
+            done = project.deploy()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "from the target" in done.stdout
+        assert "fetching it from here" not in done.stdout
+        assert (project.folder / "results" / "output.log").read_text() == f"{project.name} 1000000\n"
+        assert watch.seen == set()
+        assert staged(project)["location"] == f"hf://datasets/team/plays@{commit}"
+        look_everywhere(project, token, done.stdout, done.stderr)
+        remove(project)

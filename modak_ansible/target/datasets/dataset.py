@@ -10,7 +10,7 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from ...errors import ModakError
 from ..core.background import Activity
@@ -19,7 +19,7 @@ from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from .archive import is_archive, is_packed, limit_of, unpack
-from .fetch import fetch_all
+from .fetch import Access, fetch_all, origin_of
 
 MANIFEST = ".manifest.json"
 # What our own workloads read of MNIST and the like, among its files.
@@ -87,13 +87,14 @@ class DatasetStore:
             return False
         return True
 
-    def prepare(self, size: int | None) -> int:
+    def prepare(self, size: int | None, files: Sequence[dict[str, Any]] = ()) -> int:
         """Makes a folder to bring the files to; what an interrupted transfer left is still in it.
 
         Of what is wanted, files that another dataset has are taken over from there.
 
         Args:
             size: bytes that the data takes.
+            files: that are wanted, where no manifest of them was brought.
 
         Returns:
             The number of files that need not be brought.
@@ -103,7 +104,7 @@ class DatasetStore:
         """
         self._workspace.create()
         self.partial.mkdir(mode=0o700, exist_ok=True)
-        wanted = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", [])}
+        wanted = {file["name"]: file for file in (read_json(self.wanted) or {}).get("files", files)}
         have = 0
         for path in _below(self.partial):
             file = wanted.get(path.relative_to(self.partial).as_posix())
@@ -119,7 +120,8 @@ class DatasetStore:
 
     def _take_over(self, wanted: dict[str, dict[str, Any]]) -> list[str]:
         """Gives files of other datasets a second name here; it is a change of theirs, which their manifests note."""
-        missing = {file["sha256"]: name for name, file in wanted.items() if not (self.partial / name).exists()}
+        keys = {name: (file["sha256"], origin_of(file)) for name, file in wanted.items()}
+        missing = {key: name for name in wanted if not (self.partial / name).exists() for key in keys[name] if key}
         taken = []
         for manifest in sorted(self._workspace.datasets.glob(f"*{MANIFEST}")) if missing else []:
             folder = manifest.with_name(manifest.name[: -len(MANIFEST)])
@@ -127,7 +129,7 @@ class DatasetStore:
             files = known.get("files")
             mine = []
             for file in files if isinstance(files, list) else []:  # of what was on the target before, their number
-                name = missing.get(file.get("sha256"))
+                name = missing.get(file.get("sha256")) or missing.get(file.get("origin"))
                 with suppress(OSError, KeyError):
                     if name and stamp_of(folder / file["name"]) == file["stamp"]:
                         place = self.partial / name
@@ -135,7 +137,8 @@ class DatasetStore:
                         os.link(folder / file["name"], place)
                         file["stamp"] = stamp_of(place)
                         mine.append(name)
-                        del missing[file["sha256"]]
+                        for key in keys[name]:
+                            missing.pop(key, None)
             if mine:
                 write_json(manifest, known)
                 taken += mine
@@ -147,16 +150,20 @@ class DatasetStore:
             return False  # whoever asks lost the answer of the first time
         return self.activity.start(lambda activity: _with_room(lambda: self.commit(source, activity), self.path))
 
-    def start_download(self, source: dict[str, Any], site: dict[str, Any]) -> bool:
+    def start_download(self, source: dict[str, Any], site: dict[str, Any], access: Access | None = None) -> bool:
         """Begins to fetch the files of a source from here; False when that is going on already."""
         bundle = read_site(site).bundle
         if bundle:
             os.environ.setdefault("SSL_CERT_FILE", bundle)
-        return self.activity.start(lambda activity: _with_room(lambda: self._download(source, activity), self.path))
+        return self.activity.start(
+            lambda activity: _with_room(lambda: self._download(source, access, activity), self.path)
+        )
 
-    def _download(self, source: dict[str, Any], activity: Activity) -> None:
-        self.prepare(sum(file["size"] or 0 for file in source["files"]))
-        fetch_all(source["files"], source["location"], self.partial, activity.note)
+    def _download(self, source: dict[str, Any], access: Access | None, activity: Activity) -> None:
+        files = source["files"]
+        is_listed = all(file["size"] is not None for file in files)
+        self.prepare(sum(file["size"] or 0 for file in files), files if is_listed else ())
+        fetch_all(files, source["location"], self.partial, activity.note, access)
         self.commit(source, activity)
 
     def commit(self, source: dict[str, Any], activity: Activity | None = None) -> dict[str, Any]:
@@ -194,6 +201,8 @@ class DatasetStore:
         if not path.is_file():
             raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it goes on")
         entry = _entry(self.partial, path)
+        if origin := origin_of(file):
+            entry["origin"] = origin
         if file["sha256"] and entry["sha256"] != file["sha256"]:
             path.unlink()
             raise ModakError(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Callable, Iterable
+from typing import IO, Any, Callable, Dict, Iterable, Mapping, NamedTuple, TypedDict
+from urllib.parse import urlsplit
 
 from ...errors import ModakError
 from ..core.files import NO_ROOM, open_private, read_text, sha256_of, write_whole
@@ -18,24 +21,41 @@ STREAMS = 4  # files at a time
 Note = Callable[[str], None]
 _BLOCK = 1 << 20
 _ATTEMPTS = 3
+_LONGEST_WAIT = 60.0  # seconds, of what a server asks for that is asked too often
 _VALIDATOR = ".validator"  # beside what is fetched: what the server called this state of the file
+_GIT = "git:"
 
 
-def fetch_all(files: Iterable[dict[str, Any]], location: str, folder: Path, note: Note) -> None:
-    """Fetches files into a folder, several at a time; what is there with the right SHA-256 is not fetched again.
+class Access(TypedDict, total=False):
+    """What a server is shown for files that are not everybody's; it is written down nowhere.
+
+    Attributes:
+        headers: of each request; one that is led to another host goes there without ``Authorization``.
+        queries: by file name, what its address ends with: a signature.
+    """
+
+    headers: Dict[str, str]
+    queries: Dict[str, str]
+
+
+def fetch_all(
+    files: Iterable[dict[str, Any]], location: str, folder: Path, note: Note, access: Access | None = None
+) -> None:
+    """Fetches files into a folder, several at a time; what is there with the right digest is not fetched again.
 
     Args:
         files: of a source of a plan.
         location: the address that they lie below, where they have none of their own.
         folder: that gets them.
         note: is told how far it is.
+        access: what the server wants to see.
 
     Raises:
-        ModakError: an address cannot be read, a file has another size or SHA-256, or there is no room.
+        ModakError: an address cannot be read, a file has another size, digest or version, or there is no room.
     """
     progress = _Progress(note)
     with ThreadPoolExecutor(STREAMS) as pool:
-        tasks = [pool.submit(_fetch_one, file, location, folder, progress) for file in files]
+        tasks = [pool.submit(_fetch_one, file, location, folder, progress, access or {}) for file in files]
         try:
             for task in tasks:
                 task.result()
@@ -50,25 +70,81 @@ def address_of(file: dict[str, Any], location: str) -> str:
     return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
 
 
-def _fetch_one(file: dict[str, Any], location: str, folder: Path, progress: _Progress) -> None:
-    path, address = folder / file["name"], address_of(file, location)
-    if file["sha256"] and path.is_file() and sha256_of(path) == file["sha256"]:
+def origin_of(file: Mapping[str, Any]) -> str:
+    """What two files have in common that are the same by what is known where they come from; empty where nothing is."""
+    version = str(file.get("version") or "")
+    return version if not version or version.startswith(_GIT) else f"{version} {file.get('address', '')}"
+
+
+def _fetch_one(file: dict[str, Any], location: str, folder: Path, progress: _Progress, access: Access) -> None:
+    path, address, version = folder / file["name"], address_of(file, location), file.get("version") or ""
+    if _is_there(file, path):
         return
-    fetch(address, path, progress.of(path.name), is_known=bool(file["sha256"]))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fetch(
+        address,
+        path,
+        progress.of(path.name),
+        is_known=bool(file["sha256"] or version),
+        query=access.get("queries", {}).get(file["name"], ""),
+        headers=access.get("headers"),
+        version="" if version.startswith(_GIT) else version,
+    )
     found = path.stat().st_size
     if file["size"] is not None and found != file["size"]:
         path.unlink()
         raise ModakError(
             f"{address} has {found} bytes, and {file['size']} were said", hint="mend the size, or fetch later"
         )
-    if file["sha256"]:
-        digest = sha256_of(path)
-        if digest != file["sha256"]:
-            path.unlink()
-            raise ModakError(
-                f"{file['name']} arrived with the SHA-256 {digest}, not {file['sha256']}",
-                hint="deploy again to fetch it anew; if it stays so, the source has other data",
-            )
+    check(file, path)
+
+
+def _is_there(file: Mapping[str, Any], path: Path) -> bool:
+    """Whether a file need not be fetched; what is as long as it should be and another is removed."""
+    if not path.is_file():
+        return False
+    said, is_whole = _digest_said(file), path.stat().st_size == file["size"]
+    if not said:
+        return bool(is_whole and file.get("version"))  # what is gone on with is of this version
+    if _digest_of(path, said) == said:
+        return True
+    if is_whole:
+        path.unlink()
+    return False
+
+
+def check(file: Mapping[str, Any], path: Path) -> None:
+    """
+    Raises:
+        ModakError: what is there has not the digest that is known of it; it is removed.
+    """
+    said = _digest_said(file)
+    if said and (digest := _digest_of(path, said)) != said:
+        path.unlink()
+        kind = "git's SHA-1" if said.startswith(_GIT) else "the SHA-256"
+        raise ModakError(
+            f"{file['name']} arrived with {kind} {digest.replace(_GIT, '')}, not {said.replace(_GIT, '')}",
+            hint="deploy again to fetch it anew; if it stays so, the source has other data",
+        )
+
+
+def _digest_said(file: Mapping[str, Any]) -> str:
+    version = str(file.get("version") or "")
+    return str(file["sha256"] or "") or (version if version.startswith(_GIT) else "")
+
+
+def _digest_of(path: Path, said: str) -> str:
+    return git_digest(path) if said.startswith(_GIT) else sha256_of(path)
+
+
+def git_digest(path: Path) -> str:
+    """What git calls the content of a file: the SHA-1 of its length and bytes, behind ``git:``."""
+    digest = hashlib.new("sha1")  # noqa: S324 - git's own
+    digest.update(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
+            digest.update(block)
+    return _GIT + digest.hexdigest()
 
 
 class _Progress:
@@ -91,8 +167,31 @@ class _Progress:
         return tell
 
 
+class _Asked(NamedTuple):
+    """What is asked of a server.
+
+    Attributes:
+        address: as messages have it.
+        url: as the server is asked.
+        headers: that the server is shown.
+        version: what the server must call the file; empty where that is not known.
+    """
+
+    address: str
+    url: str
+    headers: Mapping[str, str]
+    version: str
+
+
 def fetch(
-    address: str, path: Path, tell: Callable[[int, int], None] = lambda *_: None, *, is_known: bool = True
+    address: str,
+    path: Path,
+    tell: Callable[[int, int], None] = lambda *_: None,
+    *,
+    is_known: bool = True,
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
+    version: str = "",
 ) -> None:
     """Fetches a file, going on where an earlier attempt ended.
 
@@ -102,24 +201,35 @@ def fetch(
         tell: gets the bytes that are there, and all of them where that is known, else 0.
         is_known: whether its digest is compared afterwards; a file of which nothing is known is gone on with only
             where the server says that it is still the same.
+        query: what the address ends with, which no message has.
+        headers: that the server is shown.
+        version: what the server must call the file; empty where that is not known.
 
     Raises:
-        ModakError: the address cannot be read, or the disk is full.
+        ModakError: the address cannot be read, has another version, or the disk is full.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
+    asked = _Asked(address, f"{address}?{query}" if query else address, headers or {}, version)
+    attempt = 0  # of those in a row that brought nothing
+    while True:
+        before = path.stat().st_size if path.exists() else 0
+        attempt += 1
         try:
-            _fetch_once(address, path, tell, is_known=is_known)
+            _fetch_once(asked, path, tell, is_known=is_known)
         except urllib.error.HTTPError as error:
             if error.code == 416 and path.stat().st_size:  # nothing is left to fetch
                 return
-            if error.code < 500 or attempt == _ATTEMPTS:
+            is_passing = error.code >= 500 or error.code in (408, 429)
+            if not is_passing or attempt == _ATTEMPTS:
                 raise ModakError(f"{address}: {error.code} {error.reason}", hint=_hint(error.code)) from error
-            time.sleep(attempt)
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise ModakError(f"{NO_ROOM[error.errno]} at {path.parent}", hint="make room there") from error
+            time.sleep(_wait_of(error, attempt))
+        except (OSError, HTTPException) as error:
+            number = getattr(error, "errno", None)
+            if number in NO_ROOM:
+                raise ModakError(f"{NO_ROOM[number]} at {path.parent}", hint="make room there") from error
             reason = getattr(error, "reason", None) or error
             reason = getattr(reason, "strerror", None) or reason
+            if path.exists() and path.stat().st_size > before:
+                attempt = 1
             if isinstance(error, urllib.error.URLError) or attempt == _ATTEMPTS:
                 raise ModakError(f"{address}: {reason}") from error
             time.sleep(attempt)
@@ -127,28 +237,53 @@ def fetch(
             return
 
 
+def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
+    """The seconds that a server asks to be left alone, within bounds."""
+    said = str(error.headers.get("Retry-After") or "")
+    return min(float(said), _LONGEST_WAIT) if said.isdigit() else attempt
+
+
 def _hint(code: int) -> str:
     if code in (401, 403):
         return "it asks for a login: fetch the file yourself, and give its path"
+    if code == 429:
+        return "it is asked too often: deploy again in a while, and it goes on where it stopped"
     return "look at the address in a browser" if code == 404 else ""
 
 
-def _fetch_once(address: str, path: Path, tell: Callable[[int, int], None], *, is_known: bool) -> None:
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Keeps a login to the host that it is for."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            request.remove_header("Authorization")
+        return request
+
+
+def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, is_known: bool) -> None:
     begin = path.stat().st_size if path.exists() else 0
     note = path.with_name(f".{path.name}{_VALIDATOR}")
     validator = read_text(note)
     if begin and not (is_known or validator):
         begin = 0
-    headers = {"Range": f"bytes={begin}-"} if begin else {}
+    headers = {**asked.headers, **({"Range": f"bytes={begin}-"} if begin else {})}
     if begin and validator:
         headers["If-Range"] = validator
-    request = urllib.request.Request(address, headers=headers)  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - http(s) and file, as the blueprint says
+    request = urllib.request.Request(asked.url, headers=headers)  # noqa: S310
+    opener = urllib.request.build_opener(_Redirects)  # http(s) and file, as the blueprint says
+    with opener.open(request, timeout=30) as answer:
         resumed = begin and answer.status == 206
         total = int(answer.headers.get("Content-Length") or 0) + (begin if resumed else 0)
         done = begin if resumed else 0
-        etag = str(answer.headers.get("ETag") or "")
-        if said := (etag if not etag.startswith("W/") else "") or str(answer.headers.get("Last-Modified") or ""):
+        etag, modified = (str(answer.headers.get(name) or "") for name in ("ETag", "Last-Modified"))
+        if asked.version and (etag or modified) and asked.version not in (etag_of(etag), modified):
+            raise ModakError(
+                f"{asked.address} has changed since the plan was made", hint="deploy again: it is planned anew"
+            )
+        if said := (etag if not etag.startswith("W/") else "") or modified:
             write_whole(note, said)
         with open_private(path, os.O_APPEND if resumed else os.O_TRUNC) as file:
             for block in iter(lambda: answer.read(_BLOCK), b""):
@@ -159,3 +294,8 @@ def _fetch_once(address: str, path: Path, tell: Callable[[int, int], None], *, i
         raise OSError(f"the connection ended after {done} of {total} bytes")
     with suppress(OSError):
         note.unlink()
+
+
+def etag_of(text: str) -> str:
+    """A server's name for a state of a file, without what says how exact it is."""
+    return (text[2:] if text.startswith("W/") else text).strip('"')

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from modak_ansible.errors import ModakError
+from modak_ansible.store.logins import take_logins
 from modak_ansible.transport.secrets import Login, Secrets, handed_on, read_secrets
 
 FILE = """\
@@ -180,3 +181,17 @@ def test_a_process_is_handed_a_file_that_is_on_no_disk(file):
         assert done.stdout == "2\n"
     with handed_on(environment, needed=False) as handed:
         assert read_secrets({**environment, **handed}) == Secrets()
+
+
+@pytest.mark.component
+def test_logins_of_data_are_handed_on_in_the_same_way():
+    environment = {"HF_TOKEN": "hf_sesame", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/"}
+    code = "import os; from modak_ansible.store.logins import take_logins; take_logins(); print(os.environ['HF_TOKEN'])"
+    with handed_on(environment) as handed:
+        assert "sesame" not in str(handed)
+        child = {**os.environ, **environment, **handed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", code], env=child, capture_output=True, text=True, check=True)
+        assert done.stdout == "hf_sesame\n"
+    with handed_on(environment, needed=False) as handed:
+        take_logins(known := {**environment, **handed})
+        assert known["HF_TOKEN"] == ""

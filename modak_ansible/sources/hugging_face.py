@@ -1,0 +1,269 @@
+"""Datasets of the Hugging Face Hub, or of a mirror of it, at one commit; the Hub's own client asks it.
+
+The login is the client's: ``HF_TOKEN``, or what ``hf auth login`` has kept. ``HF_ENDPOINT`` names a mirror.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from modak_ansible.errors import close_to, nearest
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.sources.base import Carrier, SourceProblem
+from modak_ansible.sources.listed import Listed, Listing, chosen, needed
+from modak_ansible.store.cache import cache_folder
+from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, write_json
+from modak_ansible.target.datasets.fetch import STREAMS, Access
+
+_SCHEME = "hf://"
+_FORM = "hf://datasets/OWNER/NAME, and behind it @REVISION and /FOLDER, /FILE or a pattern such as /data/*.parquet"
+_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/datasets/([^?#]+)", re.IGNORECASE)
+_PART = r"[A-Za-z0-9][\w.-]*"
+_PLACE = re.compile(
+    rf"datasets/(?P<name>{_PART}(?:/{_PART})?)(?:@(?P<revision>refs/(?:convert|pr)/[^/@]+|[^/@]+))?(?:/(?P<path>.*))?"
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ATTEMPTS = 3
+_LONGEST_WAIT = 30.0  # seconds
+_Answer = TypeVar("_Answer")
+
+
+class _Place(NamedTuple):
+    name: str
+    revision: str
+    path: str
+
+    def at(self, commit: str) -> str:
+        return f"{_SCHEME}datasets/{self.name}@{commit}{'/' if self.path else ''}{self.path}"
+
+
+class HuggingFace(Listed):
+    """Fetched by the target itself, with the user's token where one is needed; else by the Hub's client, here."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("hugging_face",)
+    order = 5  # before any other address
+
+    def knows(self, text: str) -> bool:
+        return text.startswith(_SCHEME) or bool(_page(text))
+
+    def listing(self, text: str) -> Listing:
+        place = _place(text)
+        commit, files, samples = _tree(place)
+        meant = chosen(files, place.path, f"{place.name}@{commit[:12]}")
+        listed = tuple(_file(name, files[own]) for name, own in sorted(meant.items()))
+        return Listing(place.at(commit), listed, samples if not place.path else None)
+
+    def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
+        hub = needed("huggingface_hub", "hf")
+        place, own = _place(source.location), self._own_names(source)
+        named = [
+            file.model_copy(
+                update={
+                    "address": hub.hf_hub_url(
+                        place.name, own[file.name], repo_type="dataset", revision=place.revision, endpoint=_endpoint()
+                    )
+                }
+            )
+            for file in files
+        ]
+        token = hub.get_token()
+        return named, {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
+
+    def download(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> None:
+        hub = needed("huggingface_hub", "hf")
+        place, own = _place(source.location), self._own_names(source)
+        started = time.monotonic()
+
+        def one(file: DataFile) -> None:
+            wanted = carrier.downloads / file.name
+            if wanted.is_file() and wanted.stat().st_size == file.size:
+                return
+            path = hub.hf_hub_download(
+                place.name,
+                own[file.name],
+                repo_type="dataset",
+                revision=place.revision,
+                endpoint=_endpoint(),
+                local_dir=carrier.downloads / ".hub",
+            )
+            wanted.parent.mkdir(parents=True, exist_ok=True)
+            Path(path).replace(wanted)
+
+        hub.utils.disable_progress_bars()
+        with ThreadPoolExecutor(STREAMS) as pool:
+            tasks = [pool.submit(_asked, place, lambda file=file: one(file)) for file in files]
+            try:
+                for number, task in enumerate(tasks, 1):
+                    task.result()
+                    if time.monotonic() - started > 2:
+                        started = time.monotonic()
+                        carrier.say(f"fetched {number} of {len(tasks)} files")
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                raise
+
+    def _own_names(self, source: DataSource) -> dict[str, str]:
+        """By the name that a file gets, that which it has on the Hub."""
+        place = _place(source.location)
+        return chosen(_tree(place)[1], place.path, place.name)
+
+
+def _page(text: str) -> str:
+    """What a page of the Hub's shows, as a source; empty for the address of a file, or of anything else."""
+    found = _PAGE.match(text)
+    if not found or "/resolve/" in text:
+        return ""
+    name, _, rest = found.group(1).strip("/").partition("/tree/")
+    name, _, rest = (name, "", rest) if rest else name.partition("/blob/")
+    name = "/".join(name.split("/")[:2])
+    revision, _, path = rest.partition("/")
+    return f"{_SCHEME}datasets/{name}{'@' if revision else ''}{revision}{'/' if path else ''}{path}"
+
+
+def _place(text: str) -> _Place:
+    if page := _page(text):
+        raise SourceProblem("dataset-source", f"{text} is a page to be looked at", f"write {page}")
+    rest = text.removeprefix(_SCHEME)
+    found = _PLACE.fullmatch(rest)
+    if not found:
+        is_model = re.fullmatch(rf"(?:models/)?{_PART}/{_PART}", rest) and not rest.startswith(("datasets/", "spaces/"))
+        hint = f"write {_SCHEME}datasets/{rest}" if is_model else _FORM
+        raise SourceProblem("dataset-source", f"{text} names no dataset of the Hub", hint)
+    return _Place(found["name"], unquote(found["revision"] or ""), found["path"] or "")
+
+
+def _endpoint() -> str | None:
+    return (os.environ.get("HF_ENDPOINT") or "").rstrip("/") or None
+
+
+def _file(name: str, known: Sequence[Any]) -> DataFile:
+    size, sha256, git = known
+    return DataFile(name=name, size=size, sha256=sha256, version="" if sha256 else f"git:{git}")
+
+
+def _tree(place: _Place) -> tuple[str, dict[str, list[Any]], int | None]:
+    """The commit that is meant, what it has by name (size, SHA-256 or None, git's SHA-1), and its training samples.
+
+    A commit never changes: it is asked for once.
+    """
+    if _COMMIT.fullmatch(place.revision) and (known := read_json(_kept(place.name, place.revision))):
+        return place.revision, known["files"], known["samples"]
+    hub = needed("huggingface_hub", "hf")
+    api = hub.HfApi(endpoint=_endpoint())
+    info = _asked(place, lambda: api.dataset_info(place.name, revision=place.revision or None))
+    commit = info.sha
+    if known := read_json(_kept(place.name, commit)):
+        return commit, known["files"], known["samples"]
+    entries = _asked(
+        place, lambda: list(api.list_repo_tree(place.name, recursive=True, revision=commit, repo_type="dataset"))
+    )
+    files = {
+        entry.path: [entry.size, entry.lfs.sha256 if entry.lfs else None, entry.blob_id]
+        for entry in entries
+        if isinstance(entry, hub.hf_api.RepoFile) and entry.path != ".gitattributes"
+    }
+    samples = _samples(info.card_data)
+    with suppress(OSError):  # it is a cache
+        make_private(_kept(place.name, commit).parent)
+        write_json(_kept(place.name, commit), {"files": files, "samples": samples})
+    return commit, files, samples
+
+
+def _kept(name: str, commit: str) -> Path:
+    key = hashlib.sha256(f"{_endpoint() or ''} {name} {commit}".encode()).hexdigest()
+    return cache_folder() / "listings" / f"{key}.json"
+
+
+def _samples(card: Any) -> int | None:
+    """What the dataset's card says of the part ``train``, where there is one such part."""
+    known = (card.to_dict() if card else {}).get("dataset_info")
+    known = known[0] if isinstance(known, list) and len(known) == 1 else known
+    splits = known.get("splits") if isinstance(known, dict) else None
+    if not isinstance(splits, list):
+        return None
+    counts = [
+        split.get("num_examples")
+        for split in splits
+        if isinstance(split, dict) and (split.get("name") == "train" or len(splits) == 1)
+    ]
+    return counts[0] if len(counts) == 1 and isinstance(counts[0], int) and counts[0] > 0 else None
+
+
+def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
+    """What the Hub answers.
+
+    Raises:
+        SourceProblem: it has no such thing, refuses it, or does not answer.
+    """
+    errors = needed("huggingface_hub.errors", "hf")
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return ask()
+        except (errors.HTTPError, OSError, ValueError) as error:
+            if getattr(error, "errno", None) in NO_ROOM:
+                raise
+            answer = getattr(error, "response", None)
+            code = getattr(answer, "status_code", 0)
+            if attempt == _ATTEMPTS or (code and code < 500 and code not in (408, 429)):
+                raise _problem(place, error, code, errors) from error
+            said = str(answer.headers.get("Retry-After") or "") if answer is not None else ""
+            time.sleep(min(float(said), _LONGEST_WAIT) if said.isdigit() else attempt)
+    raise AssertionError
+
+
+def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceProblem:
+    where = _endpoint() or "https://huggingface.co"
+    login = "hf auth login, or HF_TOKEN in the environment of modak"
+    if isinstance(error, errors.GatedRepoError):
+        hint = f"accept its terms at {where}/datasets/{place.name}, and {login}"
+        return SourceProblem("dataset-source", f"{place.name} is only for who has accepted its terms", hint)
+    # the client knows a missing one by the addresses of the Hub itself, not by those of each mirror
+    is_missing = code == 404 or (code == 401 and not needed("huggingface_hub", "hf").get_token())
+    if isinstance(error, errors.RevisionNotFoundError):
+        reason = f"{place.name} has no revision {place.revision or 'main'}"
+        return SourceProblem("dataset-source", reason, nearest(place.revision, _revisions(place)))
+    if is_missing or isinstance(error, errors.RepositoryNotFoundError):
+        reason = f"{where} has no dataset {place.name}, or it is private"
+        near = _alike(place)
+        return SourceProblem("dataset-source", reason, f"did you mean {near}?" if near else f"a private one: {login}")
+    if code in (401, 403):
+        return SourceProblem(
+            "dataset-source", f"{where} refuses the login for {place.name}", f"the token may have expired: {login}"
+        )
+    if code == 429:
+        return SourceProblem("dataset-source", f"{where} is asked too often", f"wait a while; or {login}")
+    if code:
+        return SourceProblem("dataset-source", f"{where} answers {code} for {place.name}", "try again later")
+    why = " ".join(str(error).split())[:200] or type(error).__name__
+    hint = "the network, and HTTPS_PROXY and HF_ENDPOINT of this machine; or fetch it there, and say on_target:"
+    return SourceProblem("dataset-source", f"{where} cannot be asked for {place.name}: {why}", hint)
+
+
+def _alike(place: _Place) -> str:
+    """The dataset's name that another was mistyped from, as the Hub finds it."""
+    hub = needed("huggingface_hub", "hf")
+    api = hub.HfApi(endpoint=_endpoint())
+    with suppress(hub.errors.HTTPError, OSError, ValueError):
+        owner, _, name = place.name.rpartition("/")
+        found = [each.id for word in (name, owner) if word for each in api.list_datasets(search=word, limit=20)]
+        last = close_to(name, [each.rpartition("/")[2] for each in found])
+        return close_to(place.name, found) or next((each for each in found if last and each.endswith(last)), "")
+    return ""
+
+
+def _revisions(place: _Place) -> list[str]:
+    hub = needed("huggingface_hub", "hf")
+    with suppress(hub.errors.HTTPError, OSError, ValueError):
+        refs = hub.HfApi(endpoint=_endpoint()).list_repo_refs(place.name, repo_type="dataset")
+        return [each.name for each in (*refs.branches, *refs.tags, *refs.converts)]
+    return []

@@ -1,0 +1,261 @@
+"""What can be listed where it lies: a plan has the names, sizes and versions of its files, and is held to them.
+
+A kind of such a source says how it is listed and how its files are fetched; the rest is here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import NamedTuple
+
+from modak_ansible.errors import ModakError, nearest
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.sources import samples
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
+from modak_ansible.store.logins import take_logins
+from modak_ansible.target.core.files import NO_ROOM, make_private, sha256_of
+from modak_ansible.target.datasets.archive import is_archive, name_problem
+from modak_ansible.target.datasets.fetch import Access, check, fetch_all
+
+_KEPT = 60.0  # seconds that a listing serves the datasets of one command
+_UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
+
+
+class Listing(NamedTuple):
+    """What was found where a text points.
+
+    Attributes:
+        location: the same place, as exact as it can be said.
+        files: relative to it; with sizes, and a digest or version each.
+        samples: of an epoch, where somebody says so there.
+    """
+
+    location: str
+    files: tuple[DataFile, ...]
+    samples: int | None = None
+
+
+class Listed(Source):
+    """A kind of source that is asked what it holds when the plan is made, and again when that is brought."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, Listing]] = {}
+
+    def listing(self, text: str) -> Listing:
+        """Asks what is there.
+
+        Raises:
+            SourceProblem: the text is no such address, nothing is there, or it may not be read.
+        """
+        raise NotImplementedError
+
+    def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
+        """The files with their addresses, and what the server wants to see; None where only this machine gets them.
+
+        Raises:
+            SourceProblem: it cannot be told.
+        """
+        raise NotImplementedError
+
+    def download(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> None:
+        """Fetches the files to this machine, into the carrier's folder; one that is there whole is not fetched again.
+
+        Raises:
+            ModakError: a file cannot be had, or is another than was listed.
+            SourceProblem: likewise.
+        """
+        found = self.fetched(source, files)
+        if found:
+            named, access = found
+            fetch_all([file.model_dump() for file in named], source.location, carrier.downloads, carrier.say, access)
+
+    def read(self, asked: Asked) -> DataSource:
+        if _UNSAFE & set(asked.text) or not asked.text.isprintable():
+            raise SourceProblem("dataset-source", f"{asked.text!r} holds a sign that no address has", "write it as %20")
+        listing = self._listing(asked.text)
+        files = _with_checksums(listing.files, asked)
+        kind = next(iter(self.kinds))
+        return DataSource(
+            kind=kind,
+            label=f"{asked.name} from {listing.location}",
+            location=listing.location,
+            files=tuple(files) if len(files) <= LISTED else (),
+            contents=contents_of(files),
+            unpack=asked.unpacks(is_archive=len(files) == 1 and is_archive(files[0].name)),
+        )
+
+    def _listing(self, text: str) -> Listing:
+        kept = self._kept.get(text)
+        if kept and time.monotonic() - kept[0] < _KEPT:
+            return kept[1]
+        listing = self.listing(text)
+        _check_names(listing)
+        self._kept[text] = self._kept[listing.location] = (time.monotonic(), listing)
+        return listing
+
+    def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002
+        return [file.name for file in self._listing(source.location).files]
+
+    def samples(self, source: DataSource, folder: Path, form: str) -> int | None:
+        listing = self._listing(source.location)
+        return None if source.unpack else listing.samples or samples.of_names(self.names(source, folder), form)
+
+    def bring(self, source: DataSource, carrier: Carrier) -> None:
+        try:
+            self._bring(source, carrier)
+        except SourceProblem as problem:
+            raise ModakError(problem.reason, hint=problem.hint) from problem
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise ModakError(f"{NO_ROOM[error.errno]} at {carrier.downloads}", hint="make room there") from error
+
+    def _bring(self, source: DataSource, carrier: Carrier) -> None:
+        take_logins()
+        said = {file.name: file.sha256 for file in source.files}
+        there = self.listing(source.location).files
+        files = [file.model_copy(update={"sha256": file.sha256 or said.get(file.name)}) for file in there]
+        if contents_of(files) != source.contents:
+            raise ModakError(change_of(source, files), hint="deploy again: it is planned anew")
+        if self._has_fetched(source, files, carrier):
+            return
+        make_private(carrier.downloads)
+        self.download(source, files, carrier)
+        carrier.send(source, carrier.downloads, [_verified(file, carrier.downloads) for file in files])
+
+    def _has_fetched(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> bool:
+        found = self.fetched(source, files)
+        if found is None:
+            return False
+        named, access = found
+        try:
+            carrier.say(f"fetching {source.location} from the target")
+            carrier.have_fetched(source.model_copy(update={"files": tuple(named)}), access)
+        except ModakError as error:
+            if carrier.is_local:
+                raise
+            carrier.say(f"{error.message}; fetching it from here")
+            return False
+        return True
+
+
+def _verified(file: DataFile, folder: Path) -> DataFile:
+    """A file that was fetched, with its digest."""
+    path = folder / file.name
+    if not path.is_file() or path.stat().st_size != file.size:
+        path.unlink(missing_ok=True)
+        raise ModakError(f"{file.name} did not arrive whole", hint="deploy again: it goes on where it stopped")
+    check(file.model_dump(), path)
+    return file.model_copy(update={"sha256": file.sha256 or sha256_of(path)})
+
+
+def _with_checksums(files: Sequence[DataFile], asked: Asked) -> list[DataFile]:
+    found = []
+    for file in files:
+        expected = asked.checksums.get(file.name)
+        if expected and file.sha256 and expected != file.sha256:
+            reason = f"{file.name} has the SHA-256 {file.sha256}, not {expected}"
+            raise SourceProblem("checksum", reason, "it is another file than checksum says")
+        found.append(file.model_copy(update={"sha256": file.sha256 or expected}))
+    return found
+
+
+def _check_names(listing: Listing) -> None:
+    """
+    Raises:
+        SourceProblem: there are no files, or one has a name that no folder can hold.
+    """
+    if not listing.files:
+        raise SourceProblem("dataset-source", f"there are no files in {listing.location}", "put the data there")
+    names = {file.name for file in listing.files}
+    for name in names:
+        path = PurePosixPath(name)
+        problem = name_problem(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name:
+            problem = f"the name {name!r} leads out of a folder, or is none"
+        above = next((str(parent) for parent in path.parents if str(parent) in names), "")
+        if problem or above:
+            reason = problem or f"{above} is a file, and {name} would lie in it"
+            raise SourceProblem("dataset-source", f"{listing.location}: {reason}", "name the files that are meant")
+
+
+def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
+    """What a path means among the names below a place: a file, a folder or what a pattern matches.
+
+    Args:
+        names: of all files there.
+        path: empty for all.
+        place: as messages have it.
+
+    Returns:
+        By the name that a file gets, its name there. Files keep their folders below the first part without a sign.
+
+    Raises:
+        SourceProblem: nothing is meant.
+    """
+    there = list(names)
+    path = path.strip("/")
+    if not path:
+        return {name: name for name in there}
+    if path in there:
+        return {PurePosixPath(path).name: path}
+    below = [name for name in there if name.startswith(f"{path}/")]
+    root = path
+    if not below and is_glob(path):
+        root = root_of(path)
+        pattern = _pattern(path)
+        below = [name for name in there if pattern.fullmatch(name)]
+    if not below:
+        if is_glob(path):
+            raise SourceProblem(
+                "file-not-found", f"nothing matches {path} in {place}", "* stays in a folder, **/ does not"
+            )
+        near = {str(each) for name in there for each in (PurePosixPath(name), *PurePosixPath(name).parents)} - {"."}
+        raise SourceProblem("file-not-found", f"there is no file or folder {path} in {place}", nearest(path, near))
+    start = len(root) + 1 if root else 0
+    return {name[start:]: name for name in below}
+
+
+def root_of(path: str) -> str:
+    """The folder above a pattern's signs; of what is no pattern, all of it."""
+    parts = path.strip("/").split("/")
+    plain = next((number for number, part in enumerate(parts) if is_glob(part)), len(parts))
+    return "/".join(parts[:plain])
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """What a pattern matches, and all below it; a ``*`` stays within a folder, ``**`` does not."""
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    found = ""
+    for part in re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\])", path):
+        if part in signs:
+            found += signs[part]
+        elif part.startswith("[") and part.endswith("]") and len(part) > 2:
+            inner = part[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+            found += f"[{'^' + inner[1:] if inner.startswith('!') else inner}]"
+        else:
+            found += re.escape(part)
+    try:
+        return re.compile(f"{found}(?:/.*)?", re.DOTALL)
+    except re.error as error:
+        raise SourceProblem("dataset-source", f"{path!r} is no pattern: {error.msg}", "such as **/*.parquet") from error
+
+
+def needed(module: str, extra: str) -> ModuleType:
+    """A library of an extra, which a machine without such data need not have.
+
+    Raises:
+        SourceProblem: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        hint = f'pip install "modak-ansible[{extra}]", where modak runs'
+        name = module.partition(".")[0]
+        raise SourceProblem("dataset-source", f"such a source needs {name}, which is not installed", hint) from error
