@@ -33,6 +33,7 @@ UNITS = {
     "latency": "s",
     "bandwidth": "GB/s",
     "allreduce": "s",
+    "step": "s",
     "launch": "s",
     "container_start": "s",
     "process_start": "s",

@@ -12,7 +12,7 @@ from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.rule_reader import read_rules
 from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.model.quantities import parse_size, parse_walltime
-from modak_ansible.model.target import Accelerator, Partition, Processor, Scheduler, Site, Storage, Target
+from modak_ansible.model.target import Accelerator, Network, Partition, Processor, Scheduler, Site, Storage, Target
 from modak_ansible.target.core.files import expanded
 
 TARGET = "modak.nodes.Target"
@@ -79,6 +79,7 @@ class _TargetReader:
             accelerator=Accelerator(**self._capability("accelerator", {"memory": parse_size})),
             home=self._storage("home", "shared"),
             scratch=self._storage("scratch", "node-local"),
+            network=self._network(),
             site=self._site(),
         )
         return target if address else None
@@ -165,6 +166,16 @@ class _TargetReader:
             room=self._parsed(given["room"], parse_size) if "room" in given else None,
             **{name: float(values[name]) for name in _RATES if name in values},
         )
+
+    def _network(self) -> Network | None:
+        """What was measured of it; half of that tells nothing."""
+        given = self._node.capabilities.get("network", {})
+        values = {name: item.plain() for name, item in given.items() if item.value is not None}
+        missing = [name for name in Network.model_fields if name not in values]
+        if values and missing:
+            place = next(iter(given.values())).location
+            self._mistakes.add(place, "missing-key", f"the network has no {missing[0]}", "latency and bandwidth: both")
+        return Network(**values) if values and not missing else None
 
     def _site(self) -> Site:
         values: dict[str, Any] = {}

@@ -19,7 +19,10 @@ TYPES = {"slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "
 _FRONTEND = "frontend"
 _PROPERTIES = ("username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions")
 # A capability, and which of its properties is meant where a word gives no mapping of them.
-_CAPABILITIES = {"processor": "model", "accelerator": "model", "home": "path", "scratch": "path", "site": "account"}
+_CAPABILITIES = {
+    "processor": "model", "accelerator": "model", "home": "path", "scratch": "path", "network": "bandwidth",
+    "site": "account",
+}  # fmt: skip
 _PATHS: dict[str, tuple[str, ...]] = {
     _FRONTEND: ("attributes", "public_address"),
     **{name: ("properties", name) for name in _PROPERTIES},

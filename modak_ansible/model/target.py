@@ -71,6 +71,13 @@ class Storage(Model):
     room: int | None = _measured("bytes that a job may put there")
 
 
+class Network(Model):
+    """What a message between two nodes costs, through the library that trainings themselves use."""
+
+    latency: float = Field(gt=0, description="microseconds of an empty message")
+    bandwidth: float = Field(gt=0, description="GB/s of a large one")
+
+
 class Site(Model):
     """A site's own ways; what is None or empty comes from the target's own configuration."""
 
@@ -107,6 +114,7 @@ class Target(Model):
     accelerator: Accelerator = Accelerator()
     home: Storage | None = None
     scratch: Storage | None = None
+    network: Network | None = _measured("between two nodes; None where nobody measured it")
     site: Site = Site()
     unverified: str = Field(
         default="",

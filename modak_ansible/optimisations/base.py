@@ -151,6 +151,8 @@ class Draft:
             threads=self.threads,
             nodes=self.layout.nodes,
             processes_per_node=self.layout.processes_per_node,
+            latency=target.network.latency if target.network else None,
+            bandwidth=target.network.bandwidth if target.network else None,
             accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
             dataset_bytes=request.data_bytes,
         )

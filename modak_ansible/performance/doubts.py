@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import Question
+from modak_ansible.performance.between import LAW, processes_of, why_unknown
 from modak_ansible.performance.features import in_version, switch_name
 from modak_ansible.performance.regression import Regression
 from modak_ansible.performance.run import Run
@@ -55,8 +56,9 @@ class Coverage:
             notes.append(f"no record of {facts.entry or 'this image'}, only of others of {facts.framework}")
         for name, value in facts.switches.items():
             self._switch(run, name, value, unknown, counts)
-        if question.nodes * question.processes_per_node > 1:
-            unknown.append("no record of several processes that train together")
+        if processes_of(question) > 1:
+            why = why_unknown(run, question)
+            (unknown if why else notes).append(why or LAW)
         return Seen(tuple(unknown), (*notes, *self._notes(run)), min(counts))
 
     def has_entry(self, entry: str) -> bool:
@@ -89,7 +91,7 @@ class Coverage:
         if one.work.batch_size != other.work.batch_size:
             unknown.append("no record of the same work with another batch size")
         if (old.nodes, old.processes_per_node) != (new.nodes, new.processes_per_node):
-            unknown.append("no record of several processes that train together")
+            unknown += filter(None, (why_unknown(one, old), why_unknown(other, new)))
         records = min(counts) if counts else self._counts.get(f"framework {after.framework}", 0)
         return Seen(tuple(dict.fromkeys(unknown)), tuple(self._notes(other)), records)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
+from modak_ansible.performance.between import processes_of, slowest, waiting_seconds
 from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
@@ -24,12 +25,16 @@ _ALIKE = 0.05  # shares that differ by less count as one, so that what both runs
 
 
 class Part(NamedTuple):
-    """One part of a run: its seconds, and its regression; none where it comes from a bandwidth."""
+    """One part of a run: its seconds, and its regression; none where it comes from a bandwidth or a law.
+
+    ``interval`` is that of the seconds of a part that comes from a law.
+    """
 
     name: str
     seconds: float
     regression: Regression | None = None
     vector: Vector = Vector({}, {})
+    interval: Interval | None = None
 
 
 class PerformanceModel:
@@ -54,9 +59,9 @@ class PerformanceModel:
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
             own = _variance_of_run(part, run.facts.framework)
-            intervals[part.name] = _interval(part.seconds, sqrt(own))
+            found = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
             total += part.seconds
-            variance += own * part.seconds**2
+            variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
         seen = self.known.run(run, question)
         apart = self.apart(run.facts)
@@ -167,8 +172,20 @@ class PerformanceModel:
             found.append(Part("staging", staging))
         step, regression = self.step_seconds(run), self.regressions.get("step")
         if step is not None and run.steps is not None and regression is not None:
+            step = slowest(question, self._share(question, step), regression.noise(run.facts.framework))
+            waiting = waiting_seconds(run, question, step)
+            if waiting:
+                each = {name: run.steps * seconds for name, seconds in waiting}
+                found.append(Part("waiting", each["middle"], interval=Interval(**each)))
             found.append(Part("training", run.steps * step, regression, self._of_step(regression, run.facts)))
         return found
+
+    def _share(self, question: Question, step: float) -> float:
+        """Seconds of a step, which is no better a share of the whole batch's than its share of the batch."""
+        if not question.shares_batch or processes_of(question) == 1:
+            return step
+        alone = self.runs.of(question.model_copy(update={"nodes": 1, "processes_per_node": 1}))
+        return max(step, (self.step_seconds(alone) or 0.0) / processes_of(question))
 
     def _besides_steps(self, name: str, regression: Regression, facts: Facts) -> Part:
         """The start, or the first step: what no record has beside the rest may lengthen it, and does not shorten it."""
@@ -192,6 +209,9 @@ class PerformanceModel:
             question.node_cores,
             question.nodes,
             question.processes_per_node,
+            question.latency,
+            question.bandwidth,
+            question.shares_batch,
             question.peak_gflops,
             question.dataset_bytes,
             id(question.work),  # which the kept question holds, so that nothing else can have it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from archspec.cpu import TARGETS
 
@@ -50,7 +51,10 @@ class Runs:
         work = self._work(question)
         machine, peak_of = self._machine(question)
         threads = _number(settings.get("threads")) or question.threads or question.cores
+        processes = question.nodes * question.processes_per_node
         batch = work.batch_size
+        if batch and question.shares_batch:
+            batch = ceil(batch / processes)
         gflop = work.gflop_per_sample
         facts = Facts(
             framework=question.framework,
@@ -68,10 +72,10 @@ class Runs:
             version=short_version(question.version),
         )
         peak = _peak(question, machine, threads)
-        processes = question.nodes * question.processes_per_node
         steps = None
         if work.epochs and work.samples and batch:
-            steps = work.epochs * max(1.0, work.samples / (batch * processes))
+            whole = work.samples / (batch * processes)
+            steps = work.epochs * max(1.0, whole if processes == 1 else ceil(whole))
         return Run(facts, work, peak, peak_of, steps, machine)
 
     def _work(self, question: Question) -> Work:

@@ -43,6 +43,11 @@ class Question(Model):
     threads: int | None = None
     nodes: int = 1
     processes_per_node: int = 1
+    latency: float | None = Field(default=None, description="microseconds of an empty message between two nodes")
+    bandwidth: float | None = Field(default=None, description="GB/s of a large message between two nodes")
+    shares_batch: bool = Field(
+        default=False, description="whether the processes share out the batch; else each has all of it"
+    )
     accelerator: str = ""
     dataset_bytes: int | None = None
 
@@ -80,7 +85,8 @@ class Prediction(Model):
 
     seconds: Interval
     parts: dict[str, Interval] = Field(
-        default={}, description="seconds of start, first_step, training, evaluation, staging ... of the whole run"
+        default={},
+        description="seconds of start, first_step, waiting (for each other), training, staging ... of the whole run",
     )
     core_hours: float | None = None
     records: int = Field(default=0, description="measured runs that it rests on")

@@ -45,7 +45,9 @@ class Case:
 
 
 def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterable[Machine]) -> list[Case]:
-    """Every training that was measured, on a machine whose peak is known, of a workload whose work is known.
+    """Every training of one process that was measured, on a machine whose peak is known, of work that is known.
+
+    What several processes wait for each other is no part of a step's compute: see ``series`` and ``data_parallel``.
 
     Args:
         records: of all outcomes; those that are not simply measured are left out.
@@ -53,8 +55,12 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
         machines: with their peaks.
     """
     known = {machine.name: machine for machine in machines}
-    found = (_case(record, works, known) for record in records if record.outcome == "measured")
+    found = (_case(record, works, known) for record in records if _is_of_one(record))
     return [each for each in found if each is not None]
+
+
+def _is_of_one(record: Record) -> bool:
+    return record.outcome == "measured" and record.allocation.layout.processes == 1
 
 
 def work_of(record: Record, works: Mapping[str, Work]) -> Work:

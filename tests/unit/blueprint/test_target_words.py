@@ -192,6 +192,13 @@ def test_the_plan_is_that_of_a_blueprint_that_says_the_same(blueprint, site):
     assert plan_blueprint(blueprint.service, Inputs()).plan.digest == meant.digest
 
 
+def test_what_was_measured_of_its_network_goes_with_it(blueprint, site):
+    assert plan_blueprint(blueprint.service, Inputs(site)).plan.target.network is None
+    site.write_text(f"{SITE}network: {{ latency: 270, bandwidth: 0.118 }}\n")
+    network = plan_blueprint(blueprint.service, Inputs(site)).plan.target.network
+    assert (network.latency, network.bandwidth) == (270, 0.118)
+
+
 def test_a_package_holds_the_target_that_was_given(blueprint, site, tmp_path, monkeypatch):
     """opera takes no inputs that a template does not declare."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -60,6 +60,7 @@ MISTAKES = [
     ("arguments:", "arguments: x\n        argments:", "wrong-type: arguments must be a mapping"),
     ("processor: { properties", "procesor: { properties", "unknown-capability: cluster has no capability procesor (did you mean processor?)"),
     ("scratch: { properties: { path: /scratch } }", "scratch: {}", "the capability scratch has no properties"),
+    ("scratch: {", "network: { properties: { latency: 300 } }\n        scratch: {", "missing-key: the network has no bandwidth"),
     ("get_input: epochs", "get_input: epoch", "unknown-input: there is no input epoch (did you mean epochs?)"),
     ("{ type: integer, default: 2 }", "{ type: integer }", "missing-input: the input epochs has no value"),
     ("{ type: integer, default: 2 }", "{ type: integer, default: two }", "wrong-type: epochs must be a whole number"),

@@ -57,6 +57,16 @@ def test_more_rounds_narrow_the_interval():
     assert narrow.high / narrow.low < wide.high / wide.low
 
 
+def test_runs_of_several_processes_are_no_runs_of_one():
+    records = Truth(1).records(2)
+    together = [
+        each.model_copy(update={"allocation": each.allocation.model_copy(update={"nodes": 2})}) for each in records
+    ]
+    known = machines(records)
+    assert cases(records, WORKS, known)
+    assert cases(together, WORKS, known) == []
+
+
 def test_slow_hours_of_the_machine_cancel():
     truth = Truth(2, rounds=0.6)
     records = truth.records(3)

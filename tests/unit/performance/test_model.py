@@ -76,6 +76,47 @@ def test_unknown_territory_is_said_to_be_unknown(model, changes, words):
         assert any(words in doubt for doubt in prediction.doubts)
 
 
+NETWORK = {"latency": 300.0, "bandwidth": 0.118}
+
+
+def test_several_processes_are_predicted_from_one_and_the_network(model):
+    alone, together = model.predict(question()), model.predict(question(nodes=4, **NETWORK))
+    assert "waiting" not in alone.parts
+    assert together.known
+    assert any("by the law of one process's steps and the network as measured" in doubt for doubt in together.doubts)
+    # a step's gradients are 4.8 MB: 61 ms of a link that sends 1.5 times as many, less what the backward pass hides
+    waiting = together.parts["waiting"]
+    steps = 12 * 118
+    assert (
+        waiting.low <= waiting.middle <= waiting.high <= 1.1 * steps * (1.5 * 4 * 1_199_882 / 0.118e9 + 4 * 6 * 300e-6)
+    )
+    assert together.parts["training"].middle > alone.parts["training"].middle / 4  # the slowest is waited for
+    assert together.seconds.high / together.seconds.low > alone.seconds.high / alone.seconds.low
+
+
+def test_a_slower_network_takes_longer_and_one_process_has_none(model):
+    slow = {"latency": 300.0, "bandwidth": 0.0118}
+    assert model.predict(question(**slow)) == model.predict(question())
+    quick, late = (model.predict(question(nodes=4, **each)).seconds.middle for each in (NETWORK, slow))
+    assert late > quick
+
+
+def test_a_shared_batch_means_as_many_steps_of_less(model):
+    shared = model.predict(question(nodes=4, shares_batch=True, **NETWORK)).parts
+    own = model.predict(question(nodes=4, **NETWORK)).parts
+    assert shared["waiting"].middle > 3 * own["waiting"].middle
+    one = model.predict(question()).parts["training"].middle
+    assert one / 4 < shared["training"].middle < one
+
+
+def test_without_parameters_nobody_knows_what_is_sent(model):
+    unknown = model.predict(
+        question(work=Work(gflop_per_sample=1.0, samples=1000, epochs=1, batch_size=8), nodes=2, **NETWORK)
+    )
+    assert not unknown.known
+    assert any("says nothing of its parameters" in doubt for doubt in unknown.doubts)
+
+
 def test_without_epochs_the_ratio_is_that_of_steady_steps(model):
     bare = {"work": Work()}
     gain = model.gain(question(**bare), question(**bare, settings={"compiler": "inductor"}))
