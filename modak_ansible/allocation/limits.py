@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from modak_ansible.allocation.allocate import JobAllocation, allocate
+from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.quantities import format_size, format_walltime
 from modak_ansible.model.request import Request
@@ -32,34 +33,22 @@ def limit_problems(job: JobAllocation) -> Iterator[CannotPlan]:
 
 def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     request, layout = job.request, job.layout
-    application, target = request.application, request.target
+    hpc, target = request.application.hpc, request.target
     if target.scheduler is Scheduler.NONE and layout.nodes > 1:
         message = f"{target.name} is a single machine, and {layout.nodes} nodes are asked for"
         yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
-    if layout.processes > 1 and application.hpc is None and not application.distributed_training:
-        runs = application.script or application.name
-        message = (
-            f"{layout.processes} processes of {runs} would each train all of it, and write one metrics.json: "
-            "what makes one training of many processes is missing"
-        )
-        hint = "ask for one process; or say distributed_training: true, where the script is parallel by itself"
-        yield CannotPlan(_about_processes(request), message, hint)
+    try:
+        ranks = ranks_of(request, layout)
+    except CannotPlan as problem:
+        yield problem
         return
-    hpc = application.hpc
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
-    if layout.processes > 1 and not knows_launcher:
+    starts_them = ranks and ranks.strategy in ("ddp", "own") and layout.nodes == 1  # the job script itself
+    if layout.processes > 1 and not knows_launcher and not starts_them:
         message = f"{layout.processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
-
-
-def _about_processes(request: Request) -> str:
-    """What of the request asks for several processes."""
-    for name in ("node_count", "process_count_per_node", "core_count"):
-        if (getattr(request.job_options, name) or 1) > 1:
-            return f"job_options.{name}"
-    return "resources.nodes" if request.resources.nodes > 1 else "resources.processes_per_node"
 
 
 def _count_problems(job: JobAllocation) -> Iterator[CannotPlan]:

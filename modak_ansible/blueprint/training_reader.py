@@ -13,11 +13,13 @@ from modak_ansible.blueprint.forms.secret_rules import note_secret
 from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.script.counting import counting
 from modak_ansible.blueprint.script.folder import ScriptFolders, work_of
+from modak_ansible.blueprint.script.parallelism import parallelism_of
 from modak_ansible.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
@@ -73,6 +75,7 @@ class TrainingReader:
             job_options=job_options,
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
             beside=beside,
+            parallelism=parallelism_of(self._folder / application.folder, application.files),
         )
 
     def points(self, request: Request) -> list[Request]:
@@ -152,9 +155,19 @@ class TrainingReader:
             work=work_of(work.plain() if work else {}, workload, arguments),
             workload=workload,
             distributed_training=bool((said := self._property("distributed_training")) and said.value),
+            distributed=self._distributed(),
             prepares=self._folders.prepares(here, code),
         )
         return application, tuple(beside)
+
+    def _distributed(self) -> Distributed | None:
+        said = self._property("distributed")
+        if said is None:
+            return None
+        interface = said.get("interface")
+        if interface is not None and interface.value:
+            self._note(interface, rules.interface_problem(str(interface.value)))
+        return Distributed(**said.plain())
 
     def _swept(self) -> list[str]:
         """The values that arguments take in a sweep."""

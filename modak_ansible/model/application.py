@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.hpc import Build, HpcApplication
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.measured.workload import Workload
@@ -52,6 +53,11 @@ class Application(Model):
         default=False,
         description="whether a script is parallel by itself: it may be started in several processes of one training",
         exclude_if=lambda value: not value,  # plans without it keep the digest that they had before there was any
+    )
+    distributed: Distributed | None = Field(
+        default=None,
+        description="what is said of its processes, where it has several",
+        exclude_if=lambda value: not value,
     )
     prepares: bool = Field(
         default=False, description="whether the user's files call modak's prepare, or a trainer that it is called in"

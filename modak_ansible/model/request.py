@@ -8,6 +8,7 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Predecessor, Resources, SourceFile
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.target import Target
@@ -40,6 +41,7 @@ class Request(Model):
         after: what has to complete before it begins.
         node: the blueprint's node that it comes from; empty where that is the training's name.
         beside: files that travel with the script's, and on which it does not depend.
+        parallelism: what makes its script parallel by itself; None where its source shows nothing of that.
         parallel: how many points of its sweep may run at once; None for as many as the target takes.
     """
 
@@ -58,6 +60,7 @@ class Request(Model):
     parallel: int | None = None
     checkpoint: Checkpoint | None = None
     beside: tuple[SourceFile, ...] = ()
+    parallelism: Parallelism | None = None
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:

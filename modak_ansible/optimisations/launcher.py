@@ -6,16 +6,21 @@ Sources: srun(1) of Slurm 24.11, mpirun(1) of Open MPI 4 and 5, mpiexec(1) of MP
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
 from modak_ansible.schedulers.script import Launch
+from modak_ansible.schedulers.script import Ranks as TrainingRanks
 from modak_ansible.schedulers.torque_directives import counts_cores_only
 
 # How each library's processes find each other under srun.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
+
+# The variable by which a process is told its accelerators, by their vendor.
+_DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,31 @@ class Launcher(Optimisation):
 
 def launching_of(draft: Draft) -> Launching:
     """How the processes of a draft's job are started."""
+    ranks = ranks_of(draft.request, draft.layout)
+    launching = _launching(draft, ranks)
+    if ranks is None or ranks.strategy == "none":
+        return launching
+    told = _told(draft, ranks, launching.launch)
+    return replace(launching, launch=replace(launching.launch, ranks=told))
+
+
+def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
+    """What the job tells each rank of a training."""
+    resources, vendor = draft.request.resources, draft.request.target.accelerator.vendor or ""
+    is_prepared = ranks.strategy == "ddp"
+    return TrainingRanks(
+        count=draft.layout.processes,
+        each=draft.layout.processes_per_node,
+        strategy="ddp" if is_prepared else "",
+        timeout=ranks.timeout,
+        interface=ranks.interface,
+        devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if is_prepared and resources.accelerators else "",
+        accelerators=resources.accelerators,
+        is_local=launch == Launch(),
+    )
+
+
+def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
     request, hpc = draft.request, draft.request.application.hpc
     site = request.target.site.launcher
     environment = _threads(hpc)
@@ -72,10 +102,12 @@ def launching_of(draft: Draft) -> Launching:
         reason = "asked for" if wished else "the site's own"
         return _given(draft, hpc, (wished or site or "").split(), environment, reason)
     if request.target.scheduler is Scheduler.SLURM:
-        words = _srun(draft, hpc)
+        words = _srun(draft, hpc, ranks)
         return Launching(
             Launch(outside=words), environment, words, "Slurm starts every rank itself, and knows its cores"
         )
+    if ranks and ranks.strategy in ("ddp", "own"):
+        return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
     return _mpi_launcher(draft, hpc, environment)
 
 
@@ -117,11 +149,13 @@ def _pmi(draft: Draft, hpc: HpcApplication | None) -> str:
     return _PMI[_library(draft, hpc)] if hpc and hpc.parallelisation == "mpi" else ""
 
 
-def _srun(draft: Draft, hpc: HpcApplication | None) -> tuple[str, ...]:
+def _srun(draft: Draft, hpc: HpcApplication | None, ranks: Ranks | None) -> tuple[str, ...]:
     words, layout = ["srun"], draft.layout
-    pmi = _pmi(draft, hpc)
+    pmi = _pmi(draft, hpc) or (_PMI[_library(draft, hpc)] if ranks and ranks.strategy == "mpi" else "")
     if pmi:
         words.append(f"--mpi={pmi}")
+    if ranks and ranks.strategy != "none":
+        words.append("--kill-on-bad-exit=1")
     if hpc and hpc.parallelisation == "mpi":
         words += [f"--ntasks={layout.processes}", f"--ntasks-per-node={layout.processes_per_node}"]
     if layout.cores:

@@ -12,6 +12,7 @@ from modak_ansible.blueprint.script.folder import work_of
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources
 from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.work import Work
@@ -26,6 +27,7 @@ from modak_ansible.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTION
 from modak_ansible.requests.fitting import fitting_build
 from modak_ansible.requests.form.form import JobForm
 from modak_ansible.requests.form.notes import Notes
+from modak_ansible.requests.form.optimisation import DistributedForm
 from modak_ansible.requests.images import given_image
 from modak_ansible.requests.target_traits import with_traits
 from modak_ansible.requests.targets import Named
@@ -97,6 +99,7 @@ class Mapper:
             image=image,
             job_options=self._job_options(shape),
             beside=code.beside,
+            parallelism=code.parallelism,
             checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
         )
 
@@ -105,6 +108,10 @@ class Mapper:
         """Whether a training says that its script is parallel: by that word, or by the number of its ranks."""
         said = self._training.config.distributed_training if self._training else None
         return self._kind == "ai_training" and bool(said or self._job.runs.mpi_ranks)
+
+    @property
+    def _distributed(self) -> DistributedForm | None:
+        return self._training.config.distributed if self._training else None
 
     # --- parts
 
@@ -193,6 +200,7 @@ class Mapper:
             work=work,
             workload=code.workload,
             distributed_training=self._is_distributed,
+            distributed=Distributed(**said.model_dump()) if (said := self._distributed) else None,
             prepares=code.prepares,
         )
 
@@ -244,7 +252,7 @@ class Mapper:
                 self._job.options,
                 ranks=runs.mpi_ranks,
                 threads=runs.threads or (openmp.number_of_threads if openmp else None),
-                parallel=bool(distributed) if self._kind == "ai_training" else is_mpi,
+                parallel=bool(distributed or self._distributed) if self._kind == "ai_training" else is_mpi,
                 subscription=(mpi.core_subscription if mpi else None) or 1,
                 node_cores=(partition.cores if partition else None) or target.processor.cores,
                 warn=self._notes.warn,

@@ -139,6 +139,8 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "resources.accelerators": (*OPTIONS, "request_gpus"),
         "framework": (*TRAINING, "config", "ai_framework"),
         "version": (*section, "version"),
+        "distributed": (*TRAINING, "config", "distributed"),
+        "distributed.strategy": (*TRAINING, "config", "distributed", "strategy"),
         "optimisation": OPTIMISATION,
         "optimisation.build": (*OPTIMISATION, "enable_opt_build"),
         "optimisation.autotuning": (*OPTIMISATION, "enable_autotuning"),

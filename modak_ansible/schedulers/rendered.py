@@ -22,7 +22,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
     out += ['job_id="', str(given['job_id']), '"\n\n# One job of a deployment trains, whatever was submitted twice.\nmkdir -p state\n']
     if (given['checkpoint'] and (given['scheduler'] == 'torque')):
         out += ['\nsubmitted() {\n    printf \'{"job_id": "%s", "time": %s}\\n\' "${1##*$\'\\n\'}" "$(date +%s)" > state/submitted.part && mv state/submitted.part state/submitted.json\n}\n# The job before this one has ended to be queued again, and left its place to the one that comes next.\nif [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ] && mv state/requeued state/taken 2> /dev/null; then\n    echo "$job_id" > state/claim\n    submitted "$job_id"\nfi\n']
-    out += ['if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then\n    owner=$(cat state/claim)\n    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then\n        echo "job $owner has this deployment; job $job_id leaves it alone" >&2\n        exit 75\n    fi\nfi\n\n# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.\nif [ "$(cat state/finished 2> /dev/null)" = 0 ]; then\n    exit 0\nfi\nrm -f state/finished state/ended state/missed\n# Room for the last word is taken now: it is to be noted on a full disk, too.\necho > state/finishing\n']
+    out += ['if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then\n    owner=$(cat state/claim)\n    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then\n        echo "job $owner has this deployment; job $job_id leaves it alone" >&2\n        exit 75\n    fi\nfi\n\n# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.\nif [ "$(cat state/finished 2> /dev/null)" = 0 ]; then\n    exit 0\nfi\nrm -f state/finished state/ended state/missed', str((' state/failed_rank state/goes_on' if given['ranks'] else '')), '\n# Room for the last word is taken now: it is to be noted on a full disk, too.\necho > state/finishing\n']
     if given['checkpoint']:
         out += ['\n# It goes on from where it was.\nrm -f state/requeued state/stop state/late\ncheckpoints=$deployment/checkpoints\nstop=$deployment/state/stop\nmkdir -p "$checkpoints"\necho "$(date +%s) $job_id $(hostname)" >> state/runs\nrun=$(wc -l < state/runs)\n']
     out += ['\n# The end is written by the job itself: schedulers forget, and a node that died can look like success.\nfinish() {\n    local code=$?\n    trap - EXIT\n    cd "$deployment" || exit "$code"\n']
@@ -178,7 +178,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         if (given['scheduler'] == 'none'):
             out += ["hostname | sed 's/$/", str(given['launch'].hosts), '/\' > "$hosts"\n']
         else:
-            out += ['if [ -n "${PBS_NODEFILE:-}" ]; then sort -u "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |\n    sed \'s/$/', str(given['launch'].hosts), '/\' > "$hosts"\n']
+            out += ['if [ -n "${PBS_NODEFILE:-}" ]; then awk \'!known[$0]++\' "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |\n    sed \'s/$/', str(given['launch'].hosts), '/\' > "$hosts"\n']
     out += ['\ncd code || exit 1\nunset PYTHONPATH PYTHONHOME\n']
     if given['built_program']:
         out += ['program=', str(shlex.quote(given['built_program'])), '\n[ -e "$sources/$program" ] && program=$sources/$program\n']
@@ -188,8 +188,10 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\ncommand=(\n"]
         if given['container']:
             out += [str(given['enter']())]
-        out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n    MODAK_METRICS="$deployment/metrics.json"\n']
-        if given['runtime']:
+        out += ['    env\n    PYTHONNOUSERSITE=1\n    PYTHONUNBUFFERED=1\n    MODAK_LAUNCHED="$(date +%s.%N)"\n']
+        if (not given['ranks']):
+            out += ['    MODAK_METRICS="$deployment/metrics.json"\n']
+        if (given['runtime'] and (not given['ranks'])):
             out += ['    MODAK_APPLIED="$deployment/applied.json"\n']
         if given['checkpoint']:
             out += ['    MODAK_CHECKPOINTS="$checkpoints"\n    MODAK_CHECKPOINT_EVERY=', str(given['checkpoint'].every), '\n    MODAK_STOP="$stop"\n']
@@ -229,6 +231,13 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         for word in given['words']:
             out += ['    ', str(word), '\n']
         out += [')\n']
+        def first_failure() -> str:
+            out: list[str] = []
+            out += ['# Those that a launcher ends for one that failed have other codes.\n[ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"\n']
+            return "".join(out)
+        given['first_failure'] = first_failure
+        if given['ranks']:
+            _ranks(out, given)
         if given['limit']:
             out += ['timeout --kill-after=30 ', str((('"$((%d > SECONDS ? %d - SECONDS : 1))"' % (given['limit'], given['limit'])) if given['tuning'] else given['limit'])), ' ']
         out += [str(given['launcher']), '"${command[@]}" &\ntraining=$!\ntrap \'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143\' TERM\n']
@@ -237,9 +246,14 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['trap \'ask &\' USR1\n[ ! -e "$stop" ] || ask &\n']
             else:
                 out += ['(\n    timeout ', str(('$((%d > SECONDS ? %d - SECONDS : 1))' % (given['checkpoint'].after, given['checkpoint'].after))), ' tail --pid="$training" -f /dev/null\n    [ $? -ne 124 ] || ask\n) &\n']
-            out += ['# a signal that is trapped ends a wait\nwhile kill -0 "$training" 2> /dev/null; do\n    wait "$training"\ndone\nwait "$training"\ncode=$?\nqueue_again "$code"\n[ ! -e "$deployment/state/requeued" ] || exit "$code"\n(exit "$code")\n']
+            out += ['# a signal that is trapped ends a wait\nwhile kill -0 "$training" 2> /dev/null; do\n    wait "$training"\ndone\nwait "$training"\ncode=$?\n']
+            if given['ranks']:
+                out += ['[ "$code" -ne 0 ] || [ ! -e "$deployment/state/goes_on" ] || code=', str(given['checkpoint'].exit_code), '\n', str(given['first_failure']())]
+            out += ['queue_again "$code"\n[ ! -e "$deployment/state/requeued" ] || exit "$code"\n(exit "$code")\n']
         else:
             out += ['wait "$training"\n']
+            if given['ranks']:
+                out += ['code=$?\n', str(given['first_failure']()), '(exit "$code")\n']
         if given['post']:
             out += ['export MODAK_EXIT_CODE=$?\n\ncd "$deployment/code" || exit 1\n(\n    set +u -e\n']
             for text in given['post']:
@@ -263,6 +277,41 @@ def _none(out: list[str], given: dict[str, Any]) -> None:
     given['folder'] = '$(dirname "$0")'
     given['job_id'] = "$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
     _body(out, given)
+
+
+def _ranks(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# Where the ranks meet: at the first of them, by an address of its node as the others reach it.\n']
+    if (given['job'].nodes == 1):
+        out += ['MASTER_ADDR=127.0.0.1\n']
+    elif given['ranks'].interface:
+        out += ['MASTER_ADDR=$(ip -o -4 addr show dev ', str(given['ranks'].interface), ' | awk \'{ sub("/.*", "", $4); print $4; exit }\')\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) has no address of IPv4 on ', str(given['ranks'].interface), ', by which the ranks are to meet; it has:" \\\n        "$(ip -o -4 addr | awk \'{ print $2 }\' | sort -u | tr \'\\n\' \' \')" >&2\n    exit 68\nfi\n']
+    else:
+        out += ['if [ -n "${PBS_NODEFILE:-}" ]; then\n    other=$(tail -n 1 "$PBS_NODEFILE")\nelse\n    other=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)\nfi\naddress=$(scontrol --oneliner show node "$other" 2> /dev/null | sed -n \'s/.* NodeAddr=\\([^ ]*\\).*/\\1/p\')\naddress=$(getent ahostsv4 "${address:-$other}" | awk \'{ print $1; exit }\')\nMASTER_ADDR=$(ip -o route get "${address:-none}" 2> /dev/null | sed -n \'s/.* src \\([^ ]*\\).*/\\1/p\')\nMASTER_ADDR=${MASTER_ADDR:-$(getent ahostsv4 "$(hostname)" | awk \'$1 !~ /^127\\./ { print $1; exit }\')}\nif [ -z "$MASTER_ADDR" ]; then\n    echo "$(hostname) knows no way to ${address:-$other}, so that its ranks cannot meet those of $other;" \\\n        "say by which network: distributed: { interface: NAME }" >&2\n    exit 68\nfi\n']
+    out += ['MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d \' \' -f 1) % 10000))\nwhile (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do\n    MASTER_PORT=$((MASTER_PORT + 1))\ndone\n\n# Becomes one of the ranks, whoever started it, and notes which of them failed first.\nrank() {\n    local own=$deployment child code device asked=\'\'', str((' devices' if given['ranks'].devices else '')), str((' name' if given['cleans'] else '')), '\n    export MASTER_ADDR MASTER_PORT WORLD_SIZE=', str(given['ranks'].count), ' LOCAL_WORLD_SIZE=', str(given['ranks'].each), '\n    export MODAK_STRATEGY=', str((given['ranks'].strategy if given['ranks'].strategy else '""')), ' MODAK_RENDEZVOUS_TIMEOUT=', str(given['ranks'].timeout), '\n']
+    if given['ranks'].is_local:
+        out += ['    export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0\n']
+    else:
+        out += ['    export RANK LOCAL_RANK NODE_RANK\n    RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-}}}\n    if ! [ "${RANK:-none}" -lt "$WORLD_SIZE" ] 2> /dev/null; then\n        echo "the launcher does not tell this process which of ', str(given['ranks'].count), ' ranks it is: it says ${RANK:-nothing}" >&2\n        exit 64\n    fi\n    LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}\n    NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))\n']
+    out += ['    shift\n']
+    if given['ranks'].devices:
+        out += ['    # One accelerator each, which the script then has for its first.\n    IFS=, read -r -a devices <<< "$', str((((('{' + given['ranks'].devices) + ':-') + given['ranks'].all_devices) + '}')), '"\n    export ', str(given['ranks'].devices), '="${devices[LOCAL_RANK % $', str('{#devices[@]}'), ']}"\n']
+    if given['ranks'].interface:
+        out += ['    device=', str(given['ranks'].interface), '\n']
+    else:
+        out += ['    device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" \'index($4, own) == 1 { print $2; exit }\')\n    device=${device:-$(ip -o route get "$MASTER_ADDR" 2> /dev/null | sed -n \'s/.* dev \\([^ ]*\\).*/\\1/p\')}\n']
+    out += ['    if [ -n "$device" ]; then\n        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$device}" NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$device}"\n    fi\n    if [ "$RANK" -gt 0 ]; then\n        own=$deployment/ranks/$RANK\n        mkdir -p "$own" && exec >> "$own/output.log" 2>> "$own/error.log"\n    fi\n    export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"\n']
+    if given['cleans']:
+        out += ["    # The container is told to see nothing else of the job's environment.\n    for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME \\\n        NCCL_SOCKET_IFNAME MODAK_STRATEGY MODAK_RENDEZVOUS_TIMEOUT MODAK_METRICS MODAK_APPLIED", str(((' ' + given['ranks'].devices) if given['ranks'].devices else '')), '; do\n        [ -z "${!name:-}" ] || export "APPTAINERENV_$name=${!name}" "SINGULARITYENV_$name=${!name}"\n    done\n']
+    out += ['    "$@" &\n    child=$!\n    trap \'asked=1; kill -TERM "$child" 2> /dev/null\n        { timeout 30 tail --pid="$child" -f /dev/null || kill -KILL "$child"; } 2> /dev/null &\' TERM\n    while kill -0 "$child" 2> /dev/null; do\n        wait "$child"\n    done\n    wait "$child"\n    code=$?\n']
+    if given['checkpoint']:
+        out += ['    # Launchers end all ranks when one does not end with 0.\n    if [ "$code" -eq ', str(given['checkpoint'].exit_code), ' ]; then\n        : > "$deployment/state/goes_on"\n        exit 0\n    fi\n']
+    out += ['    if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then\n        (set -o noclobber && echo "$RANK $code ${SLURMD_NODENAME:-$(hostname)}" > "$deployment/state/failed_rank") 2> /dev/null\n    fi\n']
+    if given['ranks'].is_local:
+        out += ['    [ "$code" -eq 0 ] || kill -USR2 $$\n']
+    out += ['    exit "$code"\n}\n']
+    if given['ranks'].is_local:
+        out += ['\n# Starts all of them, and ends all when one fails.\nranks() {\n    local each code=0 pids=()\n    trap \'kill -TERM "${pids[@]}" 2> /dev/null\' TERM USR2\n    for ((each = 0; each < ', str(given['ranks'].count), '; each++)); do\n        rank "$each" "$@" &\n        pids+=("$!")\n    done\n    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick\n    for each in "${pids[@]}"; do\n        while kill -0 "$each" 2> /dev/null; do\n            wait "$each"\n        done\n        wait "$each" || code=$?\n    done\n    exit "$code"\n}\n']
+    out += ['{\n    declare -p deployment MASTER_ADDR MASTER_PORT\n    declare -f rank', str((' ranks' if given['ranks'].is_local else '')), "\n    # shellcheck disable=SC2016 # it is the other shell's\n    echo '", str(('ranks "$@"' if given['ranks'].is_local else 'rank "" "$@"')), '\'\n} > "$deployment/state/rank.sh"\n']
 
 
 def _slurm(out: list[str], given: dict[str, Any]) -> None:
@@ -317,4 +366,4 @@ def render(template: str, given: dict[str, Any]) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "none": _none, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

@@ -24,12 +24,44 @@ _RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "
 _PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
 # The same in shell lines, where ${dataset} is a variable.
 _IN_LINES = re.compile(rf"(?<!\$){_PLACEHOLDER.pattern}")
+# Flags with which a container sees nothing of the job's environment.
+_CLEANING = ("--cleanenv", "-e", "--containall", "-C", "--compat")
 # How long, in seconds, a tuner may take to start and to end besides its budget.
 _TUNER_GRACE = 60
 # What a training says by its exit code when it has saved its state and is to go on (ERESTART of errno.h).
 _GOES_ON = 85
 # Seconds before the wall at which a training is ended that was asked to end and does not; and how long that may take.
 _LATE, _MERCY = 30, 15
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """What each process of one training is told of itself and of the others.
+
+    Attributes:
+        count: of the processes.
+        each: of them on a node.
+        strategy: of modak_runtime.prepare; empty where the script is parallel by itself.
+        timeout: seconds that a rank waits for the others.
+        interface: of the nodes, by which they meet; empty: that of the route there.
+        devices: the variable that tells a process its accelerators, of which each rank then has one of its own; empty
+            where the script takes the one of its LOCAL_RANK, as torchrun has it, or there are none.
+        accelerators: of a node.
+        is_local: whether the script itself starts them, all on its node.
+    """
+
+    count: int
+    each: int
+    strategy: str = ""
+    timeout: int = 300
+    interface: str = ""
+    devices: str = ""
+    accelerators: int = 0
+    is_local: bool = False
+
+    @property
+    def all_devices(self) -> str:
+        return ",".join(map(str, range(self.accelerators)))
 
 
 @dataclass(frozen=True)
@@ -41,12 +73,14 @@ class Launch:
         inside: words of bash before the program, for a launcher that is in the image.
         hosts: what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none.
         slots: whether the list is the scheduler's own, with a line for each core.
+        ranks: of a training whose processes are one; None for every other job.
     """
 
     outside: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     hosts: str = ""
     slots: bool = False
+    ranks: Ranks | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +216,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "pre": [_lines(each, parts) for each in parts.pre],
             "post": [_lines(each, parts) for each in parts.post],
             "launch": parts.launch,
-            "launcher": "".join(f"{word} " for word in parts.launch.outside),
+            "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
+            "ranks": parts.launch.ranks,
+            "cleans": any(flag.partition("=")[0] in _CLEANING for flag in parts.container_flags),
             "runtime": parts.runtime,
             "tuning": _tuning(parts.tuning),
             "after": [(after_variable(name), deployments) for name, deployments in parts.after],
@@ -190,6 +226,10 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "checkpoint": _checkpoint(job),
         },
     )
+
+
+def _launcher(launch: Launch) -> tuple[str, ...]:
+    return (*launch.outside, "bash", '"$deployment/state/rank.sh"') if launch.ranks else launch.outside
 
 
 def _everywhere(job: PlannedJob) -> str:

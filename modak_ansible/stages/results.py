@@ -20,7 +20,7 @@ from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
-from modak_ansible.target.core.staging import ATTEMPTS, LOGS, WRITTEN
+from modak_ansible.target.core.staging import ATTEMPTS, LOGS, RANKS, WRITTEN
 from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.results import ResultFile, Results
 from modak_ansible.transport.rsync import pull
@@ -130,6 +130,9 @@ def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:
         kept = [path for path in listed if path.startswith(f"{ATTEMPTS}/") and path.endswith(f"/{name}")]
         if name not in listed and any((folder / path).is_file() for path in kept):
             (folder / name).unlink(missing_ok=True)
+    for path in [path for path in (folder / RANKS).rglob("*") if path.is_file()]:
+        if path.relative_to(folder).as_posix() not in listed:
+            path.unlink()
 
 
 def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool) -> None:

@@ -187,7 +187,61 @@ def test_two_processes_are_started_by_the_launcher(blueprint):
             "cores_per_process: 4 }", "cores_per_process: 4, nodes: 2 }\n        distributed_training: true"
         )
     ).job.script
-    assert 'srun --cpus-per-task=4 "${command[@]}" &' in script
+    assert 'srun --kill-on-bad-exit=1 --cpus-per-task=4 bash "$deployment/state/rank.sh" "${command[@]}" &' in script
+
+
+def test_prepare_makes_one_training_of_two_processes(blueprint):
+    (blueprint.service.parent / "train" / "train.py").write_text("import modak_runtime\nmodak_runtime.prepare")
+    alone = plan(blueprint).digest
+    blueprint.replace("framework: pytorch", "framework: pytorch\n        distributed: { timeout: 60, interface: ib0 }")
+    assert "strategy" not in choices(plan(blueprint))
+    assert plan(blueprint).digest != alone
+    made = plan(blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }"))
+    told = choices(made)["strategy"]
+    assert (told.value, told.stock, told.numerics) == ("ddp", "none", "reassociation")
+    assert "modak_runtime.prepare makes the script data parallel" in told.reason
+    script = made.job.script
+    assert "export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=60" in script
+    assert "ip -o -4 addr show dev ib0" in script
+    assert 'MODAK_METRICS="$deployment/metrics.json"' not in script
+    assert "CUDA_VISIBLE_DEVICES" not in script
+    blueprint.replace("{ nodes: 2 }", "{ nodes: 2, accelerators: 2 }")
+    blueprint.replace("optimisation: { numerics: same }", "optimisation: { entry: pytorch-2.13-cuda }")
+    blueprint.replace(
+        "        scratch: {", "        accelerator: { properties: { vendor: nvidia, count: 2 } }\n        scratch: {"
+    )
+    assert '"${CUDA_VISIBLE_DEVICES:-0,1}"' in plan(blueprint).job.script
+
+
+def test_a_script_that_is_parallel_has_all_accelerators_of_its_node(blueprint):
+    (blueprint.service.parent / "train" / "train.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD")
+    script = plan(blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }")).job.script
+    assert "srun --mpi=pmix --kill-on-bad-exit=1" in script
+    assert "CUDA_VISIBLE_DEVICES" not in script
+
+
+def test_unrelated_processes_are_started_as_they_are(blueprint):
+    blueprint.replace("cores_per_process: 4 }", "nodes: 2 }\n        distributed: { strategy: none }")
+    made = plan(blueprint)
+    assert 'srun --cpus-per-task=8 "${command[@]}" &' in made.job.script
+    assert "MASTER_ADDR" not in made.job.script
+    assert choices(made)["strategy"].value == "none"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("{ strategy: fsdp }", "fsdp"),
+        ("{ interface: 'ib0; reboot' }", "is no network interface's name"),
+        ("{ timeout: 0 }", "timeout"),
+        ("{ strategy: ddp }", "train.py does not call it"),
+    ],
+)
+def test_what_is_said_of_processes_is_checked(blueprint, said, problem):
+    blueprint.replace("cores_per_process: 4 }", f"nodes: 2 }}\n        distributed: {said}")
+    with pytest.raises(InvalidBlueprint, match=problem) as caught:
+        plan(blueprint)
+    assert "service.yaml:43:" in str(caught.value)
 
 
 def test_srun_starts_processes_in_the_way_that_the_images_mpi_wants(blueprint):
@@ -196,7 +250,7 @@ def test_srun_starts_processes_in_the_way_that_the_images_mpi_wants(blueprint):
     application = request.application.model_copy(update={"framework": "mpi"})
     optimisation = request.optimisation.model_copy(update={"entry": "openmpi-mpi4py"})
     made = make_plan(request.model_copy(update={"application": application, "optimisation": optimisation}))
-    assert 'srun --mpi=pmix --cpus-per-task=4 "${command[@]}" &' in made.job.script
+    assert "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=4 bash" in made.job.script
 
 
 def test_torque_needs_to_be_told_its_launcher(blueprint):
@@ -206,7 +260,7 @@ def test_torque_needs_to_be_told_its_launcher(blueprint):
     with pytest.raises(InvalidBlueprint, match="2 processes need a launcher"):
         plan(blueprint)
     blueprint.replace("scratch: {", "site: { properties: { launcher: mpirun } }\n        scratch: {")
-    assert 'mpirun "${command[@]}" &' in plan(blueprint).job.script
+    assert 'mpirun bash "$deployment/state/rank.sh" "${command[@]}" &' in plan(blueprint).job.script
 
 
 def test_a_single_machine_has_one_node(blueprint):

@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}", re.ASCII)
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 _PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
@@ -35,6 +36,12 @@ def name_problem(text: str) -> str:
     if _NAME.fullmatch(text):
         return ""
     return f"{shown(text)} cannot be a name: letters, digits and _ . + - only, 63 at most, a letter or digit first"
+
+
+def interface_problem(text: str) -> str:
+    """What is wrong with the name of a network interface; empty for one that is to be found."""
+    good = "such as ib0: letters, digits and _ . - only, 15 at most"
+    return "" if not text or _INTERFACE.fullmatch(text) else f"{shown(text)} is no network interface's name, {good}"
 
 
 def constraint_problem(text: str) -> str:

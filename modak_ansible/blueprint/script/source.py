@@ -52,6 +52,7 @@ class ScriptSource:
 
     Attributes:
         imported: the modules that it imports, and what may be modules.
+        used: what it names, by full names such as ``torch.distributed.get_rank``, and the first line of each.
         options: those that are added to a parser of argparse, by literal names.
         makes_parsers: how many parsers of argparse it makes.
         parses: whether a parser reads the command line in it.
@@ -65,6 +66,7 @@ class ScriptSource:
 
     def __init__(self, tree: ast.Module) -> None:
         self.imported: set[str] = set()
+        self.used: dict[str, int] = {}
         self.options: list[Option] = []
         self.makes_parsers = 0
         self.parses = False
@@ -102,6 +104,7 @@ class ScriptSource:
             self._held(call)
         for node in self._dotted:
             name = self._name(node)
+            self.used[name] = min(node.lineno, self.used.get(name, node.lineno))
             if name in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
                 self.is_doubtful = True  # which may change them
             if name in self._classes and not self._is_plain_use(node):

@@ -11,8 +11,10 @@ from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import FieldProblem
 from modak_ansible.blueprint.script.counting import counting
 from modak_ansible.blueprint.script.folder import ScriptFolders
+from modak_ansible.blueprint.script.parallelism import parallelism_of
 from modak_ansible.errors import close_to
 from modak_ansible.model.application import NOTHING, SourceFile
+from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.measured.workload import Workload
 from modak_ansible.requests.application.data import Data
 from modak_ansible.requests.application.program import Program, program_of, words_of
@@ -39,6 +41,7 @@ class Code:
     beside: tuple[SourceFile, ...] = ()
     workload: Workload | None = None
     prepares: bool = False
+    parallelism: Parallelism | None = None
 
 
 def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
@@ -109,6 +112,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
         beside=tuple(beside),
         workload=folders.workload(here, notes.mistakes) if program.script else None,
         prepares=bool(program.script) and folders.prepares(here, kept),
+        parallelism=parallelism_of(here, kept) if program.script else None,
     )
 
 

@@ -10,6 +10,7 @@ from modak_ansible.blueprint.dataset import DatasetForm
 from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.blueprint.forms.forms import CANNOT_BE_DONE, NOT_PLANNED, FieldProblem, Form, refused, text
 from modak_ansible.blueprint.job_options import Count, Size
+from modak_ansible.model.distributed import Strategy
 
 _Version = Annotated[str, text(rules.version_problem, "version")]
 _Share = Annotated[float, Field(gt=0, le=1)]
@@ -99,6 +100,18 @@ class HpcDataForm(Form):
     etl: refused(_OWN_READING) = Field(None, description=_UNKEPT_READING)  # type: ignore[valid-type]
 
 
+class DistributedForm(Form):
+    """How one training runs in several processes: docs/many-nodes.md."""
+
+    strategy: Strategy = Field(
+        "auto", description="ddp by modak_runtime.prepare, mpi, none for unrelated processes; auto: by its source."
+    )
+    interface: Annotated[str, text(rules.interface_problem)] = Field(
+        "", description="The network interface of the nodes by which they meet."
+    )
+    timeout: Count = Field(300, description="Seconds that a process waits for the others.")
+
+
 class TrainingConfigForm(Form):
     """What is trained, with what."""
 
@@ -110,6 +123,7 @@ class TrainingConfigForm(Form):
         | None
     ) = Field(None, description="The kind of task, for the performance model.")
     distributed_training: bool | None = Field(None, description="Whether each process is a part of one training.")
+    distributed: DistributedForm | None = Field(None, description="How its processes are one training.")
     layers: Count | None = Field(None, description="Of the network, for the performance model.")
     parameters: Annotated[int, Field(ge=1, le=10**15)] | None = Field(
         None, description="Trainable ones, for the performance model."

@@ -18,6 +18,8 @@ CODE = "code"
 RUNTIME = "runtime"
 STATE = "state"
 ATTEMPTS = "attempts"
+# With a folder for each rank of a training but the first, whose are the deployment's own.
+RANKS = "ranks"
 # What a job writes beside its markers: modak shows the logs, and reads what the training says of itself.
 LOGS = ("output.log", "error.log", "scheduler.log")
 WRITTEN = (*LOGS, "metrics.json", "applied.json", "tuning.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Iterable
 
 from ..core.files import NO_ROOM, read_json, read_text, write_json, write_whole
-from ..core.staging import ATTEMPTS, STATE, WRITTEN
+from ..core.staging import ATTEMPTS, RANKS, STATE, WRITTEN
 from .markers import claimed_by, submitted_job
 from .progress import PROGRESS
 
@@ -62,7 +62,7 @@ def set_aside(folder: Path, jobs: Iterable[str]) -> int:
     aside = folder / ATTEMPTS / str(number)
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_json(aside / _JOBS, {"jobs": sorted(jobs)})
-    for name in WRITTEN:
+    for name in (*WRITTEN, RANKS):
         if os.path.lexists(folder / name):
             (folder / name).replace(aside / name)
     (folder / PROGRESS).unlink(missing_ok=True)  # how far the next attempt is, only that one tells

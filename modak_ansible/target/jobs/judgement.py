@@ -15,13 +15,15 @@ from ...schedulers.base import (
 )
 from ..core.commands import TimedRun
 from ..core.files import changed_at, lack_of_room, read_text, tail
-from ..core.staging import STATE
+from ..core.staging import RANKS, STATE
 from .attempts import number_of
 from .ends import known_end, note_end
 from .markers import (
     LIMITS,
+    FailedRank,
     Kill,
     claimed_by,
+    failed_rank,
     kill_of,
     known_job,
     last_sign,
@@ -38,6 +40,8 @@ GRACE = 15.0  # seconds that a job's last words may take to be seen through a sh
 CANCELLED = "cancelled"
 # The marker of one that is not to begin, with the reason.
 SKIPPED = "skipped"
+# The ends in which what became of a rank is no cause.
+_ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
 # Why a job is cancelled where it was modak that did so.
 _BY_MODAK = "by modak"
 
@@ -183,6 +187,9 @@ class Judgement:
         started, node = noted_start(self._state)
         is_over = isinstance(state, JobState) and state.is_final
         has_failed = is_over and state is not JobState.COMPLETED
+        rank = failed_rank(self._state) if has_failed and state not in _ENDED_FROM_OUTSIDE else None
+        if rank:
+            explanation += f"; {rank.words}" if explanation else rank.words
         if has_failed and (lack := lack_of_room(self.path)):
             explanation += f"; {lack} at {self.path}"
         code = exit_code if exit_code is not None or record is None else record.exit_code
@@ -200,7 +207,7 @@ class Judgement:
             explanation=explanation,
             held_by=record.held_by if record else "",
             down=record.down if record else "",
-            error_tail=self._error_tail() if has_failed else [],
+            error_tail=self._error_tail(rank) if has_failed else [],
         )
 
     def _end(self, started: float | None, record: JobRecord | None, kill: Kill | None) -> float | None:
@@ -210,7 +217,11 @@ class Judgement:
         told = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
         return started + told[0] if told else max(started, last_sign(self.path) or started)
 
-    def _error_tail(self) -> list[str]:
+    def _error_tail(self, rank: FailedRank | None) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""
-        found = [line for name in ("error.log", "scheduler.log") for line in tail(self.path / name, 15)]
-        return found or tail(self.path / "output.log", 15)
+        folders = [self.path / RANKS / str(rank.number)] if rank and rank.number else []
+        for folder in (*folders, self.path):
+            found = [line for name in ("error.log", "scheduler.log") for line in tail(folder / name, 15)]
+            if found := found or tail(folder / "output.log", 15):
+                return found
+        return []

@@ -67,6 +67,27 @@ def noted_code(state: Path) -> int | None:
     return int(text) if _CODE.fullmatch(text) else None
 
 
+@dataclass(frozen=True)
+class FailedRank:
+    """The rank of a training that failed before any other."""
+
+    number: int
+    code: int
+    node: str
+
+    @property
+    def words(self) -> str:
+        return f"rank {self.number} on {self.node} failed first, with exit code {self.code}"
+
+
+def failed_rank(state: Path) -> FailedRank | None:
+    """Which rank failed first; None where none did, and where the training is one process."""
+    words = read_text(state / "failed_rank").split()
+    if len(words) != 3 or not all(_CODE.fullmatch(word) for word in words[:2]):
+        return None
+    return FailedRank(int(words[0]), int(words[1]), words[2])
+
+
 def noted_start(state: Path) -> tuple[float | None, str]:
     """When the job began, in seconds since the epoch, and on which node; None and empty before that.
 

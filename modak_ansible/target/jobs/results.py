@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..core.files import sha256_of
-from ..core.staging import ATTEMPTS, SCRIPT, WRITTEN
+from ..core.staging import ATTEMPTS, RANKS, SCRIPT, WRITTEN
 
 
 class ResultFile(TypedDict):
@@ -49,7 +49,7 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
 
 
 def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:
-    """What is brought back: metrics, logs, the script, what earlier attempts left, and what fits the declared patterns.
+    """What is brought back: metrics, logs, the script, what ranks and earlier attempts left, and declared outputs.
 
     Args:
         deployment: the deployment's folder on the target.
@@ -82,7 +82,7 @@ def _is_text(name: str) -> bool:
 
 def _results(deployment: Path, outputs: list[str]) -> list[Path]:
     found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
-    found += [path for path in sorted((deployment / ATTEMPTS).rglob("*")) if path.is_file()]
+    found += [path for name in (RANKS, ATTEMPTS) for path in sorted((deployment / name).rglob("*")) if path.is_file()]
     found += [path for relative, path in _written(deployment) if any(_fits(relative, output) for output in outputs)]
     return found
 

@@ -66,7 +66,7 @@ fi
 
 # A line a node, where the scheduler's own list has one a core.
 hosts=$deployment/state/hosts
-if [ -n "${PBS_NODEFILE:-}" ]; then sort -u "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |
+if [ -n "${PBS_NODEFILE:-}" ]; then awk '!known[$0]++' "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |
     sed 's/$/ slots=4/' > "$hosts"
 
 cd code || exit 1

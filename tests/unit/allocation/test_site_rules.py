@@ -89,7 +89,7 @@ def test_a_rule_gives_a_partition_to_jobs_that_name_none_and_others_see_it(bluep
 def test_a_rule_names_the_launcher(blueprint):
     blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }\n        distributed_training: true")
     with_rules(blueprint, "{ name: start, when: { nodes: '>1' }, then: { launcher: /opt/site/launch -n 2 } }")
-    assert '\n/opt/site/launch -n 2 "${command[@]}" &' in plan(blueprint).job.script
+    assert '\n/opt/site/launch -n 2 bash "$deployment/state/rank.sh" "${command[@]}" &' in plan(blueprint).job.script
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.schedulers import script
-from modak_ansible.schedulers.script import DataPlace, Launch, ScriptParts, render_script
+from modak_ansible.schedulers.script import DataPlace, Launch, Ranks, ScriptParts, render_script
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
 
@@ -58,6 +58,23 @@ CASES = {
         ScriptParts(**{**FULL.__dict__, "gpu_request": "--gres=gpu:a100:1", "launch": Launch(("srun", "--cpus-per-task=4"))}),
     ),
     "torque-plain": (job("torque"), PLAIN),
+    "slurm-ranks": (
+        job("slurm", nodes=2, checkpoint=Checkpoint()),
+        dataclasses.replace(PLAIN, launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
+    ),
+    "torque-ranks": (
+        job("torque", nodes=2, processes_per_node=2),
+        dataclasses.replace(
+            PLAIN, container_flags=("--cleanenv",),
+            launch=Launch(("mpirun", "--hostfile", '"$hosts"'), hosts=" slots=2", ranks=Ranks(4, 2, interface="ib0")),
+        ),
+    ),
+    "none-ranks": (
+        job("none", processes_per_node=2, accelerators=2),
+        dataclasses.replace(
+            PLAIN, launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))
+        ),
+    ),
     "torque-full": (
         job("torque", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
             walltime=129600),

@@ -208,18 +208,22 @@ def test_a_job_that_failed_is_reported_with_its_exit_code_and_last_words(make_st
 def test_what_an_earlier_attempt_wrote_is_not_taken_for_the_next_ones(make_stage, remote):
     """The second attempt has written no metrics yet, and those of the first are below its number."""
     (remote / "metrics.json").write_text(json.dumps({"epochs": [{"seconds": 1.0, "test_accuracy": 0.5}]}))
+    (remote / "ranks" / "1").mkdir(parents=True)
+    (remote / "ranks" / "1" / "output.log").write_text("trained, too\n")
     stage, _ = make_stage(listed_alone(lambda: listing(remote)))
     fetch_results(stage)
     assert stage.record.read()["metrics"]["epochs"] == 1
     aside = remote / "attempts" / "1"
     aside.mkdir(parents=True)
-    for name in ("metrics.json", "output.log"):
+    for name in ("metrics.json", "output.log", "ranks"):
         (remote / name).rename(aside / name)
     (remote / "output.log").write_text("again\n")
     fetch_results(stage)
     results = stage.folder / "results"
     assert stage.record.read()["metrics"] is None
     assert not (results / "metrics.json").exists()
+    assert not (results / "ranks" / "1" / "output.log").exists()
+    assert (results / "attempts" / "1" / "ranks" / "1" / "output.log").read_text() == "trained, too\n"
     assert (results / "attempts" / "1" / "output.log").read_text() == "trained\n"
     assert (results / "output.log").read_text() == "again\n"
 

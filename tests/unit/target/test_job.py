@@ -458,6 +458,26 @@ def test_the_end_of_the_error_output_is_told(deployment, fake):
     assert len(deployment.situation().error_tail) == 15
 
 
+@pytest.mark.parametrize(("number", "last"), [(3, "of the third"), (0, "of the first"), (5, "of the first")])
+def test_the_rank_that_failed_first_is_told(deployment, fake, number, last):
+    deployment.submit()
+    fake.jobs = {}
+    mark(deployment, "finished", "9\n")
+    mark(deployment, "failed_rank", f"{number} 9 node02\n")
+    (deployment.path / "error.log").write_text("of the first\n")
+    (deployment.path / "ranks" / "3").mkdir(parents=True)
+    (deployment.path / "ranks" / "3" / "error.log").write_text("of the third\n")
+    words = f"the training ended with exit code 9; rank {number} on node02 failed first, with exit code 9"
+    assert (deployment.situation().explanation, deployment.situation().error_tail) == (words, [last])
+
+
+def test_a_rank_that_failed_is_no_cause_of_an_end_from_outside(deployment, fake):
+    deployment.submit()
+    mark(deployment, "failed_rank", "1 9 node02\n")
+    fake.jobs["1"] = JobRecord("1", JobState.TIMEOUT)
+    assert deployment.situation().explanation == "it reached its wall time"
+
+
 # --- watching and cancelling
 
 

@@ -31,6 +31,12 @@ def test_logs_and_metrics_always_come(deployment):
     assert all(len(each["sha256"]) == 64 and each["size"] for each in found)
 
 
+def test_what_other_ranks_wrote_comes(deployment):
+    (deployment / "ranks" / "1").mkdir(parents=True)
+    (deployment / "ranks" / "1" / "error.log").write_text("x")
+    assert "ranks/1/error.log" in paths(list_results(deployment, []))
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [("*.pt", ["code/model.pt"]), ("out", ["code/out/a.txt", "code/out/b.txt"]), ("out/*.txt", ["code/out/a.txt", "code/out/b.txt"]),

@@ -1,0 +1,90 @@
+"""What makes one training of a job's processes: its script, or modak's runtime in it; or that nothing does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.distributed import Distributed
+from modak_ansible.model.process_layout import ProcessLayout
+from modak_ansible.model.request import Request
+
+# Frameworks whose scripts modak_runtime.prepare makes data parallel.
+_PREPARED = ("pytorch",)
+_CURE = (
+    "ask for one process; or call modak_runtime.prepare in the script, which makes it data parallel; or say "
+    "distributed_training: true where it is parallel by itself, or distributed: { strategy: none } for unrelated "
+    "processes"
+)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How a training's processes are one.
+
+    Attributes:
+        strategy: ``ddp``: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or
+            which reads who it is from the environment; ``none``: not at all.
+        reason: for people.
+        interface: of the nodes, by which they meet; empty: found.
+        timeout: seconds that a rank waits for the others.
+    """
+
+    strategy: Literal["ddp", "mpi", "own", "none"]
+    reason: str
+    interface: str = ""
+    timeout: int = 300
+
+
+def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
+    """How the processes of a training are one; None for one process, and for a program, which is no training.
+
+    Raises:
+        CannotPlan: nothing makes one training of them, or what is asked for cannot.
+    """
+    if layout.processes == 1 or request.application.hpc is not None:
+        return None
+    said = request.application.distributed or Distributed()
+    strategy, reason = _strategy(request, layout, said)
+    return Ranks(strategy, reason, said.interface, said.timeout)
+
+
+def _strategy(
+    request: Request, layout: ProcessLayout, said: Distributed
+) -> tuple[Literal["ddp", "mpi", "own", "none"], str]:
+    application, own = request.application, request.parallelism
+    runs = application.script or application.name
+    prepares = application.prepares and own is None
+    if said.strategy == "none":
+        return "none", "asked for: each process trains all of it, and none knows of the others"
+    if said.strategy == "mpi":
+        return "mpi", "asked for"
+    if said.strategy == "ddp":
+        if own:
+            message = f"{runs} is parallel by itself: {own.name} ({own.place})"
+            raise CannotPlan("distributed.strategy", message, "leave the strategy out")
+        if not prepares or application.framework not in _PREPARED:
+            why = "does not call it" if not prepares else f"is one of {application.framework}"
+            message = f"ddp is done by modak_runtime.prepare in scripts of PyTorch, and {runs} {why}"
+            raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
+        return "ddp", "asked for"
+    if own:
+        return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"
+    if prepares and application.framework in _PREPARED:
+        return "ddp", "modak_runtime.prepare makes the script data parallel"
+    if application.distributed_training:
+        return "own", "the script is said to be parallel by itself"
+    message = (
+        f"{layout.processes} processes of {runs} would each train all of it, and write one metrics.json: "
+        "nothing in its source makes one training of many processes"
+    )
+    raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def _about_processes(request: Request) -> str:
+    """What of the request asks for several processes."""
+    for name in ("node_count", "process_count_per_node", "core_count"):
+        if (getattr(request.job_options, name) or 1) > 1:
+            return f"job_options.{name}"
+    return "resources.nodes" if request.resources.nodes > 1 else "resources.processes_per_node"

@@ -1,0 +1,57 @@
+"""What makes a script parallel by itself, as far as its source says it; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from modak_ansible.blueprint.script.source import ScriptSource
+from modak_ansible.model.application import SourceFile
+from modak_ansible.model.distributed import Parallelism
+
+# Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
+_RANKS = re.compile(
+    r"torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
+    r"|accelerate(\.\w+)*\.(Accelerator|PartialState)"
+    r"|(transformers|trl|sentence_transformers|setfit)(\.\w+)*\.\w*Trainer"
+    r"|(lightning|pytorch_lightning|lightning_fabric)(\.\w+)*\.(Trainer|Fabric|LightningCLI)"
+    r"|deepspeed\.(initialize|init_distributed)"
+    r"|composer(\.\w+)*\.Trainer"
+    r"|ignite\.distributed\.\w+"
+    r"|jax\.distributed\.initialize"
+    r"|keras\.distribution\.initialize"
+    r"|tensorflow\.distribute\.(experimental\.)?(MultiWorkerMirrored|ParameterServer)Strategy"
+)
+# By MPI.
+_MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")
+_FORMS: tuple[tuple[Literal["mpi", "ranks"], re.Pattern[str]], ...] = (("mpi", _MPI), ("ranks", _RANKS))
+_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod")
+
+
+def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
+    """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
+    paths = [each.path for each in code if each.path.endswith(".py")]
+    found = [each for path in paths for each in _of_file(folder, path)]
+    return min(found, key=lambda each: each.by != "mpi", default=None)
+
+
+def _of_file(folder: Path, path: str) -> list[Parallelism]:
+    try:
+        text = (folder / path).read_bytes()
+        if not _WORDS.search(text):
+            return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            used = ScriptSource(ast.parse(text)).used
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [
+        Parallelism(by=by, name=name, place=f"{path}:{line}")
+        for by, pattern in _FORMS
+        for name, line in sorted(used.items(), key=lambda each: each[1])
+        if pattern.fullmatch(name)
+    ]

@@ -1,0 +1,37 @@
+"""How one training runs in several processes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+
+Strategy = Literal["auto", "ddp", "mpi", "none"]
+
+
+class Distributed(Model):
+    """What a user says of a training's processes, each of which is a rank."""
+
+    strategy: Strategy = Field(
+        default="auto",
+        description="ddp: modak_runtime.prepare makes the script data parallel; mpi: it is parallel by MPI; none: "
+        "unrelated processes, each with all of the training; auto: as its source says",
+    )
+    interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
+    timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")
+
+
+class Parallelism(Model):
+    """What a script's source says of many processes.
+
+    Attributes:
+        by: ``mpi``, or ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler.
+        name: what it uses, such as ``torch.distributed.init_process_group``.
+        place: the file below the script's folder, and the line.
+    """
+
+    by: Literal["ranks", "mpi"]
+    name: str
+    place: str

@@ -1,0 +1,36 @@
+"""What makes one training of several processes."""
+
+from __future__ import annotations
+
+from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.optimisations.base import Default, Draft, Numerics, Optimisation, Option
+
+_NONE = "none"
+
+
+class Strategy(Optimisation):
+    name = "strategy"
+    about = "distributed.strategy"
+    stock = (_NONE,)
+    is_switch = False
+    reaches = "code"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        ranks = ranks_of(draft.request, draft.layout)
+        if ranks is None:
+            return ()
+        alone = Option(_NONE, "each process trains all of it, and none knows of the others")
+        if ranks.strategy == _NONE:
+            return (alone,)
+        numerics: Numerics = "reassociation" if ranks.strategy == "ddp" else "same"
+        return alone, Option(ranks.strategy, ranks.reason, numerics=numerics)
+
+    def default(self, draft: Draft) -> Default | None:
+        ranks = ranks_of(draft.request, draft.layout)
+        return Default(ranks.strategy, ranks.reason) if ranks else None
+
+    def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
+        return "each process would train all of it" if other == _NONE else ""
+
+    def apply(self, draft: Draft, value: str) -> None:
+        """What the job does for it is the launcher's."""

@@ -1,0 +1,149 @@
+#!/bin/bash
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$(dirname "$0")" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    [ "$SECONDS" -ge 5400 ] && echo timeout > state/ended
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+)
+
+# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
+while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
+    MASTER_PORT=$((MASTER_PORT + 1))
+done
+
+# Becomes one of the ranks, whoever started it, and notes which of them failed first.
+rank() {
+    local own=$deployment child code device asked='' devices
+    export MASTER_ADDR MASTER_PORT WORLD_SIZE=2 LOCAL_WORLD_SIZE=2
+    export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
+    export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0
+    shift
+    # One accelerator each, which the script then has for its first.
+    IFS=, read -r -a devices <<< "${CUDA_VISIBLE_DEVICES:-0,1}"
+    export CUDA_VISIBLE_DEVICES="${devices[LOCAL_RANK % ${#devices[@]}]}"
+    device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
+    device=${device:-$(ip -o route get "$MASTER_ADDR" 2> /dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')}
+    if [ -n "$device" ]; then
+        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$device}" NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$device}"
+    fi
+    if [ "$RANK" -gt 0 ]; then
+        own=$deployment/ranks/$RANK
+        mkdir -p "$own" && exec >> "$own/output.log" 2>> "$own/error.log"
+    fi
+    export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"
+    "$@" &
+    child=$!
+    trap 'asked=1; kill -TERM "$child" 2> /dev/null
+        { timeout 30 tail --pid="$child" -f /dev/null || kill -KILL "$child"; } 2> /dev/null &' TERM
+    while kill -0 "$child" 2> /dev/null; do
+        wait "$child"
+    done
+    wait "$child"
+    code=$?
+    if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
+        (set -o noclobber && echo "$RANK $code ${SLURMD_NODENAME:-$(hostname)}" > "$deployment/state/failed_rank") 2> /dev/null
+    fi
+    [ "$code" -eq 0 ] || kill -USR2 $$
+    exit "$code"
+}
+
+# Starts all of them, and ends all when one fails.
+ranks() {
+    local each code=0 pids=()
+    trap 'kill -TERM "${pids[@]}" 2> /dev/null' TERM USR2
+    for ((each = 0; each < 2; each++)); do
+        rank "$each" "$@" &
+        pids+=("$!")
+    done
+    [ ! -e "$deployment/state/failed_rank" ] || kill -TERM "${pids[@]}" 2> /dev/null # of one that was too quick
+    for each in "${pids[@]}"; do
+        while kill -0 "$each" 2> /dev/null; do
+            wait "$each"
+        done
+        wait "$each" || code=$?
+    done
+    exit "$code"
+}
+{
+    declare -p deployment MASTER_ADDR MASTER_PORT
+    declare -f rank ranks
+    # shellcheck disable=SC2016 # it is the other shell's
+    echo 'ranks "$@"'
+} > "$deployment/state/rank.sh"
+timeout --kill-after=30 5400 bash "$deployment/state/rank.sh" "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
+code=$?
+# Those that a launcher ends for one that failed have other codes.
+[ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
+(exit "$code")

@@ -1,0 +1,154 @@
+#!/bin/bash
+#PBS -N example
+#PBS -l nodes=2:ppn=8
+#PBS -l walltime=01:30:00
+#PBS -j oe
+#PBS -o scheduler.log
+#PBS -r n
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="${PBS_JOBID:-$SLURM_JOB_ID}"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed state/failed_rank state/goes_on
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+# A line a node, where the scheduler's own list has one a core.
+hosts=$deployment/state/hosts
+if [ -n "${PBS_NODEFILE:-}" ]; then awk '!known[$0]++' "$PBS_NODEFILE"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi |
+    sed 's/$/ slots=2/' > "$hosts"
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --cleanenv
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+)
+
+# Where the ranks meet: at the first of them, by an address of its node as the others reach it.
+MASTER_ADDR=$(ip -o -4 addr show dev ib0 | awk '{ sub("/.*", "", $4); print $4; exit }')
+if [ -z "$MASTER_ADDR" ]; then
+    echo "$(hostname) has no address of IPv4 on ib0, by which the ranks are to meet; it has:" \
+        "$(ip -o -4 addr | awk '{ print $2 }' | sort -u | tr '\n' ' ')" >&2
+    exit 68
+fi
+MASTER_PORT=$((20000 + $(cksum <<< "$job_id" | cut -d ' ' -f 1) % 10000))
+while (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2> /dev/null; do
+    MASTER_PORT=$((MASTER_PORT + 1))
+done
+
+# Becomes one of the ranks, whoever started it, and notes which of them failed first.
+rank() {
+    local own=$deployment child code device asked='' name
+    export MASTER_ADDR MASTER_PORT WORLD_SIZE=4 LOCAL_WORLD_SIZE=2
+    export MODAK_STRATEGY="" MODAK_RENDEZVOUS_TIMEOUT=300
+    export RANK LOCAL_RANK NODE_RANK
+    RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-}}}
+    if ! [ "${RANK:-none}" -lt "$WORLD_SIZE" ] 2> /dev/null; then
+        echo "the launcher does not tell this process which of 4 ranks it is: it says ${RANK:-nothing}" >&2
+        exit 64
+    fi
+    LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
+    NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
+    shift
+    device=ib0
+    if [ -n "$device" ]; then
+        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$device}" NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$device}"
+    fi
+    if [ "$RANK" -gt 0 ]; then
+        own=$deployment/ranks/$RANK
+        mkdir -p "$own" && exec >> "$own/output.log" 2>> "$own/error.log"
+    fi
+    export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"
+    # The container is told to see nothing else of the job's environment.
+    for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME \
+        NCCL_SOCKET_IFNAME MODAK_STRATEGY MODAK_RENDEZVOUS_TIMEOUT MODAK_METRICS MODAK_APPLIED; do
+        [ -z "${!name:-}" ] || export "APPTAINERENV_$name=${!name}" "SINGULARITYENV_$name=${!name}"
+    done
+    "$@" &
+    child=$!
+    trap 'asked=1; kill -TERM "$child" 2> /dev/null
+        { timeout 30 tail --pid="$child" -f /dev/null || kill -KILL "$child"; } 2> /dev/null &' TERM
+    while kill -0 "$child" 2> /dev/null; do
+        wait "$child"
+    done
+    wait "$child"
+    code=$?
+    if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
+        (set -o noclobber && echo "$RANK $code ${SLURMD_NODENAME:-$(hostname)}" > "$deployment/state/failed_rank") 2> /dev/null
+    fi
+    exit "$code"
+}
+{
+    declare -p deployment MASTER_ADDR MASTER_PORT
+    declare -f rank
+    # shellcheck disable=SC2016 # it is the other shell's
+    echo 'rank "" "$@"'
+} > "$deployment/state/rank.sh"
+mpirun --hostfile "$hosts" bash "$deployment/state/rank.sh" "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
+code=$?
+# Those that a launcher ends for one that failed have other codes.
+[ "$code" -eq 0 ] || [ ! -e "$deployment/state/failed_rank" ] || read -r _ code _ < "$deployment/state/failed_rank"
+(exit "$code")

@@ -1,0 +1,92 @@
+"""What makes one training of several processes, or that nothing does."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.allocation.limits import resource_problems
+from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.errors import CannotPlan
+from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.distributed import Distributed, Parallelism
+from modak_ansible.model.request import Request
+from modak_ansible.model.target import Partition, Scheduler, Site, Target
+
+OWN = Parallelism(by="ranks", name="torch.distributed.init_process_group", place="train.py:3")
+MPI = Parallelism(by="mpi", name="mpi4py.MPI", place="train.py:1")
+
+
+def request(*, parallelism=None, scheduler="slurm", launcher=None, nodes=2, each=1, framework="pytorch", **application):
+    target = Target(
+        name="cluster", scheduler=Scheduler(scheduler), site=Site(launcher=launcher),
+        partitions=(Partition(name="batch", nodes=4, cores=8),) if scheduler != "none" else (),
+    )  # fmt: skip
+    said = application.pop("distributed", None)
+    return Request(
+        blueprint="example", training="train", target=target, optimisation=Optimisation(), parallelism=parallelism,
+        application=Application(
+            name="example", framework=framework, script="train.py",
+            distributed=Distributed(**said) if said is not None else None, **application,
+        ),
+        resources=Resources(nodes=nodes, processes_per_node=each),
+    )  # fmt: skip
+
+
+def ranks(asked):
+    return ranks_of(asked, asked.resources.layout)
+
+
+@pytest.mark.parametrize(
+    ("asked", "strategy", "reason"),
+    [
+        (request(parallelism=OWN), "own", "torch.distributed.init_process_group (train.py:3)"),
+        (request(parallelism=OWN, prepares=True), "own", "by itself"),  # a trainer is reached, and parallel
+        (request(parallelism=MPI), "mpi", "mpi4py.MPI (train.py:1)"),
+        (request(prepares=True), "ddp", "modak_runtime.prepare"),
+        (request(prepares=True, distributed_training=True), "ddp", "modak_runtime.prepare"),
+        (request(prepares=True, distributed={"strategy": "ddp"}), "ddp", "asked for"),
+        (request(distributed_training=True), "own", "is said to be"),
+        (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
+        (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
+    ],
+)  # fmt: skip
+def test_what_makes_them_one(asked, strategy, reason):
+    found = ranks(asked)
+    assert found.strategy == strategy
+    assert reason in found.reason
+    assert resource_problems(asked) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "about", "said"),
+    [
+        (request(), "resources.nodes", "2 processes of train.py would each train all of it"),
+        (request(nodes=1, each=2), "resources.processes_per_node", "nothing in its source"),
+        (request(distributed={}), "resources.nodes", "nothing in its source"),
+        (request(prepares=True, framework="tensorflow"), "resources.nodes", "nothing in its source"),
+        (request(distributed={"strategy": "ddp"}), "distributed.strategy", "does not call it"),
+        (request(prepares=True, framework="jax", distributed={"strategy": "ddp"}), "distributed.strategy", "of jax"),
+        (request(parallelism=OWN, distributed={"strategy": "ddp"}), "distributed.strategy", "train.py:3"),
+        (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
+        (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_one_is_refused(asked, about, said):
+    problem = resource_problems(asked)[0]
+    assert problem.about == about
+    assert said in problem.message
+    assert problem.hint
+
+
+def test_the_cures_are_named():
+    with pytest.raises(CannotPlan) as caught:
+        ranks(request())
+    for cure in ("modak_runtime.prepare", "distributed_training: true", "strategy: none", "one process"):
+        assert cure in caught.value.hint
+
+
+def test_one_process_is_no_rank_and_one_node_needs_no_launcher():
+    assert ranks(request(nodes=1, prepares=True, distributed={"strategy": "ddp"})) is None
+    for scheduler in ("torque", "none"):
+        assert resource_problems(request(parallelism=OWN, scheduler=scheduler, nodes=1, each=2)) == []
+    assert resource_problems(request(parallelism=OWN, scheduler="torque", launcher="mpirun")) == []

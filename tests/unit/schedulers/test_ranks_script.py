@@ -1,0 +1,197 @@
+"""The ranks of a training as a job script starts them: what each is told, where it writes, and whose failure counts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from modak_ansible.model.application import Checkpoint
+from modak_ansible.model.plan import PlannedJob
+from modak_ansible.model.target import Scheduler
+from modak_ansible.schedulers.script import Launch, Ranks, ScriptParts, render_script
+from modak_ansible.target.jobs.markers import failed_rank
+
+pytestmark = pytest.mark.component
+
+# A scheduler's launcher with as many processes as it is told, and its controller, which knows two nodes.
+_SRUN = """#!/bin/bash
+shift
+for ((each = 0; each < COUNT; each++)); do VARIABLE=$each "$@" & pids+=("$!"); done
+code=0
+for each in "${pids[@]}"; do wait "$each" || code=$?; done
+exit "$code"
+"""
+_SCONTROL = """#!/bin/bash
+if [ "$2" = hostnames ]; then printf '%s\\n' node01 node02; exit; fi
+echo "NodeName=$4 NodeAddr=ADDRESS NodeHostName=vm"
+"""
+_TELL = (
+    'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR [$MODAK_STRATEGY]'
+    ' $MODAK_RENDEZVOUS_TIMEOUT $GLOO_SOCKET_IFNAME ${MODAK_METRICS##*/deployments/} ${MODAK_APPLIED##*/}"'
+)
+
+
+class Deployment:
+    def __init__(self, folder):
+        self.folder = folder / "deployments" / "one"
+        (self.folder / "code").mkdir(parents=True)
+        self.tools = folder / "tools"
+        self.tools.mkdir()
+        self.environment = {"PATH": f"{self.tools}:{os.environ['PATH']}", "HOME": str(folder)}
+
+    def tool(self, name, text):
+        (self.tools / name).write_text(text)
+        (self.tools / name).chmod(0o755)
+
+    def slurm(self, count, *, variable="SLURM_PROCID", address="127.0.0.2"):
+        self.tool("srun", _SRUN.replace("COUNT", str(count)).replace("VARIABLE", variable))
+        self.tool("scontrol", _SCONTROL.replace("ADDRESS", address))
+        self.environment |= {"SLURM_SUBMIT_DIR": str(self.folder), "SLURM_JOB_ID": "12", "SLURM_JOB_NODELIST": "x"}
+
+    def write(self, shell, ranks, scheduler="none", **changes):
+        launch = Launch(() if ranks.is_local else ("srun", "--kill-on-bad-exit=1"), ranks=ranks)
+        parts = ScriptParts(image="", python="", script="", command=("sh", "-c", shell), launch=launch)
+        job = PlannedJob(
+            scheduler=Scheduler(scheduler), name="example", nodes=ranks.count // ranks.each, script="", environment={},
+            processes_per_node=ranks.each, cores_per_process=1, threads=1, **{"walltime": 600, **changes},
+        )  # fmt: skip
+        text = render_script(job, parts)
+        (self.folder / "job.sh").write_text(text)
+
+    def start(self):
+        return subprocess.Popen(["bash", "job.sh"], cwd=self.folder, env=self.environment)
+
+    def run(self, shell, ranks, scheduler="none", **changes):
+        self.write(shell, ranks, scheduler, **changes)
+        return self.start().wait()
+
+    def log(self, rank=0, name="output"):
+        return (self.folder / (f"ranks/{rank}" if rank else ".") / f"{name}.log").read_text()
+
+    @property
+    def failed(self):
+        found = failed_rank(self.folder / "state")
+        return found and (found.number, found.code)
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    return Deployment(tmp_path)
+
+
+LOCAL = Ranks(3, 3, "ddp", timeout=60, is_local=True)
+
+
+def test_the_script_itself_starts_those_of_one_machine(deployment):
+    assert deployment.run(f"{_TELL}; echo to stderr >&2", LOCAL) == 0
+    assert deployment.log() == "0/3 0/3 0 127.0.0.1 [ddp] 60 lo one/metrics.json applied.json\n"
+    assert deployment.log(2) == "2/3 2/3 0 127.0.0.1 [ddp] 60 lo one/ranks/2/metrics.json applied.json\n"
+    assert deployment.log(1, "error") == "to stderr\n"
+    assert deployment.failed is None
+
+
+def test_each_has_a_port_in_common_and_no_other_job_has_it(deployment):
+    deployment.run('echo "$MASTER_PORT"', LOCAL)
+    first, second = deployment.log(), deployment.log(1)
+    assert first == second
+    assert 20000 <= int(first) < 30100
+
+
+@pytest.mark.parametrize("variable", ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"])
+def test_whatever_launcher_started_it_a_rank_knows_which_it_is(deployment, variable):
+    deployment.slurm(4, variable=variable)
+    if variable != "SLURM_PROCID":
+        deployment.environment["SLURM_PROCID"] = "0"  # as in every batch script
+    assert deployment.run(_TELL, Ranks(4, 2), "slurm") == 0
+    assert deployment.log().startswith("0/4 0/2 0 127.0.0.1 [] 300 lo one/metrics.json")
+    assert deployment.log(3).startswith("3/4 1/2 1 127.0.0.1 [] 300 lo one/ranks/3/metrics.json")
+
+
+def test_a_launcher_that_starts_too_many_or_tells_nothing_is_named(deployment):
+    deployment.slurm(3)
+    assert deployment.run("true", Ranks(2, 1), "slurm") == 64
+    assert "which of 2 ranks it is: it says 2" in deployment.log(name="error")
+    other = Deployment(deployment.folder / "other")
+    other.slurm(2, variable="NOTHING")
+    assert other.run("true", Ranks(2, 1), "slurm") == 64
+    assert "it says nothing" in other.log(name="error")
+
+
+def test_nodes_without_a_way_to_each_other_do_not_begin(deployment):
+    deployment.slurm(2, address="no-such-node.invalid")
+    deployment.tool("getent", "#!/bin/bash\nexit 2\n")
+    assert deployment.run("echo began", Ranks(2, 1), "slurm") == 68
+    said = deployment.log(name="error")
+    assert "no-such-node.invalid" in said or "node02" in said
+    assert "distributed: { interface: NAME }" in said
+    assert deployment.log() == ""
+
+
+def test_an_interface_that_a_node_has_not_is_said_with_those_that_it_has(deployment):
+    deployment.slurm(2)
+    assert deployment.run("echo began", Ranks(2, 1, interface="ib7"), "slurm") == 68
+    said = deployment.log(name="error")
+    assert "no address of IPv4 on ib7" in said
+    assert " lo " in said.splitlines()[-1] + " "
+
+
+def test_the_first_that_failed_counts_and_the_others_are_ended(deployment):
+    begun = time.monotonic()
+    shell = 'if [ "$RANK" = 1 ]; then sleep 0.2; echo broken >&2; exit 7; fi; exec sleep 50'
+    assert deployment.run(shell, LOCAL) == 7
+    assert time.monotonic() - begun < 20
+    assert deployment.failed == (1, 7)
+    assert deployment.log(1, "error") == "broken\n"
+    assert (deployment.folder / "state/finished").read_text() == "7\n"
+
+
+def test_one_that_is_killed_from_outside_ends_all(deployment):
+    shell = 'if [ "$RANK" = 2 ]; then kill -KILL $$; fi; exec sleep 50'
+    assert deployment.run(shell, LOCAL) == 137
+    assert deployment.failed == (2, 137)
+
+
+def test_one_that_is_ended_at_once_ends_all(deployment):
+    assert deployment.run('[ "$RANK" != 0 ] && exec sleep 50; exit 3', LOCAL) == 3
+    assert deployment.failed == (0, 3)
+
+
+def test_a_job_that_is_cancelled_has_no_rank_that_failed(deployment):
+    deployment.write('touch "began$RANK"; exec sleep 50', LOCAL)
+    process = deployment.start()
+    for _ in range(200):
+        if len(list((deployment.folder / "code").glob("began*"))) == 3:
+            break
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(20) == 143
+    assert deployment.failed is None
+
+
+def test_ranks_that_are_to_go_on_end_none_of_the_others(deployment):
+    shell = '[ "$RANK" = 0 ] || { sleep 1; : > "saved$RANK"; }; exit 85'
+    deployment.write(shell, Ranks(2, 2, "ddp", is_local=True), checkpoint=Checkpoint(requeue=0))
+    assert deployment.start().wait() == 85
+    assert (deployment.folder / "code/saved1").exists()
+    assert deployment.failed is None
+
+
+def test_each_has_an_accelerator_of_its_own_where_modak_makes_it_parallel(deployment):
+    ranks = Ranks(3, 3, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True)
+    deployment.run('echo "$CUDA_VISIBLE_DEVICES"', ranks)
+    assert [deployment.log(each) for each in range(3)] == ["0\n", "1\n", "0\n"]
+    other = Deployment(deployment.folder / "other")
+    other.environment["CUDA_VISIBLE_DEVICES"] = "5,GPU-7"
+    other.run('echo "$CUDA_VISIBLE_DEVICES"', ranks)
+    assert [other.log(each) for each in range(3)] == ["5\n", "GPU-7\n", "5\n"]
+
+
+def test_a_run_that_begins_anew_forgets_who_failed(deployment):
+    assert deployment.run("exit 3", LOCAL) == 3
+    assert deployment.failed
+    (deployment.folder / "state/claim").unlink()
+    assert deployment.run("exit 0", LOCAL) == 0
+    assert deployment.failed is None
