@@ -139,6 +139,7 @@ class Optimisation(Model):
     only_tune: bool = False
     minimal_efficiency: float | None = Field(default=None, ge=0, le=1)
     strict: bool = False
+    memory: str = "any"
     # /optimisation
 
 

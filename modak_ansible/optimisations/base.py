@@ -63,6 +63,7 @@ class Draft:
         environment: what the job sets for the training.
         staging: where the training reads its data.
         packed: the names of the datasets that are read from one image each.
+        uses_scratch: whether the training itself keeps files on the node's own disk while it runs.
         script: what workload.yaml says of the script that runs; None where it says nothing of it.
         own: what the script has by itself, by its switches and by the user's arguments.
         settings: what differs from stock, by the names that suites and records use.
@@ -82,6 +83,7 @@ class Draft:
     environment: dict[str, str] = field(default_factory=dict)
     staging: Literal["shared", "node-local"] = "shared"
     packed: tuple[str, ...] = ()
+    uses_scratch: bool = False
     script: WorkloadScript | None = None
     own: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)

@@ -88,6 +88,7 @@ def script_parts(
         modules=target.site.modules,
         data=tuple(_place(dataset) for dataset in datasets),
         staging_path=scratch,
+        scratch=target.scratch.path if target.scratch and draft.uses_scratch else None,
         arguments=draft.arguments,
         environment=environment_of(draft),
         gpu_request=_gpu_request(request),

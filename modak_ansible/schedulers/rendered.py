@@ -134,6 +134,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ['# Whoever changes an image changes its stamp; then all of it is compared with what was made.\ndigest=none stamp=\n[ -e "$workspace/', str(given['seal']), '" ] && read -r digest stamp < "$workspace/', str(given['seal']), '"\nif [ "$(stat -L -c \'%s %i %.9Y %.9Z\' "$image")" != "$stamp" ] &&\n    [ "$(sha256sum < "$image" | cut -d \' \' -f 1)" != "$digest" ]; then\n    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \\\n        "deploy anew, and it is made again" >&2\n    exit 65\nfi\n']
     if given['signing_key']:
         out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
+    if given['scratch']:
+        out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
     def enter() -> str:
         out: list[str] = []
         out += ['    "$runtime" exec\n']
@@ -150,6 +152,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['"\n']
         for bind in given['binds']:
             out += ['    --bind ', str(shlex.quote(bind)), '\n']
+        if given['scratch']:
+            out += ['    --bind "$scratch"\n']
         out += ['    "$image"\n']
         return "".join(out)
     given['enter'] = enter
@@ -195,6 +199,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ['    MODAK_APPLIED="$deployment/applied.json"\n']
         if given['checkpoint']:
             out += ['    MODAK_CHECKPOINTS="$checkpoints"\n    MODAK_CHECKPOINT_EVERY=', str(given['checkpoint'].every), '\n    MODAK_STOP="$stop"\n']
+        if given['scratch']:
+            out += ['    MODAK_SCRATCH="$scratch"\n']
         if given['data']:
             out += ['    MODAK_DATASET="$dataset"\n']
         for each in given['named']:

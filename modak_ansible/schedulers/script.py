@@ -124,6 +124,7 @@ class ScriptParts:
         pre: the user's, in the same way, when the data is where it will be read.
         post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
         data: what it reads; the first is ``{dataset}``.
+        scratch: a folder of the node's own disk that the training writes to while it runs.
         after: names of trainings that completed before, each with the names of its deployments.
     """
 
@@ -136,6 +137,7 @@ class ScriptParts:
     modules: tuple[str, ...] = ()
     data: tuple[DataPlace, ...] = ()
     staging_path: str | None = None
+    scratch: str | None = None
     arguments: tuple[tuple[str, str | bool], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     gpu_request: str = ""
@@ -204,6 +206,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "copied": copied,
             "everywhere": _everywhere(job),
             "staging_path": _node_path(parts.staging_path) if parts.staging_path and copied else "",
+            "scratch": _node_path(parts.scratch) if parts.scratch else "",
             "arguments": [_option(name, value) for name, value in parts.arguments],
             "environment": [(name, _word(value)) for name, value in parts.environment],
             "command": [_word(each) for each in command],

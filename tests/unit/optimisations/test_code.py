@@ -243,3 +243,39 @@ def test_tf_data_is_left_untuned_where_keras_uses_it(draft):
     assert why_not(options("pipeline_tuning", draft("keras-3.15-jax-cpu")), "off").startswith("Keras on jax takes")
     assert options("pipeline_tuning", draft("pytorch-2.13-cpu")) == ()
     assert values(options("pipeline_tuning", draft("tensorflow-2.1-pip"))) == ["stock"]
+
+
+# --- a state in files
+
+
+def test_a_state_in_files_is_only_taken_where_it_is_asked_for(draft):
+    made = draft(application=PREPARES, memory="out-of-core")
+    assert values(options("memory", made)) == ["fits", "out-of-core"]
+    matter("memory").apply(made, "out-of-core")
+    assert (made.choices["memory"], made.uses_scratch) == ("out-of-core", True)
+    matter("memory").apply(made, "fits")
+    assert made.uses_scratch is False
+    assert options("memory", draft("tensorflow-2.21-cpu")) == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"resources": {"accelerators": 1}}, "an accelerator's memory"),
+        ({"resources": {"nodes": 2}}, "ranks that train together"),
+        ({"application": {**PREPARES, "work": {"parameters": 10**9}}}, "the state may take 16 GB"),
+    ],
+)
+def test_what_cannot_lie_in_files(draft, changed, reason):
+    work = draft().request.application.work
+    if parameters := changed.get("application", {}).get("work"):
+        changed["application"]["work"] = work.model_copy(update=parameters)
+    scratch = draft().request.target.scratch
+    made = draft(**{"application": PREPARES, **changed}, target={"scratch": scratch.model_copy(update={"room": 10**9})})
+    assert why_not(options("memory", made), "out-of-core").startswith(reason)
+
+
+def test_a_compiled_model_does_not_lie_in_files(draft):
+    made = draft(application=PREPARES)
+    matter("compiler").apply(made, "inductor")
+    assert "compiled" in why_not(options("memory", made), "out-of-core")

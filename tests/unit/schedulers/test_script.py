@@ -113,6 +113,7 @@ CASES = {
         ScriptParts(**{**PLAIN.__dict__, "post": ("echo $MODAK_EXIT_CODE",)}),
     ),
     "torque-checkpoint": (job("torque", checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)), PLAIN),
+    "slurm-scratch": (job("slurm"), ScriptParts(**{**PLAIN.__dict__, "scratch": "$SCRATCH/own disk"})),
     "slurm-packed": (
         job("slurm", nodes=2), ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,)}),
     ),

@@ -17,6 +17,10 @@ def imported(torch, report, steps):
     _count_steps(torch, report, steps)
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
+    if report.planned.get("memory") == "out-of-core":
+        from modak_runtime import pytorch_out_of_core
+
+        pytorch_out_of_core.imported(torch)
 
 
 def loader_imported(module, steps):
@@ -41,6 +45,10 @@ def prepare(torch, report, objects):
     gpu = any(parameter.is_cuda for model in models for parameter in model.parameters())
     for model in models:
         pytorch_model.prepare(torch, report, model)
+    if report.planned.get("memory") == "out-of-core":
+        from modak_runtime import pytorch_out_of_core
+
+        pytorch_out_of_core.prepare(torch, report, models, optimizers)
     for name, prepare_one, many in (
         ("batch_size", pytorch_steps.set_batch_size, loaders),
         ("accumulation", pytorch_steps.accumulate, optimizers),
