@@ -24,7 +24,7 @@ optimizer = getattr(torch.optim, sys.argv[3])(model.parameters(), lr=1e-4)
 model, optimizer = modak_runtime.prepare(model, optimizer)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)
 inputs, wanted = torch.randn(2, 32, WIDTH), torch.randn(2, 32, WIDTH)
-for _ in range(3):
+for _ in range(2):
     for half in range(2):
         loss = nn.functional.mse_loss(model(inputs[half]), wanted[half])
         loss.backward()
