@@ -14,8 +14,7 @@ import yaml
 
 import modak_ansible
 from generate import Writers, table, with_section
-from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.reader import Entry
+from modak_ansible.catalogue.reader import Entry, shipped_catalogue
 from modak_ansible.commands.main import application
 from modak_ansible.deployment.results import Results
 from modak_ansible.deployment.status import StatusRow
@@ -209,7 +208,7 @@ def _navigation(text: str) -> str:
 
 
 def _catalogue() -> str:
-    catalogue = load_catalogue()
+    catalogue = shipped_catalogue()
     parts = [
         "The builds of frameworks that a plan chooses from, in `modak_ansible/catalogue/entries`; `modak catalogue` "
         f"says besides what is known of them here. {_MADE}"

@@ -332,7 +332,7 @@ class TrainingReader:
         if node is None or "source" not in node.properties:
             return None
         source, python = node.properties["source"], node.properties["python"]
-        self._note(source, _image_problem(str(source.value)), rule="image-source")
+        self._note(source, image_problem(str(source.value)), rule="image-source")
         self._note(python, rules.path_problem(str(python.value)))
         checksum = node.properties.get("checksum")
         if checksum and checksum.value:
@@ -341,7 +341,7 @@ class TrainingReader:
         return GivenImage(source=str(source.value), checksum=digest, python=str(python.value))
 
 
-def _image_problem(text: str) -> str:
+def image_problem(text: str) -> str:
     scheme, separator, rest = text.partition("://")
     if separator:
         good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)

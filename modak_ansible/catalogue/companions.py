@@ -17,7 +17,7 @@ from modak_ansible.catalogue.reader import Entry, satisfies
 
 _FILE = Path(__file__).with_name("companions.yaml")
 # The package of a framework whose name is another.
-_PACKAGES = {"pytorch": "torch"}
+PACKAGES = {"pytorch": "torch"}
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def _data() -> dict[str, dict[str, Any]]:
 
 def _versions(entry: Entry) -> dict[str, str]:
     """The version of each package that an entry is known to have."""
-    if entry.origin == "hub":
-        return {_PACKAGES.get(entry.framework, entry.framework): entry.version}
+    if entry.source:
+        return {PACKAGES.get(entry.framework, entry.framework): entry.version}
     found: dict[str, str] = {}
     for line in lock_of(entry.name).lines if entry.requirements else ():
         requirement = Requirement(line.partition(" --hash=")[0])
@@ -127,10 +127,12 @@ def _families(entry: Entry) -> list[_Family]:
             continue
         version = versions[package]
         label = f"+{local}" if (local := Version(version).local) else ""
-        companions = {
-            name: next((f"{made}{label}" for parts, made in releases.items() if satisfies(version, parts)), "")
+        made_for = {
+            name: next((made for parts, made in releases.items() if satisfies(version, parts)), None)
             for name, releases in known.get("companions", {}).items()
         }
+        is_known = any(made is not None for made in made_for.values())
+        companions = {name: f"{made}{label}" if made else "" for name, made in made_for.items() if is_known}
         rivals = tuple(name for name in names if name != package)
         # under its first name the package is what others ask for
         bring = tuple(known.get("bring", ())) if package != first else ()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from modak_ansible.errors import ModakError
+from modak_ansible.store.configuration import own_entries
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from modak_ansible.catalogue.reader import Entry
 
 FOLDER = Path(__file__).parent / "locks"
+SUFFIX = ".txt"
 # What a build that is Python alone takes of a host.
 _MAINTAINED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
@@ -30,16 +32,23 @@ class Lock(NamedTuple):
     lines: tuple[str, ...]
 
 
-@cache
 def lock_of(name: str) -> Lock:
-    """The lock of an entry, by its name.
+    """The lock of an entry, by its name: beside the file of one that does not ship.
 
     Raises:
         ModakError: nobody has locked it.
     """
-    path = FOLDER / f"{name}.txt"
-    if not path.exists():
-        raise ModakError(f"the catalogue has no lock of what {name} installs", hint="make lock")
+    own = own_entries().get(name)
+    path = own.with_suffix(SUFFIX) if own else FOLDER / f"{name}{SUFFIX}"
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        hint = f"modak catalogue add {own} --replace" if own else "make lock"
+        raise ModakError(f"the catalogue has no lock of what {name} installs", hint=hint) from None
+
+
+@cache
+def _read(path: Path, _changed: int) -> Lock:
     first, *lines = path.read_text(encoding="utf-8").splitlines()
     return Lock(tuple(first.partition("Python ")[2].split()), tuple(lines))
 

@@ -1,4 +1,4 @@
-"""Reads the catalogue's files and finds what fits a request."""
+"""Reads the catalogue's files, those that ship and the user's own, and finds what fits a request."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.model.plan import digest_of
+from modak_ansible.store.configuration import own_entries
 
 ANY = "any"
 _FOLDER = Path(__file__).parent
@@ -47,9 +48,17 @@ class Entry(Model):
         default=(), description="what the processor must have besides, as archspec names it"
     )
     accelerator: str | None = None
-    base: str = Field(default="", description="none for an image of a hub")
-    source: str = Field(default="", description="the image of a hub, such as docker://tensorflow/tensorflow:1.14.0-py3")
-    python: str = Field(default="", description="the interpreter in an image of a hub")
+    base: str = Field(default="", description="none for an image that is there already")
+    source: str = Field(
+        default="", description="the image, such as docker://tensorflow/tensorflow:1.14.0-py3, or its path on a target"
+    )
+    python: str = Field(default="", description="the interpreter in that image")
+    address: str = Field(
+        default="", description="of the target that an image lies on", exclude_if=lambda value: not value
+    )
+    checksum: str = Field(
+        default="", description="the SHA-256 of an image that lies on a target", exclude_if=lambda value: not value
+    )
     packages: tuple[str, ...] = Field(default=(), description="Debian packages besides the base's")
     links: dict[str, str] = Field(
         default={}, description="names in /opt/modak/lib that libraries of the image are looked up under besides"
@@ -155,8 +164,36 @@ def script_for(workload: Workload, entry: Entry) -> WorkloadScript | None:
     return next((script for script in workload.scripts if fits(script, entry)), None)
 
 
-@cache
 def load_catalogue() -> Catalogue:
+    """The catalogue that ships with the project, and the entries that users and centres added to it.
+
+    An entry of theirs takes the place of one that ships under its name.
+
+    Raises:
+        InvalidEntry: one of theirs is wrong.
+    """
+    return _with_own(tuple(map(_state_of, own_entries().values())))
+
+
+def _state_of(path: Path) -> tuple[Path, int]:
+    return path, path.stat().st_mtime_ns
+
+
+@cache
+def _with_own(files: tuple[tuple[Path, int], ...]) -> Catalogue:
+    catalogue = shipped_catalogue()
+    if not files:
+        return catalogue
+    from modak_ansible.catalogue.own import read_entry  # noqa: PLC0415 - few have any, and what checks them is slow to import
+
+    own = [read_entry(path, catalogue) for path, _ in files]
+    names = {entry.name for entry in own}
+    shipped = [entry for entry in catalogue.entries if entry.name not in names]
+    return catalogue.model_copy(update={"entries": (*shipped, *own)})
+
+
+@cache
+def shipped_catalogue() -> Catalogue:
     """The catalogue that ships with the project."""
     return Catalogue(
         entries=tuple(Entry(**_read(path)) for path in _files("entries")),

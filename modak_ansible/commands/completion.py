@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import FOLDER
 from modak_ansible.store.project import SERVICE_FILES, shipped, state_folder
 from modak_ansible.target.core.files import expanded
@@ -26,7 +27,13 @@ def deployments(incomplete: str) -> list[str]:
 def entries(incomplete: str) -> list[str]:
     """The catalogue's entries, which are named like their files."""
     folder = Path(__file__).resolve().parents[1] / "catalogue" / "entries"
-    return sorted(path.stem for path in folder.glob("*.yaml") if path.name.startswith(incomplete))
+    names = {*(path.stem for path in folder.glob("*.yaml")), *own_entries()}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def added_entries(incomplete: str) -> list[str]:
+    """Those of the catalogue's entries that somebody added."""
+    return [name for name in own_entries() if name.startswith(incomplete)]
 
 
 def targets(incomplete: str) -> list[str]:

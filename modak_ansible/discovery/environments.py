@@ -16,7 +16,7 @@ def environment_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
     framework = aim.request.application.framework if aim.request else ""
     if aim.target.container_runtime != "none":
         return
-    entries = [entry for entry in load_catalogue().of_framework(framework) if entry.origin != "hub"]
+    entries = [entry for entry in load_catalogue().of_framework(framework) if not entry.source]
     pythons = {version_numbers(python) for entry in entries for python in pythons_of(entry)}
     known = sorted(python for python in pythons if python >= (3,))
     if not known:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from modak_ansible.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.catalogue import Entry, load_catalogue
-from modak_ansible.catalogue.companions import collision, constraints_of
+from modak_ansible.catalogue.companions import PACKAGES, collision, constraints_of
 from modak_ansible.catalogue.locks import lock_of, package_of
 from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.drafts.imports import Code, Imported
@@ -22,8 +22,6 @@ from modak_ansible.drafts.pins import Pin, plain
 from modak_ansible.errors import ModakError
 
 PYTHON = "python"
-# The package of a framework whose name is another.
-_PACKAGES = {"pytorch": "torch"}
 
 
 @cache
@@ -111,7 +109,7 @@ def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:
 
 def _is_of_framework(package: str) -> bool:
     """Whether it is a framework's own package, under any of its names."""
-    names = {_PACKAGES.get(name, name) for name in _table()["frameworks"]}
+    names = {PACKAGES.get(name, name) for name in _table()["frameworks"]}
     return package in names or package in ("jaxlib", "tensorflow-cpu", "tensorflow-gpu", "torch-cpu")
 
 
@@ -156,7 +154,7 @@ def _entry(framework: str, pins: dict[str, Pin], installed: Installed, found: Re
     known = [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
     if not known or framework == PYTHON:
         return known[0] if known else None
-    package = _PACKAGES.get(framework, framework)
+    package = PACKAGES.get(framework, framework)
     pin = pins.get(package)
     exact = next((each.version for each in pin.requirement.specifier if each.operator == "=="), "") if pin else ""
     version = (exact or installed.version(package)).removesuffix(".*")

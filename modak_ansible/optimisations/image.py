@@ -20,7 +20,7 @@ from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Op
 from modak_ansible.optimisations.properties import Property
 
 # Who asks for nothing in particular gets what the framework's own project publishes.
-_ORIGINS = ("pip", "hub", "opt-build")
+_ORIGINS = ("pip", "hub", "opt-build", "given")
 
 
 class Image(Optimisation):
@@ -274,7 +274,7 @@ def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
 
 def _why_not_made(entry: Entry, draft: Draft) -> str:
     """Why the target has no way to come by the build."""
-    if not draft.in_container and (entry.origin == "hub" or entry.packages or entry.libraries):
+    if not draft.in_container and (entry.source or entry.packages or entry.libraries):
         return "it needs a container runtime, and the target is told to use none"
     if not draft.in_container and draft.catalogue.bases[entry.base].python.startswith("2."):
         return "its Python is too old for a virtual environment, and the target is told to use no container runtime"
@@ -282,6 +282,8 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
         return "without a container the host's own Python is taken, whichever it is"
     if entry.origin == "hub" and draft.request.target.image_base != "docker":
         return "the target reaches no hub"
+    if entry.address and entry.address != draft.request.target.address:
+        return f"its image lies on {entry.address}"
     return ""
 
 

@@ -50,8 +50,8 @@ def image_of(
         return _NO_IMAGE
     elif not in_container:
         layers, python = [_environment_layer(entry, requirements, catalogue, locked)], "bin/python"
-    elif entry.origin == "hub":
-        layers, python = _pulled_layers(entry, requirements), entry.python
+    elif entry.source:
+        layers, python = _image_layers(entry, requirements), entry.python
     else:
         from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
 
@@ -95,12 +95,16 @@ def _built_layers(
     return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry, locked)]
 
 
-def _pulled_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
+def _image_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
     definition = apptainer.pulled_definition(entry.source)
-    probe = (entry.python, "-c", entry.probe)
-    layer = _layer(entry.name, definition, None, "pull", source=entry.source, probe=probe)
+    fields: dict[str, Any] = {"source": entry.source}
+    if "://" in entry.source:
+        layer = _layer(entry.name, definition, None, "pull", **fields, probe=(entry.python, "-c", entry.probe))
+    else:
+        fields |= {"checksum": entry.checksum, "path": entry.source}
+        layer = _layer(entry.name, definition, None, "file", **fields)
     return [layer, *_requirements_layers(requirements, layer, entry.python, entry)]
 
 

@@ -128,7 +128,7 @@ def requirements_definition(
 def _probe_again(entry: Entry, python: str) -> str:
     """The whole probe only where pip has touched the framework's own packages: compiling takes most of its time."""
     probe = f"{python} -c {shlex.quote(entry.probe)}"
-    if entry.origin == "hub":  # no list tells what was in it
+    if entry.source:  # no list tells what was in it
         return probe
     imports = [each for each in ast.parse(entry.probe).body if isinstance(each, ast.Import | ast.ImportFrom)]
     lines = (

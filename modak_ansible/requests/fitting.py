@@ -30,7 +30,9 @@ def fitting_build(
         version = version_of(training)
         fitting = [entry for entry in entries if satisfies(entry.version, version)]
         fitting = [entry for entry in fitting if bool(entry.accelerator) == accelerated]
-        fitting = [entry for entry in fitting if entry.origin != "hub" or target.image_base == "docker"]
+        fitting = [
+            entry for entry in fitting if not entry.source or (entry.origin == "hub" and target.image_base == "docker")
+        ]
     else:
         fitting = _of_program(job, program, catalogue)
     return next((entry.name for entry in fitting if not entry.untried), "")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.configuration import own_folder
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import expanded
 
@@ -15,8 +15,8 @@ _ENDS = (SUFFIX, ".yml", ".json")
 
 
 def targets_folder() -> Path:
-    """Where the user's target files are, in the folder that the XDG base directory specification names."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or expanded("~/.config")) / "modak" / "targets"
+    """Where the user's target files are."""
+    return own_folder() / "targets"
 
 
 def own_targets() -> dict[str, Path]:

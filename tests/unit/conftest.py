@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from shipped_once import share
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.errors import Location
 from modak_ansible.store.project import project_root
+
+# Nor any target, or entry of the catalogue, that they have; what tests read when they are collected included.
+_config = tempfile.TemporaryDirectory(prefix="modak-tests-")
+os.environ["XDG_CONFIG_HOME"] = _config.name
 
 _STARTS = frozenset({"subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn"})
 _OWN = os.getpid()

@@ -34,7 +34,8 @@ def test_what_is_the_same_for_several_pythons_stands_there_once(lock):
         lock.File(name, "1.0", digit * 64) for name, digit in (("pure", "a"), ("built", "b"), ("built", "c"))
     )
     only = lock.File("only", "2.0", "d" * 64)
-    assert list(lock.lines({"3.13": [pure, new], "3.9": [old, pure, only]})) == [
+    text = lock.text_of_lock({"3.13": [pure, new], "3.9": [old, pure, only]}, "requirements/lock.py")
+    assert text.splitlines() == [
         "# written by requirements/lock.py for Python 3.9 3.13",
         f"built==1.0 --hash=sha256:{'b' * 64} --hash=sha256:{'c' * 64}",
         f'only==2.0 ; python_version == "3.9" --hash=sha256:{"d" * 64}',

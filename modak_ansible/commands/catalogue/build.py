@@ -17,7 +17,7 @@ from modak_ansible.commands.deploy.progress import StageDisplay
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.model.request import Request
+from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.optimisations.image import why_refused
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
@@ -130,16 +130,30 @@ class Builder:
 
 def request_for(entry: Entry, like: Request) -> Request:
     """A request for an entry's image on the target of another request; nothing is to be trained."""
+    alone = request_for_image(entry.name, entry.framework, None, like)
+    resources = alone.resources.model_copy(update={"accelerators": 1 if entry.accelerator else 0})
+    return alone.model_copy(update={"optimisation": Optimisation(entry=entry.name), "resources": resources})
+
+
+def request_for_image(name: str, framework: str, image: GivenImage | None, like: Request) -> Request:
+    """A request for an image on the target of another request; nothing is to be trained.
+
+    Args:
+        name: of the entry that it is for.
+        framework: of the catalogue.
+        image: one that is given; None for one of the catalogue's.
+        like: knows the target.
+    """
     its_own = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
-    application = like.application.model_copy(update={"framework": entry.framework, **its_own})
-    alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 1 if entry.accelerator else 0}
+    application = like.application.model_copy(update={"framework": framework, **its_own})
+    alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 0}
     update = {
-        "blueprint": f"catalogue-{entry.name}",
+        "blueprint": f"catalogue-{name}",
         "application": application,
         "resources": like.resources.model_copy(update=alone),
-        "optimisation": Optimisation(entry=entry.name),
+        "optimisation": Optimisation(),
         "dataset": None,
-        "image": None,
+        "image": image,
     }
     return like.model_copy(update=update)
 

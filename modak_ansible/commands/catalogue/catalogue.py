@@ -81,6 +81,61 @@ def show(
         typer.echo(text_of(found))
 
 
+@app.command(epilog="Example: modak catalogue add tensorflow==2.19.1")
+def add(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="FRAMEWORK==VERSION of the package index; an image, which is docker://..., oras://..., library://... "
+            "or a path on the target; or the YAML file of an entry.",
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Its name, where that is not to follow from what it is.")] = "",
+    like: Annotated[
+        str,
+        typer.Option(
+            metavar="ENTRY", help="The entry that it is made like.", autocompletion=completing.entries,
+        ),
+    ] = "",
+    framework: Annotated[str, typer.Option(help="Of an image: the framework that it is taken for.")] = "",
+    python: Annotated[str, typer.Option(metavar="PATH", help="Of an image: its interpreter.")] = "python3",
+    on: On = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Write an entry of yours anew.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show it, and write nothing; an image is looked into all the same.")
+    ] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Add an entry of your own, which plans take like those that ship.
+
+    What it installs is found by uv and pip, and locked with hashes. An image is looked into on the target that --on
+    names; anything else is built and probed there at once, or with the first deployment without --on.
+    """
+    from rich.console import Console
+
+    from modak_ansible.commands.catalogue.add import Asked, add_entry
+    from modak_ansible.errors import FAILED
+
+    asked = Asked(what, name, like, framework, python, on, replace, dry_run)
+    added = add_entry(asked, Console(stderr=True, highlight=False))
+    typer.echo(json.dumps(added.as_json(), indent=2) if as_json else added.text())
+    if added.built and added.built.outcome not in ("built", "there"):
+        raise typer.Exit(FAILED)
+
+
+@app.command(epilog="Example: modak catalogue remove tensorflow-2.19-cpu")
+def remove(
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", autocompletion=completing.added_entries, help="One that you added.")
+    ],
+) -> None:
+    """Remove an entry of yours; images that were built of it stay on their targets."""
+    from modak_ansible.catalogue.own import remove_entry
+
+    typer.echo(f"removed {remove_entry(entry)}")
+
+
 @app.command(epilog="Example: modak catalogue build pytorch-2.13-cpu-opt mxnet-1.6-pip -i site.yaml")
 def build(
     entries: Annotated[

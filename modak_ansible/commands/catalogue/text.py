@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.errors import UsageError, nearest
+from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.refusals import known_refusals
 from modak_ansible.target.core.files import read_json
@@ -81,7 +82,7 @@ def print_rows(rows: list[Row]) -> None:
 def _needs(entry: Entry) -> list[str]:
     """What a target must have besides any x86_64."""
     families = [" or ".join(entry.architectures)] if entry.architectures != ("x86_64",) else []
-    hub = ["a hub"] if entry.origin == "hub" else []
+    hub = ["a hub"] if entry.origin == "hub" else [entry.address] if entry.address else []
     return [*families, *entry.features, *([entry.accelerator] if entry.accelerator else []), *hub]
 
 
@@ -106,7 +107,7 @@ def _state(entry: Entry, told: dict[str, str]) -> str:
         return told[entry.name]
     if entry.refusals:
         return f"refuses {', '.join(sorted(entry.refusals))}"
-    return "untried" if entry.untried else ""
+    return "untried" if entry.untried else "your own" if entry.name in own_entries() else ""
 
 
 # --- one entry
@@ -131,6 +132,7 @@ def text_of(entry: Entry) -> str:
         ("installed", ", ".join(entry.requirements)),
         ("environment", ", ".join(f"{name}={value}" for name, value in sorted(entry.environment.items()))),
         ("untried", entry.untried.strip()),
+        ("file", str(own_entries().get(entry.name, ""))),
         ("refused", "; ".join(refusals)),
     ]
     lines = [entry.name, *(f"  {title:<13}{text}" for title, text in pairs if text)]
@@ -161,6 +163,8 @@ def dockerfile_of(entry: Entry, architecture: str) -> str:
     """
     from modak_ansible.recipes.docker import dockerfile
 
+    if entry.origin == "given":
+        raise UsageError(f"{entry.name} is an image that lies on {entry.address}: no Dockerfile makes it")
     return dockerfile(entry, load_catalogue().bases.get(entry.base), _known(architecture))
 
 

@@ -24,6 +24,7 @@ from modak_ansible.model.quantities import format_size
 from modak_ansible.planning.service import plan_trainings, read
 from modak_ansible.requests.recognise import is_request
 from modak_ansible.sources.local import local_files
+from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.csar import archive
 from modak_ansible.store.project import shipped
 from modak_ansible.target.core.files import expanded
@@ -198,7 +199,13 @@ def _left_behind(plans: list[Plan]) -> list[str]:
     sources = [source for plan in plans for source in _local_sources(plan)]
     folders = {source.location for source in sources if not _is_below(source.location)}
     keys = {plan.target.identity_file for plan in plans if plan.target.identity_file}
-    return [f"the data in {folder}" for folder in sorted(folders)] + [f"the key {key}" for key in sorted(keys)]
+    own = own_entries()
+    entries = sorted({str(own[plan.image.entry]) for plan in plans if plan.image.entry in own})
+    return [
+        *(f"the data in {folder}" for folder in sorted(folders)),
+        *(f"the key {key}" for key in sorted(keys)),
+        *(f"the entry of the catalogue in {path}, which modak catalogue add takes there" for path in entries),
+    ]
 
 
 # --- what must not travel

@@ -97,3 +97,9 @@ def test_it_is_told_where_it_stands(blueprint):
     )
     with pytest.raises(InvalidBlueprint, match=r"service\.yaml:41:13: cannot-plan: torch==2\.5\.0 is asked for"):
         plan_blueprint(blueprint.service, Inputs())
+
+
+def test_of_a_release_that_nobody_has_listed_pip_finds_the_companions():
+    newer = OLD.model_copy(update={"version": "2.99.0"})
+    assert constraints_of(newer) == ()
+    assert collision(newer, "torchvision", "3.11") is None

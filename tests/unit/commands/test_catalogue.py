@@ -11,18 +11,21 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue import adding, load_catalogue
+from modak_ansible.catalogue.locking import File
 from modak_ansible.commands.catalogue import build as catalogue_build
 from modak_ansible.commands.catalogue import text as catalogue_text
 from modak_ansible.commands.catalogue.build import Builder, print_summary
 from modak_ansible.commands.catalogue.catalogue import app
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
-from modak_ansible.errors import TARGET_UNREACHABLE, UsageError
+from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, UsageError
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.store.refusals import known_refusals, note_refusal
+from modak_ansible.store.seen_images import note_image
 from modak_ansible.target.core.files import write_json
 
 NAMES = ("pytorch-2.13-cpu", "tensorflow-2.21-cpu")
@@ -236,3 +239,85 @@ def test_the_image_is_the_one_that_deployments_use(blueprint):
     request = catalogue_build.request_of(blueprint.service, Inputs())
     planned = catalogue_build.make_plan(catalogue_build.request_for(entry, request))
     assert planned.image == plan_blueprint(blueprint.service, Inputs()).plan.image
+
+
+# --- add and remove
+
+
+@pytest.fixture
+def index(state, monkeypatch):
+    """A package index with one release of JAX; the user has no entries yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(state / "config"))
+    files = [File("jax", "0.11.2", "a" * 64), File("jaxlib", "0.11.2", "b" * 64), File("numpy", "2.5.0", "c" * 64)]
+    monkeypatch.setattr(adding, "versions_of", lambda package, *_: {"jax": ["0.11.2"]}.get(package, []))
+    monkeypatch.setattr(adding, "resolved", lambda *_: {"3.13": files})
+    return state / "config" / "modak" / "catalogue"
+
+
+def test_a_release_of_an_index_is_added_and_removed(index):
+    shown = call("add", "jax==0.11", "--dry-run")
+    assert (shown.exit_code, list(index.glob("*"))) == (0, [])
+    added = call("add", "jax==0.11", "--json")
+    told = json.loads(added.stdout)
+    assert (told["file"], told["packages"], told["built"]) == (str(index / "jax-0.11-cpu.yaml"), 3, None)
+    assert (index / "jax-0.11-cpu.yaml").read_text().rstrip() == shown.stdout.rstrip()
+    assert told["entry"]["requirements"] == ["jax==0.11.2", "jaxlib==0.11.2", "numpy==2.5.0"]
+    (row,) = (row for row in json.loads(call("list", "--json").stdout) if row["name"] == "jax-0.11-cpu")
+    assert row["state"] == "your own"
+    assert call("show", "jax-0.11-cpu").exit_code == 0
+    with pytest.raises(UsageError, match=r"jax-0\.11-cpu is in .* already"):
+        app(["add", "jax"], standalone_mode=False)
+    assert call("add", "jax", "--replace").exit_code == 0
+    assert call("add", str(index / "jax-0.11-cpu.yaml"), "--replace").exit_code == 0
+    assert call("remove", "jax-0.11-cpu").exit_code == 0
+    assert not list(index.glob("[!.]*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["jax==0.12"], "the package index has no jax 0.12"),
+        (["jax", "--name", "jax-0.9-cpu"], "jax-0.9-cpu is an entry that ships"),
+        (["jax", "--name", "My Entry"], "cannot be an entry's name"),
+        (["jax", "--framework", "jax"], "--framework is not for a release of the index"),
+        (["none.yaml"], "there is no file none.yaml"),
+        (["docker://some/torch:2.13"], "where is docker://some/torch:2.13 looked into"),
+        (["images/torch.sif", "--on", "testbed"], "is no path from the target's root on"),
+        (["ftp://some/torch", "--on", "testbed"], "is not docker://, oras:// or library://"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_added_is_told_and_nothing_is_written(index, words, said):
+    with pytest.raises(UsageError, match=said):
+        app(["add", *words], standalone_mode=False)
+    assert not list(index.glob("*"))
+
+
+def seen_there(state, monkeypatch, **found):
+    """Has the image's look answer what was found in it."""
+    asked = []
+
+    def answer(playbook, variables, display):
+        asked.append((playbook, variables["image_inside"]))
+        seen = {"source": "/apps/torch.sif", "address": "testbed", "python": "python3", "sha256": "a" * 64, **found}
+        note_image(state, SeenImage(**seen))
+
+    monkeypatch.setattr(deployment, "run_playbook", answer)
+    return asked
+
+
+def test_an_image_is_looked_into_before_it_is_an_entry(index, state, monkeypatch):
+    frameworks = {"pytorch": "2.13.0+cpu", "python": "3.11"}
+    asked = seen_there(state, monkeypatch, frameworks=frameworks, version="3.11", compilers=["inductor"])
+    told = json.loads(call("add", "/apps/torch.sif", "--on", "testbed", "--json").stdout)
+    assert asked == [("image", True)]
+    entry = told["entry"]
+    assert (entry["name"], entry["version"], entry["origin"]) == ("torch", "2.13.0+cpu", "given")
+    assert (entry["address"], entry["compilers"]) == ("testbed", ["inductor"])
+
+
+def test_an_image_without_python_is_no_entry(index, state, monkeypatch):
+    seen_there(state, monkeypatch, problem="python3: not found")
+    with pytest.raises(ModakError, match=r"/apps/torch\.sif cannot be an entry: python3: not found") as raised:
+        app(["add", "/apps/torch.sif", "--on", "testbed"], standalone_mode=False)
+    assert "--python" in raised.value.hint
+    assert not list(index.glob("*"))

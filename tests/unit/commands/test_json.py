@@ -21,11 +21,12 @@ SHOW_NOTHING = {
     "testbed ssh": "it runs a command of the user's",
     "testbed down": "it says that it is done",
     "targets remove": "it says that it is done",
+    "catalogue remove": "it says that it is done",
 }
 # Commands that ask a target, or change something; their own tests look at what they print.
 ACT = {
     "init", "login", "logout", "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "undeploy", "gc", "package",
-    "catalogue build", "testbed up", "testbed use",
+    "catalogue add", "catalogue build", "testbed up", "testbed use",
 }  # fmt: skip
 # What the others are given to look at: {blueprint} was deployed, and {image} is a file that is none.
 LOOK = {

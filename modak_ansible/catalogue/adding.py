@@ -1,0 +1,238 @@
+"""New entries of the catalogue: made like one that is known, of what an index has or of what was found in an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from modak_ansible.catalogue.locking import Wanted, resolved, text_of_lock, versions_of
+from modak_ansible.catalogue.locks import lock_of
+from modak_ansible.catalogue.own import read_entry
+from modak_ansible.catalogue.reader import Catalogue, Entry, satisfies
+from modak_ansible.errors import UsageError, nearest
+from modak_ansible.model.measured.seen_image import SeenImage
+
+_WRITER = "modak catalogue add"
+_SHOWN = 8  # releases in a message
+_PYTHON = "python"
+# What has no package of its own.
+_NO_FRAMEWORKS = {_PYTHON, "mpi", "native"}
+
+
+def asked_for(text: str, catalogue: Catalogue) -> tuple[str, str]:
+    """The framework and the version, empty for the newest, that FRAMEWORK==VERSION means.
+
+    Raises:
+        UsageError: it means none.
+    """
+    hint = "such as pytorch==2.13.0, or an image, or the file of an entry"
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(f"{text!r} is no framework with a version", hint=hint) from error
+    specifiers = list(requirement.specifier)
+    is_exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
+    if requirement.extras or requirement.marker or requirement.url or (specifiers and not is_exact):
+        raise UsageError(f"{text!r} is no framework with one version", hint=hint)
+    name = canonicalize_name(requirement.name)
+    frameworks = {each.framework for each in catalogue.entries} - _NO_FRAMEWORKS
+    packages = {_package_of(each): each.framework for each in catalogue.entries if each.requirements}
+    framework = name if name in frameworks else packages.get(name, "")
+    if framework not in frameworks:
+        known = nearest(name, frameworks)
+        more = "a package that is no framework goes into requirements_txt"
+        raise UsageError(f"the catalogue has no framework {name}", hint=f"{known}; {more}" if known else more)
+    return framework, specifiers[0].version if specifiers else ""
+
+
+def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -> Entry:
+    """The entry that a new one is made like: the one that is named, or the framework's own wheels for processors alone,
+    in the newest release that is not newer.
+
+    Raises:
+        UsageError: there is none.
+    """
+    entries = {entry.name: entry for entry in catalogue.entries}
+    if like:
+        if like not in entries:
+            raise UsageError(f"the catalogue has no entry {like}", hint=nearest(like, entries) or "see modak catalogue")
+        if entries[like].framework != framework:
+            raise UsageError(f"{like} is a build of {entries[like].framework}, not of {framework}")
+        return entries[like]
+    plain = [each for each in catalogue.of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    if not plain:
+        raise UsageError(f"the catalogue has no build of {framework} that another could be made like")
+    earlier = [each for each in plain if version and Version(each.version) <= Version(version)]
+    return (earlier or (plain[-1:] if version else plain))[0]
+
+
+def named_like(pattern: Entry, framework: str, version: str) -> str:
+    """The name of an entry that is made like another one, by its release: pytorch-2.13-cpu."""
+    release = ".".join(version.split("+", maxsplit=1)[0].split(".")[:2])
+    *_, kind = pattern.name.removeprefix(f"{framework}-").partition("-")
+    return "-".join(part for part in (framework, release, kind) if part)
+
+
+# --- from an index
+
+
+def from_index(
+    release: str, base: str, pattern: Entry, name: str, catalogue: Catalogue, say: Callable[[str], None]
+) -> tuple[Entry, str]:
+    """An entry of what a package index has, and its lock.
+
+    Args:
+        release: of the framework's package, in full.
+        base: the image whose Python has wheels of it.
+        pattern: what it is made like.
+        name: of the entry.
+        catalogue: knows base images.
+        say: is told how it gets on.
+
+    Raises:
+        NotFound: what belongs to it does not go together.
+        ModakError: uv is not here.
+    """
+    package, python = _package_of(pattern), catalogue.bases[base].python
+    first, *others = map(Requirement, pattern.requirements)
+    asked = (f"{_with_extras(first)}=={release}", *map(_with_extras, others))
+    wanted = Wanted(name, asked, python, pattern.index)
+    preferred = [line.partition(" --hash=")[0] for line in lock_of(pattern.name).lines]
+    say(f"looking for what goes with {package} {release}")
+    found = resolved(wanted, (), say, preferred)
+    versions = {file.name: file.version for file in found[python]}
+    pinned = [f"{_with_extras(each)}=={versions[canonicalize_name(each.name)]}" for each in others]
+    update = {
+        "name": wanted.name, "version": release.partition("+")[0], "base": base, "refusals": {}, "untried": "",
+        "requirements": (asked[0], *pinned),
+        "provenance": f"{package} {release} of the package index, made like {pattern.name}.",
+    }  # fmt: skip
+    return pattern.model_copy(update=update), text_of_lock(found, _WRITER)
+
+
+def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[str], None]) -> tuple[str, str]:
+    """The base image whose Python has wheels of a version of a framework, and that version in full.
+
+    Args:
+        version: or its first parts, or empty for the newest.
+        pattern: what an entry of it would be made like.
+        catalogue: knows base images.
+        say: is told how it gets on.
+
+    Raises:
+        UsageError: the pattern installs nothing; or no index has that version, for no Python of a base image.
+        NotFound: no index answers.
+    """
+    if not pattern.requirements or catalogue.bases[pattern.base].python.startswith("2."):
+        raise UsageError(f"{pattern.name} is no build that another release could be put into", hint="--like another")
+    package = _package_of(pattern)
+    label = Version(next(iter(Requirement(pattern.requirements[0]).specifier)).version).local
+    plain = [each.name for each in catalogue.bases.values() if not each.mpi and not each.python.startswith("2.")]
+    there: dict[str, list[str]] = {}
+    for base in dict.fromkeys((pattern.base, *sorted(plain, reverse=True))):
+        python = catalogue.bases[base].python
+        say(f"asking for {package} for Python {python}")
+        index = pattern.index
+        there[python] = versions_of(package, python, index)
+        fitting = [
+            each
+            for each in there[python]
+            if Version(each).local == label and satisfies(each, version.partition("+")[0])
+        ]
+        if fitting:
+            return base, max(fitting, key=Version)
+    known = sorted({each for found in there.values() for each in found}, key=Version, reverse=True)
+    labelled = [each for each in known if Version(each).local == label]
+    what = f"{package} {version}".rstrip() + (f" as +{label}" if label else "")
+    message = f"the package index has no {what} for Python {' or '.join(there)}"
+    if not known:
+        raise UsageError(f"the package index has no {package} for Python {' or '.join(there)}")
+    hint = f"it has {', '.join(labelled[:_SHOWN])}" if labelled else f"it has {', '.join(known[:_SHOWN])}"
+    if not labelled or (version and any(satisfies(each, version) for each in known)):
+        hint += f"; --like an entry that is not of +{label} takes another kind of wheel" if label else ""
+    raise UsageError(message, hint=hint)
+
+
+def _package_of(entry: Entry) -> str:
+    return Requirement(entry.requirements[0]).name
+
+
+def _with_extras(requirement: Requirement) -> str:
+    return requirement.name + (f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else "")
+
+
+# --- from an image
+
+
+def framework_in(seen: SeenImage, wanted: str) -> str:
+    """The framework that an image is an entry for: the one that is asked for, or the only one that it has.
+
+    Raises:
+        UsageError: it has none of it, or several.
+    """
+    there = {name: version for name, version in seen.frameworks.items() if name != _PYTHON}
+    words = ", ".join(f"{name} {version}" for name, version in seen.frameworks.items())
+    if wanted:
+        if wanted not in seen.frameworks:
+            raise UsageError(f"{seen.source} has no {wanted}: it has {words}")
+        return wanted
+    if "tensorflow" in there:  # whose own Keras it is
+        there.pop("keras", None)
+    if len(there) > 1:
+        raise UsageError(f"{seen.source} has {words}", hint=f"--framework {next(iter(there))}, or another of them")
+    return next(iter(there), _PYTHON)
+
+
+def from_image(seen: SeenImage, framework: str, pattern: Entry, name: str) -> Entry:
+    """An entry of what was found in an image.
+
+    Args:
+        seen: what was.
+        framework: that the image has.
+        pattern: knows how it is probed, and which variables its threads follow.
+        name: of the entry.
+    """
+    is_pulled = "://" in seen.source
+    return Entry(
+        name=name,
+        framework=framework,
+        version=seen.frameworks[framework],
+        origin="hub" if is_pulled else "given",
+        compilers=seen.compilers if framework != _PYTHON else (),
+        architectures=pattern.architectures,
+        accelerator=pattern.accelerator,
+        source=seen.source,
+        python=seen.python,
+        allocators=seen.allocators,
+        thread_variables=pattern.thread_variables,
+        probe=pattern.probe,
+        python_version=seen.version,
+        glibc=seen.glibc,
+        provenance=f"{seen.source}, as it was looked into on {seen.address or 'this machine'} ({seen.sha256[:12]}).",
+        licence="whatever the image says",
+        address="" if is_pulled else seen.address,
+        checksum="" if is_pulled else seen.sha256,
+    )
+
+
+# --- from a file
+
+
+def from_file(path: Path, catalogue: Catalogue, say: Callable[[str], None]) -> tuple[Entry, str]:
+    """An entry that somebody wrote, and its lock.
+
+    Raises:
+        InvalidBlueprint: with every mistake and its place.
+        NotFound: what it installs is in no index, or does not go together.
+    """
+    entry = read_entry(path, catalogue)
+    if not entry.requirements:
+        return entry, ""
+    python = catalogue.bases[entry.base].python
+    say(f"looking for what {entry.name} installs")
+    found = resolved(Wanted(entry.name, entry.requirements, python, entry.index), (), say)
+    return entry, text_of_lock(found, _WRITER)
