@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
 from modak_ansible.transport.secrets import handed_on
 
 if TYPE_CHECKING:
+    from modak_ansible.stages.jobs.operations import OperatedJob
     from modak_ansible.store.record import JobNote
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.garbage.garbage import GarbageItem
@@ -106,10 +108,14 @@ class PlaybookRun:
     Attributes:
         changed: tasks that changed something.
         results: the last result of every action of ours, by the action's name in the collection.
+        jobs: what became of each job that was acted on, by its deployment, on whichever target.
+        job_messages: what each target said about jobs.
     """
 
     changed: int = 0
     results: dict[str, TaskResult] = field(default_factory=dict)
+    jobs: dict[str, OperatedJob] = field(default_factory=dict)
+    job_messages: list[str] = field(default_factory=list)
 
 
 def run_playbook(
@@ -174,7 +180,7 @@ def run_playbook(
         raise KeyboardInterrupt
     if outcome.status != "successful":
         raise watcher.error()
-    return PlaybookRun(watcher.changed, watcher.results)
+    return watcher.run
 
 
 def _as_they_are(value: Any) -> Any:
@@ -224,8 +230,7 @@ class _Watcher:
         self._listener = listener
         self._failure: tuple[str, int] | None = None
         self._unparsed: list[str] = []
-        self.results: dict[str, TaskResult] = {}
-        self.changed = 0
+        self.run = PlaybookRun()
         self.is_unheard = False
 
     def event(self, event: _Event) -> bool:
@@ -244,7 +249,7 @@ class _Watcher:
         elif kind == "runner_on_ok":
             self._ok(data)
         elif kind == "playbook_on_stats":
-            self.changed = sum((data.get("changed") or {}).values())
+            self.run.changed = sum((data.get("changed") or {}).values())
         elif kind == "runner_on_failed" and not data.get("ignore_errors"):
             self._failed(data, FAILED)
         elif kind == "runner_on_unreachable":
@@ -269,7 +274,10 @@ class _Watcher:
         collection, _, action = data.get("task_action", "").rpartition(".")
         result = data.get("res") or TaskResult()
         if collection == COLLECTION:
-            self.results[action] = result
+            self.run.results[action] = result
+            if action == "modak_job":
+                self.run.job_messages.append(result.get("msg", ""))
+                self.run.jobs.update({job["deployment"]: job for job in json.loads(result.get("jobs", "[]"))})
             if self._listener:
                 self._listener.finished(action, result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,11 +24,9 @@ from modak_ansible.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from modak_ansible.commands.deploy.notification import Ending
-    from modak_ansible.errors import TimeIsOver
-    from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.planning.service import Planned
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -108,12 +105,12 @@ def _deploy(
     from rich.console import Console
 
     from modak_ansible.commands.deploy.again import lines_again
-    from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs, whose_testbed
+    from modak_ansible.commands.deploy.outcome import carry_out
+    from modak_ansible.commands.deploy.progress import StageDisplay, whose_testbed
     from modak_ansible.deployment.looking import look_first, unseen
     from modak_ansible.deployment.run import check_that_all_run, deploy
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning.service import plan_all
-    from modak_ansible.stages.results import summary_lines
     from modak_ansible.store.project import find_blueprint
 
     given = find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict, words=words), training
@@ -126,39 +123,33 @@ def _deploy(
     for line in lines_again(found):
         typer.echo(line, err=as_json)
     again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict, script_words=words)}"
-    if len(found) > 1:
-        from modak_ansible.commands.deploy.campaign import deploy_all
-
-        ending.deployments += [(planned.plan, planned.folder) for planned in found]
-        undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
-        deploy_all(found, again, wait=not detach, as_json=as_json, deadline=deadline, undeploys=undeploys)
-        return
-    planned = found[0]
-    ending.deployments.append((planned.plan, planned.folder))
+    ending.deployments += [(planned.plan, planned.folder) for planned in found]
     console = Console(stderr=as_json, highlight=False)
-    where = f"{planned.plan.target.name}{whose_testbed(planned)}"
-    console.print(f"{planned.plan.name} on {where}, plan {planned.plan.digest[:12]}", markup=False)
-    if planned.text:
-        console.print(f"its blueprint, made of {blueprint}: {planned.store.drafted}", markup=False, soft_wrap=True)
-    try:
-        with StageDisplay(console) as display:
-            outcome = deploy(found, wait=not detach, deadline=deadline, listener=display)
-    except KeyboardInterrupt:
-        console.print(_what_goes_on(planned.store, again), style="yellow", markup=False, soft_wrap=True)
-        raise
-    except TimeIsOver as over:
-        raise _time_is_over(planned.store, again, at_time_limit, console) from over
-    record = planned.store.record_now()
-    plan = planned.plan.model_dump(mode="json")
-    if as_json:
-        facts = {"digest": plan["digest"], "deployment": planned.plan.deployment, "changed": outcome.changed}
-        warned = {"warnings": as_data(planned.warnings)} if planned.warnings else {}
-        typer.echo(json.dumps({**facts, **record, **warned}, indent=2, sort_keys=True))
-        return
-    console.print()
-    print_pairs(console, summary_lines(plan, record))
-    if not outcome.changed:
-        console.print("\nNothing had to be built, staged or submitted: this plan was carried out before.")
+    plan = found[0].plan
+    where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))
+    what = f": {len(found)} trainings on {where}" if len(found) > 1 else f" on {where}, plan {plan.digest[:12]}"
+    console.print(f"{plan.name}{what}", markup=False)
+    if found[0].text:
+        console.print(f"its blueprint, made of {blueprint}: {found[0].store.drafted}", markup=False, soft_wrap=True)
+
+    def run(display: StageDisplay) -> int:
+        try:
+            return deploy(found, wait=not detach, deadline=deadline, listener=display).changed
+        except TimeIsOver as over:
+            undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
+            hint = _undeployed(found, display) if undeploys else _what_goes_on(found, again).replace("\n", "\n  ")
+            raise TimeIsOver("the time limit is over", hint=hint) from over
+
+    carry_out(
+        [each.store for each in found],
+        run,
+        lambda: _what_goes_on(found, again),
+        f"Nothing had to be built, staged or submitted: {'these plans were' if len(found) > 1 else 'this plan was'} "
+        "carried out before.",
+        is_campaign=len(found) > 1,
+        as_json=as_json,
+        warnings=as_data(found[0].warnings),
+    )
 
 
 def deadline_in(text: str | None) -> float | None:
@@ -180,27 +171,31 @@ def deadline_in(text: str | None) -> float | None:
         raise UsageError(f"--time-limit: {error}") from error
 
 
-def _time_is_over(store: DeploymentStore, again: str, at_time_limit: AtTimeLimit, console: Console) -> TimeIsOver:
-    """The error for a deployment whose time is over, after what the user wants done about it."""
+def _undeployed(planned: list[Planned], display: StageDisplay) -> str:
+    """Undeploys all after the end of the time; tells what is left."""
+    import os
     from contextlib import suppress
 
-    from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.errors import ModakError, TimeIsOver
+    from modak_ansible.errors import ModakError
 
-    if at_time_limit is AtTimeLimit.LEAVE:
-        return TimeIsOver("the time limit is over", hint=_what_goes_on(store, again).replace("\n", "\n  "))
-    with StageDisplay(console) as display:
-        with suppress(ModakError):  # what the job has written so far, where there is any
-            run_playbook("results", plans_of([store]), display)
-        ended = run_playbook("undeploy", plans_of([store]), display).results["modak_job"]["msg"]
-    fetched = f"; what it had written is in {store.results}" if store.results.is_dir() else ""
-    return TimeIsOver("the time limit is over", hint=f"{ended}{fetched}")
+    stores = [each.store for each in planned]
+    with suppress(ModakError):  # what the jobs have written so far, where there is any
+        run_playbook("results", plans_of(stores), display)
+    ended = run_playbook("undeploy", plans_of(stores), display).job_messages
+    fetched = [str(store.results) for store in stores if store.results.is_dir()]
+    return "; ".join([*ended, *([f"what was written is in {os.path.commonpath(fetched)}"] if fetched else [])])
 
 
-def _what_goes_on(store: DeploymentStore, again: str) -> str:
+def _what_goes_on(planned: list[Planned], again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
+    if len(planned) > 1:
+        queued = all(each.plan.target.scheduler != "none" for each in planned)
+        alone = "What runs goes on to its end, and nothing is started after it"
+        end = "To end one: modak undeploy DEPLOYMENT, as modak status names it"
+        return f"{'What was submitted goes on' if queued else alone}. To follow it, and to do the rest: {again}\n{end}"
+    store = planned[0].store
     record = store.record_now()
     job = record.get("job") or {}
     if job.get("job_id") and not record.get("undeployed"):

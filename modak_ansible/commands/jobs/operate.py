@@ -1,13 +1,18 @@
-"""What the commands share that act on a deployed job: cancel, hold, release and requeue."""
+"""What the commands share that act on the jobs of deployments, of one or of many: one run of Ansible."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modak_ansible.commands import completion as completing
+
+if TYPE_CHECKING:
+    from modak_ansible.deployment.playbook import PlaybookRun
+    from modak_ansible.store.deployment import DeploymentStore
 
 Which = Annotated[
     str,
@@ -25,27 +30,39 @@ Only = Annotated[
 
 
 def act(deployment: str, state: str, training: str | None, *, as_json: bool) -> None:
-    """Brings the jobs of deployments into a state: cancelled, held, released or requeued.
+    """Brings the jobs of deployments into a state, as far as theirs permit it: cancelled, held, released or requeued.
 
     Raises:
-        ModakError: there is no such deployment, its job does not permit it, or the scheduler refuses.
+        ModakError: there is no such deployment, none of their jobs permits it, or the scheduler refuses.
     """
+    from rich.console import Console
+
+    from modak_ansible.store.deployments import find_trainings
+
+    found = find_trainings(deployment, training)
+    jobs = run_for(found, "act", as_json=as_json, job_state=state).jobs
+    rows = [jobs[store.name] for store in found if store.name in jobs]
+    if as_json:
+        typer.echo(json_of(rows, found))
+    elif len(found) > 1:
+        width = max(len(row["training"]) for row in rows)
+        for row in rows:
+            line = f"{row['training']:<{width}}  {row['message']}"
+            Console(highlight=False).print(line, markup=False, soft_wrap=True)
+
+
+def run_for(found: Sequence[DeploymentStore], playbook: str, *, as_json: bool, **variables: object) -> PlaybookRun:
+    """Runs a playbook for deployments, and shows how it gets on."""
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.store.deployments import find_trainings
 
-    found = find_trainings(deployment, training)
-    if len(found) > 1:
-        from modak_ansible.commands.jobs.several import act_on_all
-
-        act_on_all(found, state, as_json=as_json)
-        return
     with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
-        outcome = run_playbook("act", {**plans_of(found), "job_state": state}, display)
-    if as_json:
-        (job,) = json.loads(outcome.results["modak_job"]["jobs"])
-        answer = {name: job[name] for name in ("deployment", "job_id", "state", "changed", "message")}
-        typer.echo(json.dumps(answer, indent=2))
+        return run_playbook(playbook, {**plans_of(found), **variables}, display)
+
+
+def json_of(rows: Sequence[Mapping[str, object]], found: Sequence[DeploymentStore]) -> str:
+    """Of one deployment what became of it, and of many a list of that."""
+    return json.dumps(rows if len(found) > 1 else rows[0], indent=2)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from modak_ansible.commands.jobs.operate import Only, Which
 from modak_ansible.commands.options import Json
-
-if TYPE_CHECKING:
-    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak resume mnist-pytorch-slurm"
 
@@ -29,47 +25,23 @@ def command(
     script, such as checkpoints, is there for the next attempt. A job that lives is watched, and one that has completed
     is not run again.
     """
-    from rich.console import Console
-
-    from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
+    from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
-    from modak_ansible.stages.results import summary_lines
+    from modak_ansible.errors import ModakError
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
-    if len(found) > 1:
-        from modak_ansible.commands.jobs.several import resume_all
-
-        resume_all(found, deployment, wait=not detach, as_json=as_json)
-        return
-    store = found[0]
-    _check_that_it_is_deployed(store)
-    console = Console(stderr=as_json, highlight=False)
-    try:
-        with StageDisplay(console) as display:
-            outcome = run_playbook("resume", {**plans_of(found), "job_wait": not detach}, display)
-    except KeyboardInterrupt:
-        words = f"What runs on the target goes on. To take it up: modak resume {store.name}"
-        console.print(words, style="yellow", markup=False, soft_wrap=True)
-        raise
-    plan, record = store.plan, store.record_now()
-    if as_json:
-        facts = {"digest": plan["digest"], "deployment": store.name, "changed": outcome.changed}
-        typer.echo(json.dumps({**facts, **record}, indent=2, sort_keys=True))
-        return
-    console.print()
-    print_pairs(console, summary_lines(plan, record))
-    if not outcome.changed and not store.is_in_doubt:
-        console.print("\nThere was nothing left to do.")
-
-
-def _check_that_it_is_deployed(store: DeploymentStore) -> None:
-    """
-    Raises:
-        ModakError: it was undeployed, and there is nothing to go on with.
-    """
-    from modak_ansible.errors import ModakError
-
-    if store.record.get("undeployed"):
-        raise ModakError(f"{store.name} was undeployed", hint="modak deploy makes it anew")
+    name = deployment if len(found) > 1 else found[0].name
+    there = [store for store in found if not store.record.get("undeployed")]
+    if not there:
+        raise ModakError(f"{name} was undeployed", hint="modak deploy makes it anew")
+    variables = {**plans_of(there), "job_wait": not detach}
+    carry_out(
+        there,
+        lambda display: run_playbook("resume", variables, display).changed,
+        lambda: f"What runs on the target goes on. To take it up: modak resume {name}",
+        "There was nothing left to do.",
+        is_campaign=len(found) > 1,
+        as_json=as_json,
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.jobs.operate import Only, Which
+from modak_ansible.commands.jobs.operate import Only, Which, json_of, run_for
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak undeploy mnist-pytorch-slurm"
@@ -33,27 +32,21 @@ def command(
     Images and data stay for other deployments, and the results that were fetched stay here. modak gc removes what no
     deployment uses any more.
     """
-    from rich.console import Console
-
-    from modak_ansible.commands.deploy.progress import StageDisplay
-    from modak_ansible.deployment.playbook import run_playbook
-    from modak_ansible.deployment.run import plans_of
     from modak_ansible.store.deployments import find_trainings
 
     found = find_trainings(deployment, training)
-    if len(found) > 1:
-        from modak_ansible.commands.jobs.several import undeploy_all
-
-        undeploy_all(found, remove_images=not keep_images, leave_job=leave_job, as_json=as_json)
+    before = [store.record_now().get("undeployed") for store in found]
+    outcome = run_for(found, "undeploy", as_json=as_json, job_remove_images=not keep_images, job_leave=leave_job)
+    if not as_json:
         return
-    store = found[0]
-    console = Console(stderr=as_json, highlight=False)
-    wanted = {"job_remove_images": not keep_images, "job_leave": leave_job}
-    variables = {**plans_of(found), **wanted}
-    with StageDisplay(console) as display:
-        outcome = run_playbook("undeploy", variables, display)
-    if as_json:
-        result = outcome.results.get("modak_job")
-        message = result["msg"] if result else ""
-        answer = {"deployment": store.name, "changed": bool(outcome.changed), "message": message}
-        typer.echo(json.dumps(answer, indent=2))
+    rows = [
+        {
+            "training": store.plan["training"],
+            "deployment": store.name,
+            # of one, that an image was removed is a change, too: of many nobody says whose it was
+            "changed": store.record_now().get("undeployed") != gone or (len(found) == 1 and bool(outcome.changed)),
+            "message": "; ".join(outcome.job_messages),
+        }
+        for store, gone in zip(found, before, strict=True)
+    ]
+    typer.echo(json_of(rows, found))
