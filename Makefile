@@ -19,6 +19,8 @@ BLUEPRINT ?= mnist-pytorch-slurm
 # a folder with MNIST's own files, and the number of epochs, for make demo
 export MNIST EPOCHS
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Hundreds of processes import this project in the tests: what one has compiled serves the others.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Nothing is installed but what the lock has the hash of; this project itself is built with what is there.
 LOCKED = pip install -q --no-build-isolation --require-hashes -r

@@ -12,7 +12,6 @@ from generate.told import Source, Told, errors, findings, rules
 from modak_ansible.schedulers.base import JobState
 from modak_ansible.target.jobs.markers import LIMITS
 
-_SOURCE = Source.read()
 # In the order of the page: class, head, exit code.
 _KINDS = {
     "CannotPlan": ("No plan fits", codes.INVALID_BLUEPRINT),
@@ -44,22 +43,23 @@ def _lines(told: list[Told]) -> str:
 
 
 def _rules() -> Iterator[str]:
-    for name, told in rules(_SOURCE).items():
+    for name, told in rules(Source.read()).items():
         yield f"### {name}"
         yield _lines(told) if told else "The message says the value, and what it would have to be."
 
 
 def _errors() -> Iterator[str]:
+    found = errors(Source.read())
     for name, (head, code) in _KINDS.items():
         yield f"## {head}"
-        yield f"{_SOURCE.said_of(name)} Exit code {code}."
-        yield _lines(errors(_SOURCE)[name])
+        yield f"{Source.read().said_of(name)} Exit code {code}."
+        yield _lines(found[name])
 
 
 def _findings() -> str:
     rows = [
         (f"{_plain(about)}", kind, _code(told.message.replace("|", "/")), _plain(told.hint))
-        for about, all_told in findings(_SOURCE).items()
+        for about, all_told in findings(Source.read()).items()
         for kind, told in all_told
     ]
     return table(("about", "", "what was seen", "what to do"), *rows)

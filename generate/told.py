@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ class Source:
     trees: dict[Path, ast.Module] = field(default_factory=dict)
 
     @classmethod
+    @cache
     def read(cls) -> Source:
         paths = [path for path in PACKAGE.rglob("*.py") if "/runtime/" not in str(path)]
         return cls({path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(paths)})

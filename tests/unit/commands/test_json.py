@@ -93,7 +93,7 @@ def words(blueprint, monkeypatch):
     image.write_text("no image")
     records = Path(__file__).resolve().parents[3] / "benchmarks" / "records" / "today-cpu-amd-epyc.jsonl"
     few = blueprint.path / "few.jsonl"
-    few.write_text("".join(f"{line}\n" for line in records.read_text().splitlines()[:120]))
+    few.write_text("".join(f"{line}\n" for line in records.read_text().splitlines()[:40]))
     return {"blueprint": blueprint.service, "image": image, "records": few}
 
 

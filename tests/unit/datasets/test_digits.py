@@ -1,6 +1,8 @@
 """The drawn digits: the same bytes everywhere, and digits that differ."""
 
 import hashlib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,13 @@ from modak_ansible.errors import ModakError
 # Of the pixels and labels themselves, whatever their packing.
 TRAINING_IMAGES = "b310704fa3eec6924fab95011935d38fceae1e65b971d44b758b8ae3223f8531"
 TEST_IMAGES = "64b4db142ef410be16fc97e2037ae85c1f72652da1f59ce39a46d6b8dda847ff"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digits, "draw", cache(digits.draw))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from modak_ansible.planning.service import check_blueprint
 from modak_ansible.store.project import find_blueprint
 
 PAGE = Page(ROOT / "docs" / "errors.md")
-SOURCE = Source.read()
 
 
 def is_told(message: str) -> bool:
@@ -69,10 +68,10 @@ def test_every_message_of_an_error_is_found():
     """All that is raised with plain words, counted in another way than the page's own."""
     raised = {
         each.exc.args[0].value
-        for tree in SOURCE.trees.values()
+        for tree in Source.read().trees.values()
         for each in ast.walk(tree)
         if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call) and each.exc.args
-        if isinstance(each.exc.func, ast.Name) and each.exc.func.id in SOURCE.errors
+        if isinstance(each.exc.func, ast.Name) and each.exc.func.id in Source.read().errors
         if isinstance(each.exc.args[0], ast.Constant) and " " in str(each.exc.args[0].value)
     }
     assert len(raised) > 30
@@ -80,8 +79,8 @@ def test_every_message_of_an_error_is_found():
 
 
 def test_each_rule_has_its_message():
-    found = rules(SOURCE)
+    found = rules(Source.read())
     assert len(found) > 60
     assert not [name for name, told in found.items() if not told]
-    assert {"UsageError", "TargetUnreachable", "SchedulerAway"} <= set(errors(SOURCE))
+    assert {"UsageError", "TargetUnreachable", "SchedulerAway"} <= set(errors(Source.read()))
     assert len([told for all_told in found.values() for told in all_told if told.hint]) > 80

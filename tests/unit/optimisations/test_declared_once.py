@@ -45,14 +45,15 @@ def forget():
         each.cache_clear()
 
 
-@pytest.fixture
-def invented(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def invented(tmp_path_factory):
     """Another optimisation: one module."""
-    (tmp_path / "page_cache.py").write_text(INVENTED)
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    forget()
-    yield
-    monkeypatch.undo()
+    folder = tmp_path_factory.mktemp("invented")
+    (folder / "page_cache.py").write_text(INVENTED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package, "__path__", [*package.__path__, str(folder)])
+        forget()
+        yield
     del sys.modules["modak_ansible.optimisations.page_cache"], package.page_cache
     forget()
     gc.collect()
