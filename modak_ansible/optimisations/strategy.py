@@ -13,7 +13,7 @@ class Strategy(Optimisation):
     about = "distributed.strategy"
     stock = (_NONE,)
     is_switch = False
-    reaches = "code"
+    reaches = "job"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         ranks = ranks_of(draft.request, draft.layout)

@@ -20,7 +20,7 @@ from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
-from modak_ansible.target.core.staging import ATTEMPTS, LOGS, RANKS, WRITTEN
+from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.results import ResultFile, Results
 from modak_ansible.transport.rsync import pull
@@ -75,7 +75,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     job = stage.record.read().get("job") or {}
     is_over = job.get("state") not in LIVING
     for file in listed["files"]:
-        if file["path"] in LOGS:
+        if is_log(file["path"]):
             note_look(stage.folder, str(job.get("job_id", "")), file["path"], file["size"])
     if wanted:
         with Lock(stage.folder / ".results.lock"):  # two deploys of one plan fetch in turn

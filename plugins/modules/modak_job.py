@@ -42,8 +42,9 @@ options:
   log:
     type: str
     default: ''
-    choices: ['', output.log, error.log, scheduler.log]
-    description: 'To watch the job of one deployment: what is read on of what it writes.'
+    description: >-
+      To watch the job of one deployment: what is read on of what it writes, such as error.log, or ranks/1/error.log of
+      another of its ranks than the first.
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
@@ -61,7 +62,7 @@ def main():
             "folder": {"type": "str", "default": ""},
             "images": {"type": "list", "elements": "str", "default": []},
             "leave": {"type": "bool", "default": False},
-            "log": {"type": "str", "default": "", "choices": ["", "output.log", "error.log", "scheduler.log"]},
+            "log": {"type": "str", "default": ""},
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
             "quietly": {"type": "bool", "default": False},

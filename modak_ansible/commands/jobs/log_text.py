@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.commands.jobs.log_start import Since
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.core.staging import RANKS
 
 Show = Callable[[str], None]
 
 
-def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) -> list[str]:
+def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, rank: int | None = None) -> list[str]:
     """What the job wrote; none are left where it was followed, and shown line by line.
+
+    Args:
+        folder: the deployment's.
+        log: which one.
+        since: from when on.
+        follow: whether to go on until its end.
+        show: gets the lines that are followed.
+        rank: of a training that has several; without it all of them, each line with its rank, or the first to follow.
 
     Raises:
         ModakError: the target cannot be asked.
@@ -24,15 +33,35 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show) ->
     from modak_ansible.deployment.run import fetch_results, plans_of
 
     store = DeploymentStore(folder)
+    count = ranks_of(store.plan)
     if not follow:
         _fetch(folder)
-        return _last(_read(store.results / log, _offset(folder, log, since)), since)
+        wanted = range(count) if rank is None else [rank]
+        width = len(str(count - 1))
+        labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
+        return [f"{labels[each]}{line}" for each in wanted for line in _of_rank(folder, log_of(log, each), since)]
+    log = log_of(log, rank or 0)
     variables: dict[str, object] = {**plans_of([store]), "job_log": log}
     if since != Since():
         fetch_results(store)
         variables["job_offset"] = _offset(folder, log, since) + _bytes_before(store.results / log, since)
     run_playbook("watch", variables, _Shown(show))
     return []
+
+
+def ranks_of(plan: Mapping[str, Any]) -> int:
+    """How many ranks a plan's training has; 1 for one process, and for those that are none."""
+    strategy = next((choice["value"] for choice in plan.get("choices", ()) if choice["name"] == "strategy"), "none")
+    return int(plan["job"]["nodes"] * plan["job"]["processes_per_node"]) if strategy != "none" else 1
+
+
+def log_of(log: str, rank: int) -> str:
+    """The log of a rank, below the folder of a deployment or of its results."""
+    return f"{RANKS}/{rank}/{log}" if rank else log
+
+
+def _of_rank(folder: Path, log: str, since: Since) -> list[str]:
+    return _last(_read(DeploymentStore(folder).results / log, _offset(folder, log, since)), since)
 
 
 def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:

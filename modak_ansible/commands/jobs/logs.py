@@ -37,6 +37,10 @@ def command(
     ] = None,
     training: Only = None,
     which: Annotated[str, typer.Option("--log", help="Of a job: output, error or scheduler.")] = "output",
+    rank: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Of a training in several processes: the one with this number."),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
     since: Annotated[
         str | None,
@@ -48,6 +52,8 @@ def command(
 
     Of a blueprint with several trainings it tells how each is, and shows the log of the first one that failed; where
     none has, or with --follow, of the first one that runs.
+
+    Of a training in several processes each line has the number of its rank before it; --follow shows the first.
 
     Lines of a job carry no time: with a time, --since begins where the log ended when modak last looked at it before
     then. A build's log is left out where nothing was written to it since.
@@ -69,12 +75,13 @@ def command(
         raise UsageError("--training goes with a blueprint", hint="modak logs BLUEPRINT --training NAME")
     begin = read_since(since) if since else Since()
     folder = _folder(deployment, training, follow=follow)
+    _check_rank(folder, rank, is_its_own=kind == "job" and which != "scheduler", follow=follow)
     if kind == "stage":
         lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
     elif kind == "build":
         lines = log_texts.of_build(folder, begin, follow=follow, show=typer.echo)
     else:
-        lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo)
+        lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo, rank=rank)
     if as_json:
         named = {"deployment": folder.name, "log": which if kind == "job" else kind}
         typer.echo(json.dumps({**named, "lines": lines}, indent=2))
@@ -83,6 +90,30 @@ def command(
         typer.echo(line)
     if not lines and not follow and since is None and kind == "job":
         typer.echo(f"{log_texts.state_of(folder)}: nothing is in {_FILES[which]}", err=True)
+
+
+def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: bool) -> None:
+    """
+    Args:
+        folder: the deployment's.
+        rank: that is asked for.
+        is_its_own: whether each rank has a log of the kind that is asked for.
+        follow: whether it is followed; which one is then said, where nobody asked for one.
+
+    Raises:
+        UsageError: there is no such rank, or no such log of one.
+    """
+    from modak_ansible.commands.jobs.log_text import ranks_of
+    from modak_ansible.errors import UsageError
+    from modak_ansible.store.deployment import DeploymentStore
+
+    if rank is not None and not is_its_own:
+        raise UsageError("--rank goes with the output and the errors of a job", hint="leave it out")
+    count = ranks_of(DeploymentStore(folder).plan)
+    if rank is not None and rank >= count:
+        raise UsageError(f"{folder.name} has no rank {rank}", hint=f"it has {count}, numbered from 0")
+    if follow and is_its_own and rank is None and count > 1:
+        typer.echo(f"the log of rank 0 of {count} (of another: --rank N)", err=True)
 
 
 def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -23,6 +24,13 @@ RANKS = "ranks"
 # What a job writes beside its markers: modak shows the logs, and reads what the training says of itself.
 LOGS = ("output.log", "error.log", "scheduler.log")
 WRITTEN = (*LOGS, "metrics.json", "applied.json", "tuning.json")
+
+_LOG = re.compile(rf"({RANKS}/\d+/)?({'|'.join(map(re.escape, LOGS))})", re.ASCII)
+
+
+def is_log(path: str) -> bool:
+    """Whether a path below a deployment's folder is a log of its job, or of one of its ranks."""
+    return _LOG.fullmatch(path) is not None
 
 
 def is_staged(folder: Path, plan: Plan) -> bool:

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, Mapping
 
+from ...errors import ModakError
+from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
 from .campaign import Campaign, Wanted
@@ -95,6 +97,8 @@ def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, A
 
 
 def _watch(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
+    if given.log and not is_log(given.log):
+        raise ModakError(f"a job has no log {given.log}")
     news = campaign.watch(given.wanted, given.seconds, log=given.log, offset=given.offset, quietly=given.quietly)
     return False, asdict(news)
 

@@ -44,6 +44,41 @@ def test_the_last_lines_of_a_job(folder):
     assert job_log(folder, Since(lines=9)) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
+@pytest.fixture
+def ranks(folder):
+    """The same of a training in two processes."""
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["job"] |= {"nodes": 2, "processes_per_node": 1}
+    plan["choices"].append({"name": "strategy", "value": "ddp"})
+    write_json(folder / "plan.json", plan)
+    (folder / "results" / "ranks" / "1").mkdir(parents=True)
+    (folder / "results" / "ranks" / "1" / "output.log").write_text("epoch 1 here\nepoch 2 here\n")
+    return folder
+
+
+def test_each_line_has_its_rank_where_there_are_several(ranks, capsys):
+    assert job_log(ranks, Since(lines=1)) == ["0: epoch 3", "1: epoch 2 here"]
+    logs.command(ranks.name, rank=1)
+    assert capsys.readouterr().out == "epoch 1 here\nepoch 2 here\n"
+    logs.command(ranks.name, rank=0, since="1")
+    assert capsys.readouterr().out == "epoch 3\n"
+    logs.command(ranks.name, which="scheduler")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("given", [{"rank": 2}, {"rank": 1, "which": "scheduler"}, {"rank": 0, "kind": "build"}])
+def test_a_rank_that_is_not_there_is_refused(ranks, given):
+    with pytest.raises(UsageError, match="rank"):
+        logs.command(ranks.name, **given)
+
+
+def test_one_process_has_no_other_rank(folder, capsys):
+    logs.command(folder.name, rank=0, since="1")
+    assert capsys.readouterr().out == "epoch 3\n"
+    with pytest.raises(UsageError, match="has no rank 1"):
+        logs.command(folder.name, rank=1)
+
+
 def test_what_a_job_wrote_since_it_was_looked_at(folder, monkeypatch):
     monkeypatch.setattr(looks.time, "time", lambda: 1000.0)
     looks.note_look(folder, "7", "output.log", 8)
