@@ -251,7 +251,7 @@ def _hint(code: int) -> str:
     return "look at the address in a browser" if code == 404 else ""
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class Redirects(urllib.request.HTTPRedirectHandler):
     """Keeps a login to the host that it is for."""
 
     def redirect_request(
@@ -273,7 +273,7 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
     if begin and validator:
         headers["If-Range"] = validator
     request = urllib.request.Request(asked.url, headers=headers)  # noqa: S310
-    opener = urllib.request.build_opener(_Redirects)  # http(s) and file, as the blueprint says
+    opener = urllib.request.build_opener(Redirects)  # http(s) and file, as the blueprint says
     with opener.open(request, timeout=30) as answer:
         resumed = begin and answer.status == 206
         total = int(answer.headers.get("Content-Length") or 0) + (begin if resumed else 0)

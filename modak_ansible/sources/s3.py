@@ -1,0 +1,172 @@
+"""Objects of S3, or of what speaks as it does, such as MinIO and Ceph; Amazon's own client asks for them.
+
+The login is the client's: its variables, ``~/.aws``, a profile or a role. Without any, it is asked as by anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from modak_ansible.errors import close_to
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.sources.base import SourceProblem
+from modak_ansible.sources.listed import Listed, Listing, chosen, needed, root_of
+from modak_ansible.target.datasets.fetch import Access, etag_of
+
+_SCHEME = "s3://"
+_FORM = "s3://BUCKET/FOLDER, a file or a pattern; ?endpoint_url=https://HOST behind it for MinIO or Ceph"
+_PLACE = re.compile(r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<path>.*?))?(?:\?(?P<query>\w+=[^?]*))?")
+_SETTINGS = ("endpoint_url", "region", "profile")
+_FROZEN = ("GLACIER", "DEEP_ARCHIVE")
+_GOOD_FOR = 24 * 3600  # seconds that a signed address serves the target
+_LOGIN = "aws configure, AWS_PROFILE, or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of modak"
+_Answer = TypeVar("_Answer")
+
+
+class _Place(NamedTuple):
+    bucket: str
+    path: str
+    settings: dict[str, str]
+
+
+class S3(Listed):
+    """Fetched by the target itself, with addresses that are signed here for a day; no login leaves this machine."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("s3",)
+    order = 5
+
+    def knows(self, text: str) -> bool:
+        return text.startswith(_SCHEME)
+
+    def listing(self, text: str) -> Listing:
+        place = _place(text)
+        client, objects = _asked(place, lambda: _objects(place))
+        own = {name: known for name, known in objects.items() if not name.endswith("/")}
+        where = f"{_SCHEME}{place.bucket}"
+        meant = chosen(own, place.path, where)
+        base = _address(client, place.bucket)
+        files = []
+        for name, key in sorted(meant.items()):
+            size, etag, kind = own[key]
+            if kind in _FROZEN:
+                reason = f"{where}/{key} lies in the archive {kind}"
+                raise SourceProblem("dataset-source", reason, "have it restored, or name the files that are meant")
+            files.append(DataFile(name=name, size=size, version=etag_of(etag), address=base + quote(key, safe="/~")))
+        return Listing(text, tuple(files))
+
+    def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:
+        place = _place(source.location)
+        client = _asked(place, lambda: _client(place))
+        base = len(_address(client, place.bucket))
+        keys = {file.name: unquote(file.address[base:]) for file in files}
+        urls = _asked(place, lambda: {name: _signed(client, place.bucket, key) for name, key in keys.items()})
+        named = [file.model_copy(update={"address": urls[file.name].partition("?")[0]}) for file in files]
+        queries = {name: url.partition("?")[2] for name, url in urls.items()}
+        return named, {"queries": queries} if any(queries.values()) else {}
+
+
+def _place(text: str) -> _Place:
+    found = _PLACE.fullmatch(text.removeprefix(_SCHEME))
+    settings = dict(parse_qsl(found["query"] or "", keep_blank_values=True)) if found else {}
+    if not found:
+        raise SourceProblem("dataset-source", f"{text} names no bucket", _FORM)
+    for name, value in settings.items():
+        if name not in _SETTINGS:
+            near = close_to(name, _SETTINGS)
+            hint = f"did you mean {near}?" if near else "; ".join(_SETTINGS)
+            raise SourceProblem("dataset-source", f"{text}: {name} is no setting of such a source", hint)
+        if name == "endpoint_url" and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc):
+            raise SourceProblem("dataset-source", f"{text}: {value} is no address of a server", "https://HOST:PORT")
+    return _Place(found["bucket"], found["path"] or "", settings)
+
+
+def _client(place: _Place, region: str = "") -> Any:
+    """A client with the login of this environment; to make one takes longer than to ask it."""
+    login = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
+    return _client_of(tuple(sorted(place.settings.items())), region, login)
+
+
+@lru_cache(maxsize=8)
+def _client_of(given: tuple[tuple[str, str], ...], region: str, login: object) -> Any:  # noqa: ARG001 - it is the key's
+    settings = dict(given)
+    boto3, unsigned = needed("boto3", "s3"), needed("botocore", "s3").UNSIGNED
+    config = needed("botocore.config", "s3").Config
+    session = boto3.Session(profile_name=settings.get("profile") or None)
+    return session.client(
+        "s3",
+        endpoint_url=settings.get("endpoint_url") or None,
+        region_name=region or settings.get("region") or session.region_name or "us-east-1",
+        config=config(
+            signature_version="s3v4" if session.get_credentials() else unsigned, connect_timeout=10, read_timeout=60
+        ),
+    )
+
+
+def _objects(place: _Place) -> tuple[Any, dict[str, tuple[int, str, str]]]:
+    """A client for the bucket's own region, and of the objects that may be meant size, ETag and class by key."""
+    client = _client(place)
+    found: dict[str, tuple[int, str, str]] = {}
+    region = ""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=root_of(place.path)):
+        region = page["ResponseMetadata"].get("HTTPHeaders", {}).get("x-amz-bucket-region") or region
+        for each in page.get("Contents", ()):
+            found[each["Key"]] = (each["Size"], each["ETag"], each.get("StorageClass", ""))
+    is_elsewhere = region and region != client.meta.region_name
+    return (_client(place, region) if is_elsewhere else client), found
+
+
+def _signed(client: Any, bucket: str, key: str) -> str:
+    asked = {"Bucket": bucket, "Key": key}
+    return str(client.generate_presigned_url("get_object", Params=asked, ExpiresIn=_GOOD_FOR))
+
+
+def _address(client: Any, bucket: str) -> str:
+    """What the addresses of a bucket's objects begin with."""
+    return _signed(client, bucket, "x").partition("?")[0].removesuffix("x")
+
+
+def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
+    """What the client answers.
+
+    Raises:
+        SourceProblem: the bucket is not there, refuses the login, or cannot be asked.
+    """
+    errors = needed("botocore.exceptions", "s3")
+    try:
+        return ask()
+    except errors.ClientError as error:
+        said = error.response.get("Error", {})
+        code, status = str(said.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        raise _refused(place, code, status) from error
+    except (errors.BotoCoreError, ValueError) as error:
+        why = " ".join(str(error).split())[:300]
+        reason = f"{_SCHEME}{place.bucket} cannot be asked: {why}"
+        is_login = "credential" in why.lower() or "profile" in why.lower() or "sso" in why.lower()
+        hint = _LOGIN if is_login else "the network of this machine, and endpoint_url; or fetch it, and give its path"
+        raise SourceProblem("dataset-source", reason, hint) from error
+
+
+def _refused(place: _Place, code: str, status: int) -> SourceProblem:
+    bucket = f"{_SCHEME}{place.bucket}"
+    if code in ("NoSuchBucket", "404"):
+        near = close_to(place.bucket, _buckets(place))
+        hint = f"did you mean {near}?" if near else "its name; and endpoint_url, where it is not Amazon's"
+        return SourceProblem("dataset-source", f"there is no bucket {place.bucket}", hint)
+    if code.startswith("Expired") or code in ("TokenRefreshRequired", "RequestExpired"):
+        return SourceProblem("dataset-source", f"the login for {bucket} has expired", f"log in again: {_LOGIN}")
+    if status in (401, 403):
+        return SourceProblem("dataset-source", f"{bucket} may not be read with this login: {code}", _LOGIN)
+    return SourceProblem("dataset-source", f"{bucket} answers {code or status}", "try again later")
+
+
+def _buckets(place: _Place) -> list[str]:
+    errors = needed("botocore.exceptions", "s3")
+    with suppress(errors.ClientError, errors.BotoCoreError):
+        return [each["Name"] for each in _client(place).list_buckets()["Buckets"]]
+    return []
