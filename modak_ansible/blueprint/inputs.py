@@ -15,6 +15,7 @@ class Inputs:
         values: single values by name.
         targets: a target file, or for a request a service template with the target that it names.
         words: options of a script that is deployed without a blueprint.
+        nodes, processes_per_node: of such a script; None for one.
         strict: whether a wish that cannot be kept is an error, whatever the file itself says.
     """
 
@@ -23,3 +24,5 @@ class Inputs:
     targets: Path | None = None
     strict: bool = False
     words: tuple[str, ...] = ()
+    nodes: int | None = None
+    processes_per_node: int | None = None

@@ -27,6 +27,13 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[-- OPTION...]", help="Of a script alone: the options that it is started with."),
 ]
+Nodes = Annotated[
+    int | None, typer.Option("--nodes", min=1, metavar="N", help="Of a script alone: on how many nodes it is trained.")
+]
+Processes = Annotated[
+    int | None,
+    typer.Option("--processes-per-node", min=1, metavar="N", help="Of a script alone: in how many processes of each."),
+]
 InputsFile = Annotated[
     Path | None, typer.Option("--inputs", "-i", help="A YAML file with values for the inputs, or a target file.")
 ]
@@ -68,6 +75,8 @@ def given_inputs(
     *,
     strict: bool = False,
     words: list[str] | None = None,
+    nodes: int | None = None,
+    processes: int | None = None,
 ) -> Inputs:
     """The inputs of a command line.
 
@@ -82,7 +91,7 @@ def given_inputs(
         if not separator or not name:
             raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
         pairs.append((name, value))
-    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict, tuple(words or ()))
+    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict, tuple(words or ()), nodes, processes)
 
 
 def restated(
@@ -94,6 +103,8 @@ def restated(
     *,
     strict: bool = False,
     script_words: list[str] | None = None,
+    nodes: int | None = None,
+    processes: int | None = None,
 ) -> str:
     """What names the same plan again on a command line: the blueprint, and the options that were given."""
     words = [blueprint]
@@ -103,6 +114,8 @@ def restated(
     words += ["--training", training] if training else []
     words += ["--on", on] if on else []
     words += ["--strict"] if strict else []
+    words += ["--nodes", str(nodes)] if nodes else []
+    words += ["--processes-per-node", str(processes)] if processes else []
     words += ["--", *script_words] if script_words else []
     return shlex.join(words)
 

@@ -64,6 +64,7 @@ class Draft:
         data: what it reads; None for nothing.
         outputs: what is brought back.
         walltime: the longest that it may run.
+        nodes, processes_per_node: in how many places it is trained.
         found: what was found, and where, in pairs for people.
         notes: what somebody should know.
         missing: options that the script does not start without.
@@ -85,6 +86,8 @@ class Draft:
     data: Data | None = None
     outputs: list[str] = field(default_factory=list)
     walltime: str = WALLTIME
+    nodes: int = 1
+    processes_per_node: int = 1
     found: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -29,6 +29,7 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
         BrokenScript: it is no Python.
     """
     draft = draft_of(path, inputs.words)
+    draft.nodes, draft.processes_per_node = inputs.nodes or 1, inputs.processes_per_node or 1
     if inputs.targets is None and inputs.file is None:
         hint = f"--on {', --on '.join(known_targets())}; modak discover USER@HOST --save NAME makes another known"
         raise UsageError(f"{path} does not say where it is to run", hint=hint)

@@ -13,7 +13,9 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    Nodes,
     On,
+    Processes,
     Strict,
     Training,
     Words,
@@ -24,6 +26,7 @@ from modak_ansible.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from modak_ansible.blueprint.inputs import Inputs
     from modak_ansible.commands.deploy.notification import Ending
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.planning.service import Planned
@@ -41,6 +44,8 @@ class AtTimeLimit(StrEnum):
 def command(
     blueprint: Blueprint,
     words: Words = None,
+    nodes: Nodes = None,
+    processes: Processes = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -78,9 +83,21 @@ def command(
     ending = Ending(notify_command, junit)
     try:
         with ending:
+            given = given_inputs(inputs, value, on, strict=strict, words=words, nodes=nodes, processes=processes)
+            again = restated(
+                blueprint,
+                inputs,
+                value,
+                training,
+                on,
+                strict=strict,
+                script_words=words,
+                nodes=nodes,
+                processes=processes,
+            )
             _deploy(
-                blueprint, words, inputs, value, training, on, ending, deadline, at_time_limit,
-                strict=strict, as_json=as_json, detach=detach,
+                blueprint, given, training, f"modak deploy {again}", ending, deadline, at_time_limit,
+                as_json=as_json, detach=detach,
             )  # fmt: skip
     finally:
         if ending.problem:
@@ -89,16 +106,13 @@ def command(
 
 def _deploy(
     blueprint: str,
-    words: list[str] | None,
-    inputs: Path | None,
-    value: list[str] | None,
+    inputs: Inputs,
     training: str | None,
-    on: str | None,
+    again: str,
     ending: Ending,
     deadline: float | None,
     at_time_limit: AtTimeLimit,
     *,
-    strict: bool,
     as_json: bool,
     detach: bool,
 ) -> None:
@@ -113,7 +127,7 @@ def _deploy(
     from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
 
-    given = find_blueprint(blueprint), given_inputs(inputs, value, on, strict=strict, words=words), training
+    given = find_blueprint(blueprint), inputs, training
     found = plan_all(*given)
     if unseen(found):
         with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
@@ -122,7 +136,6 @@ def _deploy(
     check_that_all_run(found, wait=not detach)
     for line in lines_again(found):
         typer.echo(line, err=as_json)
-    again = f"modak deploy {restated(blueprint, inputs, value, training, on, strict=strict, script_words=words)}"
     ending.deployments += [(planned.plan, planned.folder) for planned in found]
     console = Console(stderr=as_json, highlight=False)
     plan = found[0].plan

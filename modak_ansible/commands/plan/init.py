@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import Json, Words
+from modak_ansible.commands.options import Json, Nodes, Processes, Words
 
 if TYPE_CHECKING:
     from modak_ansible.drafts.draft import Draft
@@ -46,6 +46,8 @@ def command(
         str, typer.Option(metavar="NAME", help="In place of what its imports say: pytorch, python ...")
     ] = "",
     walltime: Annotated[str, typer.Option(metavar="TIME", help="The longest that it may run, as 02:00:00.")] = "",
+    nodes: Nodes = None,
+    processes: Processes = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and take what would be proposed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a blueprint that is there and says else.")] = False,
     as_json: Json = False,
@@ -85,6 +87,7 @@ def command(
         told = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
         told.target, told.walltime = draft.target, draft.walltime
         draft = told
+    draft.nodes, draft.processes_per_node = nodes or 1, processes or 1
     _place(draft)
     written = _write(text_of(draft), folder, force=force)
     _report(draft, folder, written, as_json=as_json)

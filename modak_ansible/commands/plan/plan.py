@@ -15,7 +15,9 @@ from modak_ansible.commands.options import (
     InputsFile,
     InputValues,
     Json,
+    Nodes,
     On,
+    Processes,
     Strict,
     Training,
     Words,
@@ -38,6 +40,8 @@ _WIDTH = 100
 def command(
     blueprint: Blueprint,
     words: Words = None,
+    nodes: Nodes = None,
+    processes: Processes = None,
     inputs: InputsFile = None,
     value: InputValues = None,
     training: Training = None,
@@ -65,7 +69,9 @@ def command(
     from modak_ansible.store.project import find_blueprint
 
     path = find_blueprint(blueprint)
-    found = plan_trainings(path, given_inputs(inputs, value, on, strict=strict, words=words), training)
+    found = plan_trainings(
+        path, given_inputs(inputs, value, on, strict=strict, words=words, nodes=nodes, processes=processes), training
+    )
     found = those_named(path, found, training)
     # the plan itself has the wishes that it does not keep
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]

@@ -378,3 +378,27 @@ def test_data_that_lies_elsewhere_is_brought(project, tmp_path, absolute, is_fol
     service.write_text(text_of(draft))
     [dataset] = plan_blueprint(service, Inputs()).plan.datasets
     assert [file.name for file in dataset.sources[0].files] == ["a.txt" if is_folder else "corpus.txt"]
+
+
+RANKS = "import torch\ntorch.distributed.init_process_group()\n"
+
+
+def test_a_script_alone_is_trained_on_several_nodes(project):
+    (project / "plain.py").write_text(RANKS)
+    made = plan_blueprint(project / "plain.py", Inputs(targets=target_file("testbed"), nodes=2)).plan
+    assert (made.job.nodes, made.job.processes_per_node) == (2, 1)
+    assert any("torch.distributed.init_process_group (plain.py:2)" in choice.reason for choice in made.choices)
+
+
+def test_a_blueprint_says_itself_on_how_many_nodes(project, blueprint):
+    with pytest.raises(UsageError, match="are for a script alone") as caught:
+        plan_blueprint(blueprint.service, Inputs(nodes=2))
+    assert "under resources" in caught.value.hint
+
+
+def test_init_writes_on_how_many_nodes(project, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "plain.py").write_text(RANKS)
+    done = run("init", "plain.py", "--on", "testbed", "--nodes", "2", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "        resources: { nodes: 2 }\n" in (project / "service.yaml").read_text()
