@@ -76,7 +76,8 @@ def _application_fields() -> Iterator[str]:
     asked = [each for each in _declared() if each.in_application]
     for each in asked:
         yield from _form_field(each.name, _annotation(each), each.description)
-    yield f"    wishes: ClassVar[tuple[str, ...]] = ({', '.join(json.dumps(each.name) for each in asked)})"
+    names = " ".join(f"{json.dumps(each.name)}," for each in asked)
+    yield f"    wishes: ClassVar[tuple[str, ...]] = ({names})"
 
 
 def _annotation(declared: Property) -> str:
@@ -110,6 +111,7 @@ def _with_frameworks(text: str) -> str:
 def page(text: str, matter: Optimisation) -> str:
     """A page with the line below its title that says how the optimisation is asked for, and what is stock."""
     asked = [_asked(_named(each, matter)) for each in matter.properties]
+    asked = asked or ([f"`{matter.about}`"] if matter.about else [])
     parts = [f"Asked for by {' and '.join(asked)}." if asked else "Nobody asks for it by a name."]
     if matter.stock:
         parts.append(f"Stock: {_words(matter.stock)}.")

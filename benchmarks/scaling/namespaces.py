@@ -29,11 +29,11 @@ class Network:
         return ["ip", "netns", "exec", f"{self.name}-{node}"]
 
     def shape(self, rate: str) -> None:
-        """Gives every node's link a rate, in tc's words such as 100mbit; empty for none. Both directions have it."""
+        """Gives every node's link a rate in both directions, in tc's words such as 100mbit; none takes it away."""
         for node in range(self.nodes):
             enter = [*self.enter(node), "tc", "qdisc"]
             subprocess.run([*enter, "del", "dev", INTERFACE, "root"], capture_output=True, check=False)
-            if rate:
+            if rate != "none":
                 told([*enter, "add", "dev", INTERFACE, "root", "tbf", "rate", rate, "burst", BURST, "latency", "100ms"])
 
 

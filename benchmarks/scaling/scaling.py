@@ -95,7 +95,7 @@ def real(arguments: argparse.Namespace, ranks: int) -> list[tuple[dict, dict]]:
 def measure(net: namespaces.Network, measures: Measures, arguments: argparse.Namespace) -> None:
     """Runs every number of ranks over every link."""
     for ranks in arguments.ranks:
-        for link in arguments.links if ranks > 1 else ("",):
+        for link in arguments.links if ranks > 1 else ("none",):
             net.shape(link)
             if arguments.real:
                 told = real(arguments, ranks)
@@ -106,7 +106,7 @@ def measure(net: namespaces.Network, measures: Measures, arguments: argparse.Nam
                 tasks.append({"probe": arguments.samples})
             found = taken(net, ranks, tasks)
             for (_, about), seconds in zip(told, found):
-                measures.add("step", seconds, ranks=ranks, link=link or "none", **about)
+                measures.add("step", seconds, ranks=ranks, link=link, **about)
             if ranks == 2:
                 add_probe(measures, found[-1], link)
 
@@ -129,7 +129,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 def rates(text: str) -> tuple[str, ...]:
-    """Reads rates in tc's words, such as 1gbit."""
+    """Reads rates in tc's words, such as 1gbit; none for links that are as fast as this machine."""
     found = tuple(text.split(","))
     if not all(each.isalnum() for each in found):
         raise argparse.ArgumentTypeError(f"{text}: a rate is such as 1gbit or 100mbit")

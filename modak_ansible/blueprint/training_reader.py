@@ -23,6 +23,7 @@ from modak_ansible.model.distributed import Distributed
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.quantities import parse_size, parse_walltime
 from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
 from modak_ansible.sources import SourceProblem
 from modak_ansible.sources.reader import Said, read_dataset
@@ -74,6 +75,7 @@ class TrainingReader:
             image=image,
             job_options=job_options,
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
+            scale=Scale(**wanted.plain()) if (wanted := self._property("scale")) else None,
             beside=beside,
             parallelism=parallelism_of(self._folder / application.folder, application.files),
         )

@@ -137,7 +137,6 @@ class Optimisation(Model):
     autotuning: bool = False
     tuning_budget: int = Field(default=600, ge=1)
     only_tune: bool = False
-    minimal_efficiency: float | None = Field(default=None, ge=0, le=1)
     strict: bool = False
     memory: str = "any"
     # /optimisation

@@ -15,6 +15,7 @@ from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.process_layout import ProcessLayout
+from modak_ansible.model.scaled import PlannedScale
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.model.tuning import PlannedTuning
 
@@ -195,6 +196,9 @@ class Plan(Model):
         default=(), description="the chosen configuration, stock, and the nearest"
     )
     tuning: PlannedTuning | None = Field(default=None, description="what the job tries before it trains")
+    scale: PlannedScale | None = Field(
+        default=None, description="the numbers of nodes that were weighed", exclude_if=lambda value: not value
+    )
     after: tuple[Predecessor, ...] = Field(
         default=(),
         description="what has to complete before the job begins",

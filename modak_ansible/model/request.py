@@ -11,6 +11,7 @@ from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
 
 
@@ -59,6 +60,7 @@ class Request(Model):
     node: str = ""
     parallel: int | None = None
     checkpoint: Checkpoint | None = None
+    scale: Scale | None = Field(default=None, exclude_if=lambda value: not value)
     beside: tuple[SourceFile, ...] = ()
     parallelism: Parallelism | None = None
 

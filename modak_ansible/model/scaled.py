@@ -1,9 +1,49 @@
-"""Nodes, processes and threads that are taken instead of those that were asked for."""
+"""How many nodes, processes and threads may be chosen, and what is taken instead of what was asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from modak_ansible.model.base import Model
+from modak_ansible.model.measured.prediction import Interval
+
+Objective = Literal["time", "cost", "efficiency"]
+
+
+class Scale(Model):
+    """What the planner may choose the numbers of nodes and processes for."""
+
+    objective: Objective = Field(
+        default="time",
+        description="time: the soonest end; cost: the fewest core-hours that end within the walltime; "
+        "efficiency: the most nodes; each among those that are efficient enough",
+    )
+    minimal_efficiency: float = Field(
+        default=0.0, ge=0, le=1, description="parallel efficiency that is efficient enough"
+    )
+    at_most: int | None = Field(default=None, ge=1, description="nodes; None for as many as the partition has")
+
+
+class ScalePoint(Model):
+    """What so many nodes come to."""
+
+    nodes: int
+    processes: int = Field(description="of all nodes")
+    seconds: Interval
+    efficiency: float = Field(description="T(1) / (p T(p)) of p processes")
+    core_hours: float | None = None
+    measured: int = Field(default=0, description="runs with as many processes; 0 where it is predicted alone")
+
+
+class PlannedScale(Model):
+    """The numbers of nodes that were weighed."""
+
+    asked: Scale
+    source: str = Field(description="what the times come from")
+    curve: tuple[ScalePoint, ...]
 
 
 class Shape(NamedTuple):
@@ -26,7 +66,8 @@ class Scaled:
         why_not: why it stays as asked; empty where the law decides.
         efficiency: of what is taken; None where nothing is known.
         seconds: of what was asked for by what is taken: over 1 where it becomes faster.
-        records: measured runs that the law rests on; 0 where the request names an efficiency that was seen.
+        source: what the law rests on, in words.
+        curve: what was weighed, by nodes.
     """
 
     asked: Shape
@@ -36,7 +77,8 @@ class Scaled:
     why_not: str = ""
     efficiency: float | None = None
     faster: float | None = None
-    records: int = 0
+    source: str = ""
+    curve: tuple[ScalePoint, ...] = ()
 
     @property
     def is_changed(self) -> bool:

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
+from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
 from modak_ansible.model.measured.prediction import Question
@@ -153,11 +154,33 @@ class Draft:
             threads=self.threads,
             nodes=self.layout.nodes,
             processes_per_node=self.layout.processes_per_node,
-            latency=target.network.latency if target.network else None,
-            bandwidth=target.network.bandwidth if target.network else None,
+            **between(request, self.layout),
             accelerator=(target.accelerator.vendor or "") if resources.accelerators else "",
             dataset_bytes=request.data_bytes,
         )
+
+
+class Between(TypedDict):
+    """What a question says of how the processes of a training meet."""
+
+    latency: float | None
+    bandwidth: float | None
+    shares_batch: bool
+
+
+def between(request: Request, layout: ProcessLayout) -> Between:
+    """What the performance model is told of the processes of a layout.
+
+    Raises:
+        CannotPlan: nothing makes one training of them.
+    """
+    ranks = ranks_of(request, layout)
+    network = request.target.network if ranks and ranks.strategy != "none" else None
+    return {
+        "latency": network.latency if network else None,
+        "bandwidth": network.bandwidth if network else None,
+        "shares_batch": ranks is not None and ranks.strategy == "ddp",
+    }
 
 
 def why_unseen(draft: Draft) -> str:

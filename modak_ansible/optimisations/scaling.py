@@ -1,19 +1,13 @@
-"""How many nodes, processes and threads a parallel program has, where it names the least efficiency that it wants."""
+"""How many nodes, processes and threads a parallel program or training has, where it leaves them to the planner."""
 
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.properties import Property
 
 
 class Scaling(Optimisation):
     name = "scaling"
-    properties = (
-        Property(
-            "Parallel efficiency for which the planner may choose the numbers of nodes and processes.",
-            name="minimal_efficiency", type="float", default=None, least=0, most=1, in_application=True,
-        ),
-    )  # fmt: skip
+    about = "scale"
     stock = ()
     is_switch = False
     reaches = "job"
@@ -25,10 +19,9 @@ class Scaling(Optimisation):
             return ()
         if scaled.why_not or scaled.efficiency is None:
             return (Option(scaled.stock, scaled.why_not),)
-        least = draft.request.optimisation.minimal_efficiency or 0.0
-        source = f"{scaled.records} records" if scaled.records else "the efficiency that was seen"
+        least = draft.request.scale.minimal_efficiency if draft.request.scale else 0.0
         taken = (
-            f"nodes x processes x threads, by {source}: an efficiency of {scaled.efficiency:.2f}, "
+            f"nodes x processes x threads, by {scaled.source}: an efficiency of {scaled.efficiency:.2f}, "
             f"where at least {least:.2f} is wanted, in {1 / (scaled.faster or 1.0):.2f} of the time of what was asked"
         )
         if not scaled.is_changed:

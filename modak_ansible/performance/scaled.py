@@ -1,54 +1,175 @@
-"""A request's nodes, processes and threads for the parallel efficiency that it wants at least."""
+"""A request's nodes, processes and threads where it leaves them to the planner."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Protocol
 
+from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
+from modak_ansible.model.measured.prediction import Prediction, Question
+from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
-from modak_ansible.model.scaled import Scaled, Shape
+from modak_ansible.model.scaled import Scaled, ScalePoint, Shape
 from modak_ansible.model.target import Scheduler
+from modak_ansible.optimisations.base import between
 from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
 
 _THREADED = {"openmp"}
+_SHOWN = 64  # numbers of nodes in a curve; of more, the powers of two
 
 
-def scaled_resources(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
-    """The shape that is the fastest of those which are efficient enough; None where no efficiency is asked for.
+class Predictor(Protocol):
+    """What of the performance model is asked here."""
+
+    def predict(self, question: Question) -> Prediction:
+        """How long a whole run takes."""
+
+
+def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
+    """The best shape of a program for what it asks for; None where it leaves nothing to the planner, or is a training.
 
     Args:
         request: with nodes, processes and cores settled.
         runs: measured ones of this program on this machine, with several numbers of processes (of threads, for a
             program that has threads alone).
     """
-    least = request.optimisation.minimal_efficiency
-    if least is None:
+    wanted, hpc = request.scale, request.application.hpc
+    if wanted is None or hpc is None:
         return None
-    hpc, resources = request.application.hpc, request.resources
-    asked = Shape(resources.nodes, resources.processes_per_node)
-    threads = (hpc.threads if hpc else None) or resources.layout.threads_of_process
-    is_threaded = hpc is not None and hpc.parallelisation in _THREADED
+    asked, threads = _asked(request)
+    is_threaded = hpc.parallelisation in _THREADED
     stays = Scaled(asked, asked, threads, threads)
-    problem = _why_not(request, asked, is_threaded=is_threaded)
-    if problem:
-        return Scaled(asked, asked, threads, threads, why_not=problem)
-    law, records = _law(request, runs, threads if is_threaded else asked.processes)
+    if not is_threaded and hpc.parallelisation != "mpi":
+        return replace(stays, why_not=f"a program with {hpc.parallelisation} is one process")
+    if is_threaded and not _cores(request):
+        return replace(stays, why_not="nobody says how many cores a node has")
+    law, source = _law(request, runs, threads if is_threaded else asked.processes)
     if law is None or not law.is_known:
-        return Scaled(asked, asked, threads, threads, why_not=_UNKNOWN)
+        return replace(stays, why_not=_UNKNOWN)
     limits = _limits(request, asked, threads, is_threaded=is_threaded)
-    shape = choose(law, least, limits)
-    before = threads if is_threaded else asked.processes
-    now = shape.processes
+    shape = choose(law, wanted, limits, request.resources.walltime)
+    before, now = threads if is_threaded else asked.processes, shape.processes
     return Scaled(
         asked=asked,
-        taken=stays.asked if is_threaded else shape,
+        taken=asked if is_threaded else shape,
         threads=threads,
         threads_taken=now if is_threaded else threads,
         efficiency=law.efficiency(now),
         faster=law.seconds(before) / law.seconds(now) if law.seconds(now) > 0 else None,
-        records=records,
+        source=source,
     )
+
+
+def scaled_training(
+    request: Request, layout: ProcessLayout, question: Question, model: Predictor, runs: Sequence[Run] = ()
+) -> Scaled | None:
+    """The best number of whole nodes of a training for what it asks for; None where it leaves nothing to the planner.
+
+    Args:
+        request: with nodes, processes and cores settled.
+        layout: of its processes, with the cores that each has.
+        question: what the model is asked of it, with its image and settings chosen.
+        model: predicts any number of processes from one.
+        runs: measured ones of the same training, with several numbers of processes: what the curve has of them is said.
+    """
+    wanted = request.scale
+    if wanted is None:
+        return None
+    asked, threads = Shape(layout.nodes, layout.processes_per_node), layout.threads_of_process
+    stays = Scaled(asked, asked, threads, threads)
+    try:
+        question = question.model_copy(update=dict(between(request, replace(layout, nodes=2))))
+    except CannotPlan as error:
+        return replace(stays, why_not=error.message)
+    limits = _limits(request, asked, threads, is_threaded=False)
+    each = limits.processes_per_node
+    question, without = _measured(_of(question, Shape(1, 1)), model)
+    alone = model.predict(question)
+    seen = Counter(run.processes for run in runs)
+    curve: list[ScalePoint] = []
+    for nodes in _weighed(limits.nodes):
+        shape = Shape(nodes, each)
+        found = model.predict(_of(question, shape))
+        if not found.known or not alone.known:
+            doubts = (*alone.doubts, *found.doubts)
+            return replace(stays, why_not=f"how it scales is not known: {doubts[0]}" if doubts else _UNKNOWN)
+        efficiency = alone.seconds.middle / (shape.processes * found.seconds.middle)
+        curve.append(
+            ScalePoint(
+                nodes=nodes,
+                processes=shape.processes,
+                seconds=found.seconds,
+                efficiency=efficiency,
+                core_hours=found.core_hours,
+                measured=seen[shape.processes],
+            )
+        )
+    law = _Curve({1: (alone.seconds.middle, 1.0), **{p.processes: (p.seconds.middle, p.efficiency) for p in curve}})
+    shape = choose(law, wanted, limits, request.resources.walltime, fills_nodes=True)
+    before = model.predict(_of(question, asked))
+    return Scaled(
+        asked=asked,
+        taken=shape,
+        threads=threads,
+        threads_taken=threads,
+        efficiency=law.efficiency(shape.processes),
+        faster=before.seconds.middle / law.seconds(shape.processes),
+        source=f"the law of one process's steps and the network as measured{without}",
+        curve=tuple(curve),
+    )
+
+
+def _measured(question: Question, model: Predictor) -> tuple[Question, str]:
+    """The question without the settings whose effect nobody measured, which are the same for every number of nodes."""
+    if model.predict(question).known:
+        return question, ""
+
+    def having(settings: Mapping[str, str]) -> Question:
+        return question.model_copy(update={"settings": dict(settings)})
+
+    left = {name: each for name, each in question.settings.items() if model.predict(having({name: each})).known}
+    gone = [f"{name.replace('_', ' ')} {each}" for name, each in question.settings.items() if name not in left]
+    return having(left), f", without the effect of {' and '.join(gone)}, which was not measured" if gone else ""
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A law by what was weighed: seconds and efficiency by processes."""
+
+    points: Mapping[int, tuple[float, float]]
+
+    @property
+    def most(self) -> int:
+        return max(self.points)
+
+    def seconds(self, processes: int) -> float:
+        return self.points[processes][0] if processes in self.points else inf
+
+    def efficiency(self, processes: int) -> float:
+        return self.points[processes][1] if processes in self.points else 0.0
+
+
+def _weighed(most: int) -> list[int]:
+    """Numbers of nodes up to so many."""
+    if most <= _SHOWN:
+        return list(range(1, most + 1))
+    powers = [2**power for power in range(most.bit_length())]
+    return sorted({*range(1, _SHOWN + 1), *powers, most})
+
+
+def _of(question: Question, shape: Shape) -> Question:
+    return question.model_copy(update={"nodes": shape.nodes, "processes_per_node": shape.processes_per_node})
+
+
+def _asked(request: Request) -> tuple[Shape, int]:
+    """Nodes with processes, and the threads of each."""
+    hpc, resources = request.application.hpc, request.resources
+    threads = (hpc.threads if hpc else None) or resources.layout.threads_of_process
+    return Shape(resources.nodes, resources.processes_per_node), threads
 
 
 def with_shape(request: Request, scaled: Scaled) -> Request:
@@ -77,25 +198,14 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
 _UNKNOWN = "how it scales is not known: no records with two numbers of processes, no scaling_efficiency that was seen"
 
 
-def _why_not(request: Request, asked: Shape, *, is_threaded: bool) -> str:
-    hpc = request.application.hpc
-    if hpc is None and asked.processes == 1:
-        return "one process trains: only distributed trainings and parallel programs have processes to choose"
-    if hpc is not None and not is_threaded and hpc.parallelisation != "mpi":
-        return f"a program with {hpc.parallelisation} is one process"
-    if is_threaded and not _cores(request):
-        return "nobody says how many cores a node has"
-    return ""
-
-
-def _law(request: Request, runs: Sequence[Run], asked: int) -> tuple[Scaling | None, int]:
+def _law(request: Request, runs: Sequence[Run], asked: int) -> tuple[Scaling | None, str]:
     """From measured runs, or else from the efficiency that the request says was seen with what it asks for."""
     if len({run.processes for run in runs}) > 1:
-        return fit_scaling(runs), len(runs)
+        return fit_scaling(runs), f"{len(runs)} records"
     hpc = request.application.hpc
     if hpc is not None and hpc.scaling_efficiency is not None:
-        return seen_efficiency(asked, hpc.scaling_efficiency), 0
-    return None, 0
+        return seen_efficiency(asked, hpc.scaling_efficiency), "the efficiency that was seen"
+    return None, ""
 
 
 def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) -> Limits:
@@ -105,7 +215,9 @@ def _limits(request: Request, asked: Shape, threads: int, *, is_threaded: bool) 
     if is_threaded:
         return Limits(nodes=1, cores=cores or threads)
     partition = target.partition(resources.partition)
-    nodes = partition.nodes if partition and partition.nodes else asked.nodes
+    most = request.scale.at_most if request.scale else None
+    nodes = partition.nodes if partition and partition.nodes else most or asked.nodes
+    nodes = min(nodes, most or nodes)
     if target.scheduler is Scheduler.NONE:
         nodes = 1
     shared = (hpc.core_subscription if hpc else None) or 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf, isfinite, log2
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-from modak_ansible.model.scaled import Shape
+from modak_ansible.model.scaled import Scale, Shape
 
 Form = Literal["log2", "linear"]
 
@@ -37,7 +37,7 @@ class Scaling:
 
     Attributes:
         serial: a, in seconds; ``parallel`` and ``communication`` are b and c.
-        most: the largest number of processes that was measured.
+        measured: the largest number of processes that was measured.
         is_known: false where all runs had the same number of processes, which tells nothing of another number.
         records: how many runs it rests on.
         off: the largest relative difference of a measured run from the law.
@@ -47,10 +47,15 @@ class Scaling:
     parallel: float
     communication: float
     form: Form
-    most: int
+    measured: int
     is_known: bool
     records: int
     off: float
+
+    @property
+    def most(self) -> int:
+        """The largest number of processes for which it is trusted: twice what was measured."""
+        return self.measured * REACH
 
     def seconds(self, processes: int) -> float:
         """T(p)."""
@@ -131,25 +136,58 @@ class Limits:
         return max(1, self.cores // self.threads * self.shared)
 
 
-def choose(scaling: Scaling, minimal_efficiency: float, limits: Limits) -> Shape:
-    """The fastest shape within the limits whose efficiency is not below the minimal one; no node more than it needs.
+class Law(Protocol):
+    """How long whole work takes so many processes.
 
-    Nothing is chosen beyond twice what was measured. One process always is efficient enough.
+    Attributes:
+        most: the largest number of processes for which it holds.
     """
-    most = scaling.most * REACH
-    best, seconds = Shape(1, 1), inf
-    for shape in _shapes(limits, most):
-        if scaling.efficiency(shape.processes) < minimal_efficiency - _SLACK:
-            continue
-        own = scaling.seconds(shape.processes)
-        if own < seconds * (1 - _SLACK):
-            best, seconds = shape, own
-    return best
+
+    @property
+    def most(self) -> int: ...
+
+    def seconds(self, processes: int) -> float:
+        """T(p)."""
+
+    def efficiency(self, processes: int) -> float:
+        """T(1) / (p T(p))."""
 
 
-def _shapes(limits: Limits, most: int) -> list[Shape]:
+def choose(law: Law, wanted: Scale, limits: Limits, walltime: float = inf, *, fills_nodes: bool = False) -> Shape:
+    """The best shape within the limits whose efficiency is not below the minimal one; no node more than it needs.
+
+    One process always is efficient enough. Where nothing ends within the wall time, the fastest is the cheapest.
+
+    Args:
+        law: of the program or training.
+        wanted: what best means.
+        limits: of the place.
+        walltime: seconds that it may take, where its cost counts.
+        fills_nodes: whether every node has all the processes that it can have.
+    """
+    least = wanted.minimal_efficiency - _SLACK
+    found = [
+        (shape, law.seconds(shape.processes))
+        for shape in shapes(limits, law.most, fills_nodes=fills_nodes)
+        if law.efficiency(shape.processes) >= least
+    ]
+    in_time = [each for each in found if each[1] <= walltime]
+    if wanted.objective == "cost" and in_time:
+        found = [(shape, shape.processes * seconds) for shape, seconds in in_time]
+    elif wanted.objective == "efficiency":
+        found = [(shape, -shape.processes) for shape, _ in found]
+    best: tuple[Shape, float] | None = None
+    for shape, value in found:
+        if best is None or value < best[1] - _SLACK * abs(best[1]):
+            best = shape, value
+    return best[0] if best else Shape(1, limits.processes_per_node if fills_nodes else 1)
+
+
+def shapes(limits: Limits, most: int, *, fills_nodes: bool = False) -> list[Shape]:
     """Every shape of so many processes at most that would not do with a node less; those with fewer processes first."""
     found, full = [], limits.processes_per_node
+    if fills_nodes:
+        return [Shape(nodes, full) for nodes in range(1, max(1, min(limits.nodes, most // full)) + 1)]
     for nodes in range(1, max(1, limits.nodes) + 1):
         least = (nodes - 1) * full // nodes + 1
         if nodes * least > most:

@@ -18,13 +18,15 @@ from modak_ansible.model.plan import (
     digest_of,
 )
 from modak_ansible.model.request import Request
-from modak_ansible.model.scaled import Scaled
+from modak_ansible.model.scaled import PlannedScale, Scale, Scaled
 from modak_ansible.optimisations.base import CannotPlan, Draft
-from modak_ansible.performance.scaled import scaled_resources, with_shape
+from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
+from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import CHOICES, planned_job
-from modak_ansible.planning.search import PerformanceModel, Shared, choose
+from modak_ansible.planning.rationale import rounded
+from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose
 from modak_ansible.planning.tuning import planned_tuning, tuner_packages
 from modak_ansible.runtime import runtime_files
 from modak_ansible.schedulers.script import after_variable, trainings_before
@@ -72,10 +74,20 @@ def plan_for(
     catalogue = catalogue or load_catalogue()
     _check_after(allocation.asked)
     allocation, scaled = _scaled(allocation, model)
-    request = allocation.request
-    request = with_data(request, catalogue)
-    draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
-    chosen = choose(draft, model, shared)
+
+    def chosen_for(allocation: JobAllocation, scaled: Scaled | None) -> Chosen:
+        request = with_data(allocation.request, catalogue)
+        draft = Draft(request, catalogue, tuple(refusals), allocation.partition, allocation.layout, scaled=scaled)
+        return choose(draft, model, shared)
+
+    chosen = chosen_for(allocation, scaled)
+    if allocation.asked.scale and scaled is None and model is not None:
+        # how a training scales depends on what a step of one process takes, and so on all that was chosen for it
+        scaled = scaled_training(
+            allocation.request, allocation.layout, chosen.draft.question(), model, _runs(allocation, model)
+        )
+        if scaled is not None:
+            chosen = chosen_for(_with(allocation, scaled), scaled)
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
@@ -101,6 +113,7 @@ def plan_for(
         "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,
         "tuning": tuning,
+        "scale": _planned_scale(allocation.asked.scale, scaled),
         "after": request.after,
         "beside": request.beside,
     }
@@ -153,18 +166,38 @@ def _check_requirements(draft: Draft) -> None:
 
 
 def _scaled(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[JobAllocation, Scaled | None]:
-    """The allocation with the nodes and processes for the efficiency that is wanted, where one is.
+    """The allocation with the nodes and processes of a program that leaves them to the planner.
 
     They are settled before all else: what a process has of its node depends on them.
     """
-    asked = allocation.asked
-    if asked.optimisation.minimal_efficiency is None:
-        return allocation, None
+    found = scaled_program(allocation.request, _runs(allocation, model))
+    return (allocation, None) if found is None else (_with(allocation, found), found)
+
+
+def _runs(allocation: JobAllocation, model: PerformanceModel | None) -> tuple[Run, ...]:
     known = getattr(model, "scaling_runs", None)
-    found = scaled_resources(allocation.request, known(asked) if known else ())
-    if found is None or not found.is_changed:
-        return allocation, found
-    return allocate(with_shape(asked, found)), found
+    return known(allocation.asked) if known and allocation.asked.scale else ()
+
+
+def _with(allocation: JobAllocation, scaled: Scaled) -> JobAllocation:
+    return allocate(with_shape(allocation.asked, scaled)) if scaled.is_changed else allocation
+
+
+def _planned_scale(asked: Scale | None, scaled: Scaled | None) -> PlannedScale | None:
+    """What was weighed, in digits that every machine computes alike."""
+    if asked is None or scaled is None or not scaled.curve:
+        return None
+    curve = (
+        point.model_copy(
+            update={
+                "seconds": rounded(point.seconds),
+                "efficiency": round(point.efficiency, 3),
+                "core_hours": None if point.core_hours is None else float(f"{point.core_hours:.3g}"),
+            }
+        )
+        for point in scaled.curve
+    )
+    return PlannedScale(asked=asked, source=scaled.source, curve=tuple(curve))
 
 
 # --- what is brought to the target

@@ -58,7 +58,7 @@ class Teller:
             numerics=taken.numerics,
             stock=options[0].value,
             reaches=matter.reaches,
-            speed=_rounded(known.ratio) if known else None,
+            speed=rounded(known.ratio) if known else None,
             records=known.records if known else 0,
             evidence=matter.evidence(best.draft),
             rejected=tuple(self._rejected(matter, option) for option in options if option.value != taken.value),
@@ -79,7 +79,7 @@ class Teller:
         return Rejected(
             value=option.value,
             reason=self._why_rejected(matter, option, gain),
-            speed=_rounded(known.ratio) if known else None,
+            speed=rounded(known.ratio) if known else None,
             records=known.records if known else 0,
         )
 
@@ -175,7 +175,7 @@ class Teller:
         return without.model_copy(update={"doubts": (*without.doubts, doubt)})
 
 
-def _rounded(interval: Interval) -> Interval:
+def rounded(interval: Interval) -> Interval:
     """With four digits, which is more than is known: the last ones depend on the machine that plans."""
     return Interval(middle=_digits(interval.middle), low=_digits(interval.low), high=_digits(interval.high))
 
@@ -185,8 +185,8 @@ def _rounded_all(prediction: Prediction | None) -> Prediction | None:
         return None
     hours = prediction.core_hours
     update = {
-        "seconds": _rounded(prediction.seconds),
-        "parts": {name: _rounded(each) for name, each in prediction.parts.items()},
+        "seconds": rounded(prediction.seconds),
+        "parts": {name: rounded(each) for name, each in prediction.parts.items()},
         "core_hours": None if hours is None else _digits(hours),
     }
     return prediction.model_copy(update=update)

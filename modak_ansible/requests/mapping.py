@@ -18,6 +18,7 @@ from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.work import Work
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.requests.application.code import Code, code_of
 from modak_ansible.requests.application.data import Data, program_data, samples_of, training_data
@@ -101,7 +102,16 @@ class Mapper:
             beside=code.beside,
             parallelism=code.parallelism,
             checkpoint=Checkpoint(**asked.model_dump()) if (asked := self._job.checkpoint) else None,
+            scale=self._scale,
         )
+
+    @property
+    def _scale(self) -> Scale | None:
+        """What is said of it in either way; scale says more."""
+        asked, least = self._job.scale, self._job.runs.minimal_efficiency
+        if asked is not None:
+            return Scale(**asked.model_dump())
+        return Scale(minimal_efficiency=least) if least is not None else None
 
     @property
     def _is_distributed(self) -> bool:
@@ -265,7 +275,7 @@ class Mapper:
         path = (*TRAINING, "config", "distributed_training")
         if distributed is False and processes > 1:
             self._notes.contradicts(path, f"{processes} processes are asked for", "write true, or ask for one")
-        if distributed and processes == 1 and runs.minimal_efficiency is None and self._job.application:
+        if distributed and processes == 1 and self._scale is None and self._job.application:
             hint = "process_count_per_node, node_count or mpi_ranks say how many"
             self._notes.cannot_keep(path, "one process alone trains", hint)
         return shape

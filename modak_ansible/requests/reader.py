@@ -139,6 +139,7 @@ def _paths(tree: Item) -> dict[str, FieldPath]:
         "resources.accelerators": (*OPTIONS, "request_gpus"),
         "framework": (*TRAINING, "config", "ai_framework"),
         "version": (*section, "version"),
+        "scale": ("job", "scale"),
         "distributed": (*TRAINING, "config", "distributed"),
         "distributed.strategy": (*TRAINING, "config", "distributed", "strategy"),
         "optimisation": OPTIMISATION,

@@ -43,6 +43,7 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)
+    lines += _scale(plan)
     lines += _taken([choice for choice in plan.choices if is_taken(choice)], width)
     lines += _not_taken(plan.choices, width) if with_rest else []
     return "\n".join(lines)
@@ -142,6 +143,30 @@ def _what(candidate: Candidate, chosen: Candidate) -> str:
     gone = [f"without {name} {value}" for name, value in chosen.settings.items() if name not in candidate.settings]
     what = ", ".join(entry + (new + gone if not entry else [settings_of(candidate)]))
     return f"{what} ({candidate.note})" if candidate.note else what
+
+
+# --- nodes
+
+
+def _scale(plan: Plan) -> list[str]:
+    """The numbers of nodes that were weighed: of many the powers of two, with the one that is taken and the last."""
+    if plan.scale is None:
+        return []
+    last = plan.scale.curve[-1].nodes
+    shown = [
+        point
+        for point in plan.scale.curve
+        if point.nodes & (point.nodes - 1) == 0 or point.nodes in (plan.job.nodes, last)
+    ]
+    lines = ["", f"    {'time':>8}  {'interval':<18}  {'core-h':>6}  {'efficiency':>10}  nodes, by {plan.scale.source}"]
+    for point in shown:
+        mark = "*" if point.nodes == plan.job.nodes else " "
+        hours = f"{point.core_hours:.2g}" if point.core_hours is not None else ""
+        seen = f", measured in {counted(point.measured, 'run')}" if point.measured else ""
+        times = f"{clock(point.seconds.middle):>8}  {clocks(point.seconds):<18}"
+        shape = f"{point.nodes} x {point.processes // point.nodes}{seen}"
+        lines.append(f"  {mark} {times}  {hours:>6}  {point.efficiency:>10.2f}  {shape}")
+    return lines
 
 
 # --- choices

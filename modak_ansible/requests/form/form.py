@@ -65,11 +65,11 @@ class ApplicationForm(Form):
     threads: Annotated[int, Field(ge=1, le=10**7)] | None = Field(
         None, description="Threads of a process; without it the cores that it has."
     )
-    minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Parallel efficiency for which the planner may choose the numbers of nodes and processes."
-    )
-    wishes: ClassVar[tuple[str, ...]] = ("threads", "minimal_efficiency")
+    wishes: ClassVar[tuple[str, ...]] = ("threads",)
     # /wishes
+    minimal_efficiency: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Parallel efficiency for which the planner may choose the numbers of nodes; scale says more."
+    )
     storage_class_pref: Literal["default-common", "default-high", "default-ssd", "default-ultra_high"] | None = Field(
         None, description="Where the data is read from: the target's storage of that class."
     )
@@ -92,6 +92,18 @@ class CheckpointForm(Form):
     requeue: Annotated[int, Field(ge=0)] = Field(3, description="Times that the job may be queued again.")
 
 
+class ScaleForm(Form):
+    """What the planner may choose the numbers of nodes and processes for: docs/many-nodes.md."""
+
+    objective: Literal["time", "cost", "efficiency"] = Field(
+        "time", description="The soonest end, the fewest core-hours within the walltime, or the most nodes."
+    )
+    minimal_efficiency: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="The parallel efficiency that is efficient enough."
+    )
+    at_most: Annotated[int, Field(ge=1)] | None = Field(None, description="Nodes.")
+
+
 class JobForm(Form):
     """One job."""
 
@@ -100,6 +112,7 @@ class JobForm(Form):
     application: ApplicationForm | None = Field(None, description="What runs.")
     optimisation: OptimisationForm | None = Field(None, description="How it may be made faster.")
     checkpoint: CheckpointForm | None = Field(None, description="How it goes on after it was stopped.")
+    scale: ScaleForm | None = Field(None, description="How many nodes and processes it may have.")
     strict: bool | None = Field(None, description="Whether a wish that cannot be kept is an error, and not a note.")
 
     @property

@@ -9,6 +9,7 @@ from modak_ansible.model.hpc import HpcApplication
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Gain, Interval, Prediction
 from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Partition, Processor, Scheduler, Target
 from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.plan import make_plan
@@ -41,7 +42,7 @@ def request(least, *, hpc=None, options=None, scheduler="slurm", **resources):
             name="solver", framework="", script="", command=("./solve",),
             hpc=HpcApplication(**(hpc or {"parallelisation": "mpi"})),
         ),
-        optimisation=Optimisation(minimal_efficiency=least), job_options=JobOptions(**(options or {})), image=GivenImage(source="docker://example.org/solver:1"),
+        optimisation=Optimisation(), scale=None if least is None else Scale(minimal_efficiency=least), job_options=JobOptions(**(options or {})), image=GivenImage(source="docker://example.org/solver:1"),
     )  # fmt: skip
 
 

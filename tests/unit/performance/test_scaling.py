@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.model.scaled import Shape
+from modak_ansible.model.scaled import Scale, Shape
 from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_scaling, seen_efficiency
 
 fractions = st.floats(0, 1)
@@ -25,7 +25,7 @@ def amdahl(fraction, alone, processes, communication=0.0, linear=False):
 
 def law(**changes):
     values = {"serial": 0.0, "parallel": 1.0, "communication": 0.0, "form": "log2"}
-    return Scaling(**{**values, "most": 1024, "is_known": True, "records": 3, "off": 0.0, **changes})
+    return Scaling(**{**values, "measured": 1024, "is_known": True, "records": 3, "off": 0.0, **changes})
 
 
 @given(fractions, times, st.lists(st.integers(1, 1024), min_size=2, max_size=8, unique=True))
@@ -48,15 +48,15 @@ def test_all_is_shared_out():
     found = fit_scaling(amdahl(0.0, 60.0, each) for each in (1, 2, 4))
     assert found.serial_fraction == pytest.approx(0.0, abs=1e-9)
     assert found.efficiency(8) == pytest.approx(1.0)
-    assert choose(found, 0.99, Limits(nodes=2, cores=4)) == Shape(2, 4)
+    assert choose(found, Scale(minimal_efficiency=0.99), Limits(nodes=2, cores=4)) == Shape(2, 4)
 
 
 def test_nothing_is_shared_out():
     found = fit_scaling(amdahl(1.0, 60.0, each) for each in (1, 2, 4))
     assert found.serial_fraction == pytest.approx(1.0)
     assert found.efficiency(4) == pytest.approx(0.25)
-    assert choose(found, 0.5, Limits(nodes=8, cores=8)) == Shape(1, 1)
-    assert choose(found, 0.0, Limits(nodes=8, cores=8)) == Shape(1, 1)
+    assert choose(found, Scale(minimal_efficiency=0.5), Limits(nodes=8, cores=8)) == Shape(1, 1)
+    assert choose(found, Scale(minimal_efficiency=0.0), Limits(nodes=8, cores=8)) == Shape(1, 1)
 
 
 @pytest.mark.parametrize("runs", [[Run(4, 10.0)], [Run(4, 10.0)] * 3, [Run(1, 10.0), Run(1, 11.0)]])
@@ -96,7 +96,7 @@ def test_whatever_was_measured_makes_a_law(numbers, seconds):
 @given(fractions, st.floats(0, 0.1), st.floats(0, 1), limits, st.sampled_from(["log2", "linear"]))
 def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, communication, least, given_limits, form):
     found = law(serial=serial, parallel=1 - serial, communication=communication, form=form)
-    shape = choose(found, least, given_limits)
+    shape = choose(found, Scale(minimal_efficiency=least), given_limits)
     assert 1 <= shape.nodes <= given_limits.nodes
     assert 1 <= shape.processes_per_node <= given_limits.processes_per_node
     assert shape.processes == 1 or found.efficiency(shape.processes) >= least - 1e-9
@@ -104,7 +104,7 @@ def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, commu
     for nodes in range(1, given_limits.nodes + 1):
         for number in range(1, full + 1):
             count = nodes * number
-            if nodes == math.ceil(count / full) and found.efficiency(count) >= least and count <= found.most * 2:
+            if nodes == math.ceil(count / full) and found.efficiency(count) >= least and count <= found.most:
                 assert found.seconds(shape.processes) <= found.seconds(count) * (1 + 1e-6)
 
 
@@ -118,29 +118,32 @@ def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, commu
 )
 def test_no_node_is_taken_that_the_processes_do_not_need(serial, communication, least, given_limits):
     found = law(serial=serial, parallel=1 - serial, communication=communication)
-    found = dataclasses.replace(found, most=20_000)
-    shape = choose(found, least, given_limits)
+    found = dataclasses.replace(found, measured=20_000)
+    shape = choose(found, Scale(minimal_efficiency=least), given_limits)
     assert shape.nodes == math.ceil(shape.processes / given_limits.processes_per_node)
 
 
 def test_nodes_are_filled():
     """10278 processes are efficient enough, and share out evenly over 571 nodes: 160 full ones have 10240."""
     found = seen_efficiency(2, 0.9999)
-    found = dataclasses.replace(found, most=10_000)
+    found = dataclasses.replace(found, measured=10_000)
     least = found.efficiency(10_278)
-    assert choose(found, least, Limits(nodes=2000, cores=64)) == (160, 64)
+    assert choose(found, Scale(minimal_efficiency=least), Limits(nodes=2000, cores=64)) == (160, 64)
 
 
 @given(fractions, st.floats(0, 0.1), limits, st.floats(0, 1), st.floats(0, 1))
 def test_asking_for_more_efficiency_never_takes_more_processes(serial, communication, given_limits, one, other):
     found = law(serial=serial, parallel=1 - serial, communication=communication)
-    strict, loose = (choose(found, least, given_limits).processes for least in (max(one, other), min(one, other)))
+    strict, loose = (
+        choose(found, Scale(minimal_efficiency=least), given_limits).processes
+        for least in (max(one, other), min(one, other))
+    )
     assert strict <= loose
 
 
 def test_nothing_is_chosen_far_beyond_what_was_measured():
     found = fit_scaling([Run(1, 10.0), Run(2, 5.0)])
-    assert choose(found, 0.5, Limits(nodes=100, cores=64)).processes == 4
+    assert choose(found, Scale(minimal_efficiency=0.5), Limits(nodes=100, cores=64)).processes == 4
 
 
 @given(st.integers(2, 4096), st.floats(0.001, 1))

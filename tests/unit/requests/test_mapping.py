@@ -11,6 +11,7 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.request import Request
+from modak_ansible.model.scaled import Scale
 from modak_ansible.planning.service import plan_blueprint, request_of
 
 T = "optimisation/app_type-ai_training"
@@ -80,7 +81,6 @@ def test_a_plan_of_a_request_does_not_depend_on_its_folder(training, tmp_path):
     ("field", "value", "name", "wish"),
     [
         ("application/threads", 2, "threads", 2),
-        ("application/minimal_efficiency", 0.5, "minimal_efficiency", 0.5),
         ("optimisation/enable_autotuning", True, "autotuning", True),
         ("optimisation/enable_opt_build", True, "build", "opt-build"),
         ("optimisation/enable_opt_build", False, "build", "pip"),
@@ -95,6 +95,14 @@ def test_a_plan_of_a_request_does_not_depend_on_its_folder(training, tmp_path):
 def test_wishes(training, field, value, name, wish):
     training.set(field, value)
     assert getattr(training.request.optimisation, name) == wish
+
+
+def test_an_efficiency_is_the_short_form_of_a_scale(training):
+    assert training.request.scale is None
+    training.set("application/minimal_efficiency", 0.5)
+    assert training.request.scale == Scale(minimal_efficiency=0.5)
+    training.set("scale", {"objective": "cost", "minimal_efficiency": 0.8, "at_most": 64})
+    assert training.request.scale == Scale(objective="cost", minimal_efficiency=0.8, at_most=64)
 
 
 @pytest.mark.parametrize(

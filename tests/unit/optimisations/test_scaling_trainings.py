@@ -1,0 +1,118 @@
+"""How many nodes a training gets: by the shipped model of one process, and an invented network."""
+
+from __future__ import annotations
+
+import pytest
+
+from modak_ansible.commands.plan.table import plan_table
+from modak_ansible.model.application import Application, Optimisation, Resources
+from modak_ansible.model.measured.work import Work
+from modak_ansible.model.request import Request
+from modak_ansible.model.scaled import Scale
+from modak_ansible.model.target import Network, Partition, Processor, Scheduler, Target
+from modak_ansible.performance import load_model
+from modak_ansible.planning.plan import make_plan
+
+QUICK, SLOW = Network(latency=20, bandwidth=1.0), Network(latency=500, bandwidth=0.0118)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model()
+
+
+def request(network=QUICK, *, nodes=1, cores=2, walltime=36_000, prepares=True, at=None, **wanted):
+    target = Target(
+        name="cluster", scheduler=Scheduler.SLURM, network=network,
+        processor=Processor(cores=cores, architecture="x86_64_v4", model="AMD EPYC", peak_gflops=300.0),
+        partitions=(Partition(name="batch", nodes=8, cores=cores),),
+    )  # fmt: skip
+    return Request(
+        blueprint="example", training="train", target=target, optimisation=Optimisation(numerics="reassociation"),
+        resources=Resources(nodes=nodes, processes_per_node=1, cores_per_process=at, walltime=walltime),
+        scale=Scale(**wanted) if wanted else None,
+        application=Application(
+            name="example", framework="pytorch", script="train.py", prepares=prepares,
+            work=Work(workload="mnist_cnn", samples=60_000, epochs=12, batch_size=512),
+        ),
+    )  # fmt: skip
+
+
+def choice(plan):
+    return next(each for each in plan.choices if each.name == "scaling")
+
+
+def test_the_curve_and_the_choice_are_in_the_plan(model):
+    plan = make_plan(request(minimal_efficiency=0.7), model=model)
+    curve = plan.scale.curve
+    assert [point.nodes for point in curve] == list(range(1, 9))
+    assert all(point.efficiency <= 1.001 for point in curve)
+    good = [point for point in curve if point.efficiency >= 0.7]
+    assert 1 < plan.job.nodes == min(good, key=lambda point: point.seconds.middle).nodes
+    assert f"--nodes={plan.job.nodes}" in plan.job.script
+    assert "by the law of one process's steps and the network as measured" in choice(plan).reason
+    assert all(point.seconds.low < point.seconds.middle < point.seconds.high for point in curve)
+    chosen = next(each for each in plan.candidates if each.chosen)
+    assert chosen.prediction.seconds == curve[plan.job.nodes - 1].seconds
+
+
+def test_the_text_has_the_curve_with_the_choice_marked(model):
+    plan = make_plan(request(minimal_efficiency=0.7), model=model)
+    text = plan_table(plan, 120)
+    assert "nodes, by the law of one process's steps" in text
+    marked = [line for line in text.splitlines() if line.startswith("  * ") and line.endswith(f"{plan.job.nodes} x 1")]
+    assert len(marked) == 1
+
+
+def test_objectives_differ(model):
+    def nodes(objective, **more):
+        return make_plan(request(objective=objective, minimal_efficiency=0.5, **more), model=model).job.nodes
+
+    assert nodes("cost") == 1
+    assert nodes("time") > 1
+    assert nodes("efficiency") >= nodes("time")
+    assert 1 < nodes("cost", walltime=300) <= nodes("time")  # one node would not end in time
+    assert nodes("time", at_most=2) == 2
+
+
+def test_a_slow_network_is_worth_no_second_node(model):
+    plan = make_plan(request(SLOW, minimal_efficiency=0.8, nodes=4), model=model)
+    assert (plan.job.nodes, choice(plan).stock.partition("x")[0]) == (1, "4")
+
+
+def test_whole_nodes_are_filled(model):
+    plan = make_plan(request(cores=4, at=1, minimal_efficiency=0.01), model=model)
+    assert plan.job.processes_per_node == 4
+    assert {point.processes // point.nodes for point in plan.scale.curve} == {4}
+
+
+def test_what_only_safety_has_set_may_be_unmeasured(model):
+    plan = make_plan(request(cores=8, at=2, minimal_efficiency=0.01), model=model)
+    assert "without the effect of wait policy passive, which was not measured" in plan.scale.source
+    assert plan.job.processes_per_node == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (request(None, minimal_efficiency=0.5), "network: latency, bandwidth"),
+        (request(prepares=False, minimal_efficiency=0.5), "nothing in its source makes one training"),
+    ],
+)
+def test_why_it_stays_as_asked(model, asked, words):
+    plan = make_plan(asked, model=model)
+    assert (plan.job.nodes, plan.scale) == (1, None)
+    assert words in choice(plan).reason
+
+
+def test_without_a_scale_nothing_is_weighed(model):
+    plan = make_plan(request(), model=model)
+    assert plan.scale is None
+    assert "scaling" not in {each.name for each in plan.choices}
+
+
+def test_several_nodes_that_are_asked_for_are_predicted(model):
+    plan = make_plan(request(nodes=4), model=model)
+    chosen = next(each for each in plan.candidates if each.chosen)
+    assert chosen.prediction.known
+    assert chosen.prediction.parts["waiting"].high > 0
