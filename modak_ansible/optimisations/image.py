@@ -294,7 +294,8 @@ def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal]) -> st
         return f"its probe fails on {name}: {entry.refusals[name]}"
     for refusal in refusals:
         place = (refusal.entry, refusal.address, refusal.architecture)
-        if place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
+        is_alike = refusal.container in (None, target.container_runtime != "none")
+        if is_alike and place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
             return f"its probe failed on {refusal.processor}: {refusal.reason}"
     return ""
 

@@ -150,6 +150,7 @@ def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
             entry_digest=entry.digest,
             architecture=plan["target"]["processor"]["architecture"],
             address=plan["target"]["address"],
+            container=plan["image"]["container_runtime"] != "none",
             processor=refusal["processor"],
             reason=refusal["refused"],
             date=refusal["probed"],

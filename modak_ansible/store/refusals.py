@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.base import Model
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.target.core.files import Lock, write_json
+from modak_ansible.store.kept_list import KeptList
 
-_FILE = "refusals.json"
-
-
-class _Known(Model):
-    schema_version: Literal["modak.refusals/1"] = "modak.refusals/1"
-    refusals: tuple[Refusal, ...] = ()
+_REFUSALS = KeptList(
+    Refusal,
+    "refusals",
+    lambda each: (each.entry, each.address, str(each.container)),
+    lambda path: ModakError(
+        f"{path}, the list of refused builds, cannot be read",
+        hint="remove it: what was refused is then tried once more",
+    ),
+)
 
 
 def known_refusals(state: Path) -> tuple[Refusal, ...]:
@@ -30,15 +28,7 @@ def known_refusals(state: Path) -> tuple[Refusal, ...]:
     Raises:
         ModakError: the file is damaged.
     """
-    path = state / _FILE
-    try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-        return _Known(**data).refusals
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, TypeError, ValidationError) as error:
-        hint = "remove it: what was refused is then tried once more"
-        raise ModakError(f"{path}, the list of refused builds, cannot be read", hint=hint) from error
+    return _REFUSALS.read(state)
 
 
 def note_refusal(state: Path, refusal: Refusal) -> None:
@@ -47,9 +37,7 @@ def note_refusal(state: Path, refusal: Refusal) -> None:
     Raises:
         ModakError: the file is damaged.
     """
-    with _lock(state):
-        others = [each for each in known_refusals(state) if not _is_same(each, refusal.entry, refusal.address)]
-        _write(state, [*others, refusal])
+    _REFUSALS.put(state, refusal)
 
 
 def forget_refusals(state: Path, entry: str, address: str) -> None:
@@ -58,21 +46,4 @@ def forget_refusals(state: Path, entry: str, address: str) -> None:
     Raises:
         ModakError: the file is damaged.
     """
-    with _lock(state):
-        known = known_refusals(state)
-        others = [refusal for refusal in known if not _is_same(refusal, entry, address)]
-        if len(others) < len(known):
-            _write(state, others)
-
-
-def _is_same(refusal: Refusal, entry: str, address: str) -> bool:
-    return (refusal.entry, refusal.address) == (entry, address)
-
-
-def _lock(state: Path) -> Lock:
-    return Lock(state / f".{_FILE}.lock")
-
-
-def _write(state: Path, refusals: list[Refusal]) -> None:
-    ordered = sorted(refusals, key=lambda refusal: (refusal.entry, refusal.address))
-    write_json(state / _FILE, _Known(refusals=tuple(ordered)).model_dump(mode="json"))
+    _REFUSALS.forget(state, lambda each: (each.entry, each.address) == (entry, address))

@@ -1,4 +1,4 @@
-"""What the probe of a build said on a processor that it does not work on."""
+"""What the probe of a build said on a target that it does not work on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ class Refusal(Model):
     entry_digest: str = Field(description="SHA-256 of the entry as it was; another build of that name is tried again")
     architecture: str = Field(description="of the target, as its blueprint names it")
     address: str = Field(description="the target's; another machine tries for itself")
+    container: bool | None = Field(
+        None, description="whether it was an image, or an environment of the target's own; none: an earlier note"
+    )
     processor: str = Field(description="model name, as the kernel gives it")
     reason: str = Field(description="the last telling line of the probe")
     date: str = Field(description="UTC, ISO 8601")

@@ -195,6 +195,17 @@ def test_a_refusal_is_of_one_build_on_one_target(decide, other):
     assert decide(NEW, refusals=[known])[0].value == "torch-2.13"
 
 
+@pytest.mark.parametrize("runtime", ["none", "apptainer"])
+def test_what_an_environment_lacks_on_a_host_an_image_may_have(decide, runtime):
+    """And the other way round; what was noted before it was told apart holds for both."""
+    target = {"container_runtime": runtime}
+    other, same = (refusal(NEW, container=is_image) for is_image in (runtime == "none", runtime != "none"))
+    assert decide(NEW, target=target, refusals=[other])[0].value == "torch-2.13"
+    for known in (same, refusal(NEW)):
+        with pytest.raises(CannotPlan, match="torch-2.13 cannot be taken: its probe failed on Acme 9000"):
+            decide(NEW, target=target, refusals=[known], entry="torch-2.13")
+
+
 def test_an_earlier_release_of_the_same_build_has_to_be_asked_for(blueprint):
     blueprint.replace("framework: pytorch", "framework: jax")
     plan = make_plan(request_of(blueprint.service, Inputs()))

@@ -67,7 +67,7 @@ def test_a_refusal_is_remembered_by_the_project(make_stage, blueprint):
         "skylake_avx512",
         "frontend.example",
     )
-    assert (known.processor, known.reason) == ("Acme 9000", "Illegal instruction")
+    assert (known.processor, known.reason, known.container) == ("Acme 9000", "Illegal instruction", True)
 
 
 def test_what_was_refused_before_is_not_built(make_stage, blueprint):

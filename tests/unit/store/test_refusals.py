@@ -29,6 +29,15 @@ def test_a_refusal_is_remembered_once(tmp_path):
     assert known_refusals(state) == (REFUSAL, elsewhere)
 
 
+def test_an_image_and_an_environment_are_refused_each_for_itself_and_forgotten_together(tmp_path):
+    both = tuple(REFUSAL.model_copy(update={"container": each}) for each in (False, True))
+    for each in both:
+        note_refusal(tmp_path, each)
+    assert known_refusals(tmp_path) == both
+    forget_refusals(tmp_path, REFUSAL.entry, REFUSAL.address)
+    assert known_refusals(tmp_path) == ()
+
+
 def test_a_refusal_is_forgotten(tmp_path):
     note_refusal(tmp_path, REFUSAL)
     forget_refusals(tmp_path, REFUSAL.entry, "other.example")
