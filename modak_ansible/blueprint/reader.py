@@ -155,7 +155,7 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
     if not _is_service_template(root, mistakes):
         return {}
     note_secrets(root, mistakes)
-    topology = read_topology(root, load_definitions(root, folder, mistakes), given, mistakes)
+    topology = read_topology(root, load_definitions(root, folder, mistakes), given, mistakes, is_of_targets=True)
     found = {node.name: read_target(topology, node, path.parent, mistakes) for node in topology.derived_from(TARGET)}
     return {name: target for name, target in found.items() if target}
 

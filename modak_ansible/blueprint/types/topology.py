@@ -70,20 +70,23 @@ class Topology:
         return self.definitions.is_derived("node_types", node.type, ancestor)
 
 
-def read_topology(root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes) -> Topology:
+def read_topology(
+    root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes, *, is_of_targets: bool = False
+) -> Topology:
     """The topology of a service template.
 
     Args:
         root: the service template.
         given_inputs: values for its inputs, with their places; None for none.
         mistakes: collects everything that is wrong.
+        is_of_targets: whether it is asked for its targets alone.
     """
-    return _Reader(root, definitions, mistakes).read(given_inputs)
+    return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
 
 
 class _Reader:
-    def __init__(self, root: Item, definitions: Definitions, mistakes: Mistakes) -> None:
-        self._root = root
+    def __init__(self, root: Item, definitions: Definitions, mistakes: Mistakes, is_of_targets: bool) -> None:
+        self._root, self._is_of_targets = root, is_of_targets
         self._definitions = definitions
         self._mistakes = mistakes
         self._values = ValueChecker(definitions, mistakes)
@@ -130,9 +133,9 @@ class _Reader:
         for name, item in given.entries.items() if given else ():
             if name not in declared:
                 place = given.key_location(name) if given else item.location
-                self._mistakes.add(
-                    place, "unknown-input", f"the blueprint has no input {name}", nearest(name, declared)
-                )
+                blueprint = f"the blueprint has no input {name}"
+                problem = f"the description of targets has no input {name}" if self._is_of_targets else blueprint
+                self._mistakes.add(place, "unknown-input", problem, nearest(name, declared))
         for name, schema in declared.items():
             if not schema.is_map:
                 self._mistakes.add(schema.location, "wrong-type", f"the input {name} must be a mapping with a type")

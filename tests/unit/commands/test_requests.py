@@ -41,6 +41,15 @@ def test_mistakes_and_warnings_in_json(training):
     assert done.stderr.count("warning: ") == 2
 
 
+def test_a_mistyped_input_is_said_to_be_of_the_target(training, tmp_path):
+    inputs = tmp_path / "site.yaml"
+    inputs.write_text("acount: hpc\n")
+    done = modak("validate", training.set("target", {"job_scheduler_type": "slurm"}).file, "-i", inputs)
+    assert done.exit_code == 3
+    words = "site.yaml:1:1: unknown-input: the description of targets has no input acount"
+    assert words in done.stdout
+
+
 def test_a_plan_in_json_says_what_was_read_otherwise(training):
     plain = json.loads(modak("plan", training.file, "--json").stdout)
     assert "warnings" not in plain
