@@ -16,15 +16,11 @@ from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, write_whole
-from modak_ansible.target.core.plan import Plan, PlannedDataset
+from modak_ansible.target.core.plan import PlannedDataset
+from modak_ansible.target.core.staging import datasets_of
 from modak_ansible.target.datasets.fetch import Access
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
-
-
-def datasets_of(plan: Plan) -> list[PlannedDataset]:
-    """The datasets of a plan."""
-    return [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
 
 
 def ensure_dataset(stage: Stage) -> Outcome:

@@ -14,7 +14,7 @@ class Matrix(Model):
     settings: tuple[dict[str, str], ...] = Field(
         default=({},),
         min_length=1,
-        description="each a set of switches: the script's own, and container, allocator, wait_policy, threads, staging",
+        description="each a set of switches: the script's own, and those of optimisations, such as allocator",
     )
 
 

@@ -8,10 +8,11 @@ import re
 import shutil
 import tarfile
 from pathlib import Path
+from typing import List
 
 from ...errors import ModakError
 from .files import NO_ROOM, Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
-from .plan import Plan
+from .plan import Plan, PlannedDataset
 
 SCRIPT = "job.sh"
 PLAN = "plan.json"
@@ -111,3 +112,12 @@ def _differing(folder: Path, plan: Plan) -> list[str]:
             if not path.is_file() or sha256_of(path) != file["sha256"]:
                 differing.append(file["path"])
     return differing
+
+
+def datasets_of(plan: Plan) -> List[PlannedDataset]:
+    """What a training reads.
+
+    Raises:
+        KeyError: it is no whole plan.
+    """
+    return [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []

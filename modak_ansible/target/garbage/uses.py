@@ -11,7 +11,7 @@ from typing import Iterable, cast
 
 from ..core.files import Lock, changed_at, read_json, write_json
 from ..core.plan import Plan
-from ..core.staging import PLAN, SCRIPT
+from ..core.staging import PLAN, SCRIPT, datasets_of
 from ..core.workspace import Workspace
 from ..datasets.dataset import manifest_of
 from ..datasets.pack import ENDING, about_of
@@ -118,8 +118,7 @@ def paths_of(plan: Plan) -> list[str]:
         KeyError, TypeError: it is no plan.
     """
     paths = [layer["path"] for layer in plan["image"]["layers"]]
-    data = [plan["dataset"], *plan.get("more_datasets", [])] if plan["dataset"] else []
-    return paths + [dataset["path"] + (ENDING if dataset.get("pack") else "") for dataset in data]
+    return paths + [dataset["path"] + (ENDING if dataset.get("pack") else "") for dataset in datasets_of(plan)]
 
 
 def _named_by(folder: Path) -> list[str]:
