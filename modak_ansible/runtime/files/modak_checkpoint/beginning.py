@@ -8,6 +8,7 @@ from modak_checkpoint import keras_state
 from modak_checkpoint.forms import Arrays, Tensors
 from modak_checkpoint.progress import Progress
 from modak_checkpoint.store import Store, warn
+from modak_checkpoint.together import Alone, crew
 
 # Whoever starts the processes of a parallel training counts them.
 _SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -29,19 +30,29 @@ def begin(environment, objects):
             raise TypeError(message % (name, type(each).__name__))
     models = [each for each in objects.values() if keras_state.is_model(each)]
     torch = None if models else sys.modules.get("torch")
-    problem = _parallel(environment) or next(filter(None, map(keras_state.problem, models)), "") or _old(torch)
+    problem = _parallel(environment)
+    team = crew(environment, torch, _is_on_gpu(objects.values())) if problem else Alone()
+    problem = (
+        (problem if team is None else "") or next(filter(None, map(keras_state.problem, models)), "") or _old(torch)
+    )
     if problem:
         warn("no checkpoints are written: %s" % problem)
         return None
     form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch)
     parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}
     every = float(environment.get("MODAK_CHECKPOINT_EVERY") or 600)
-    return Progress(Store(environment["MODAK_CHECKPOINTS"]), form, parts, every, environment.get("MODAK_STOP", ""))
+    store = Store(environment["MODAK_CHECKPOINTS"]) if team.is_first else None
+    return Progress(store, form, parts, every, environment.get("MODAK_STOP", ""), team)
 
 
 def _parallel(environment):
     counted = [environment[name] for name in _SIZES if environment.get(name, "1") != "1"]
     return "this process is one of %s, and each has a state of its own" % counted[0] if counted else ""
+
+
+def _is_on_gpu(objects):
+    models = [each for each in objects if hasattr(each, "parameters")]
+    return any(getattr(parameter, "is_cuda", False) for model in models for parameter in model.parameters())
 
 
 def _old(torch):

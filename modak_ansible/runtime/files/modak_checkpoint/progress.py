@@ -8,6 +8,7 @@ import time
 
 from modak_checkpoint import streams
 from modak_checkpoint.store import warn
+from modak_checkpoint.together import Alone
 
 GOES_ON = 85  # ERESTART of errno.h: the job script has the job run again
 _LOOK = 1.0  # seconds between two looks for the file that asks for the end
@@ -21,14 +22,16 @@ class Progress:
         step: how many steps of it were made.
 
     Args:
-        store: where checkpoints lie.
+        store: where checkpoints lie; None where another rank writes them.
         form: how they are written.
         parts: what has state_dict and load_state_dict, by name.
         every: seconds between two checkpoints.
         stop: the path of a file; when it is there, the state is saved, and the process ends.
+        crew: who trains.
     """
 
-    def __init__(self, store, form, parts, every, stop):
+    def __init__(self, store, form, parts, every, stop, crew=None):
+        self._crew = crew or Alone()
         self.epoch = self.step = 0
         self._store, self._form, self._parts, self._stop = store, form, parts, stop
         self._every, self._next_save, self._next_look = every, time.monotonic() + every, 0.0
@@ -46,8 +49,8 @@ class Progress:
         """The numbers of the epochs that are left, of so many in all; the streams of random numbers go on, too."""
         while self.epoch < count:
             if self._resumed is not None:
-                streams.restore(self._resumed["epoch_streams"])
-            self._begun, self._is_looping = streams.states(), False
+                self._crew.restore(self._resumed, "epoch_streams")
+            self._begun, self._is_looping = self._crew.states(), False
             yield self.epoch
             self.epoch, self.step, self._begun = self.epoch + 1, 0, None
         if self._before is not None:  # nothing is left to be saved
@@ -85,7 +88,7 @@ class Progress:
     def goes_on(self):
         """Takes that the next step is about to begin; only for a loop that is not over batches, before its first."""
         if self._resumed is not None and self.step:
-            streams.restore(self._resumed["streams"])
+            self._crew.restore(self._resumed, "streams")
         self._resumed = None
 
     def step_ends(self, steps=1):
@@ -100,8 +103,8 @@ class Progress:
 
     def stop_if_asked(self):
         """Ends the process where that is asked for, with the checkpoint that there is."""
-        if self._is_asked():
-            self._leave()
+        if self._asked():
+            self._leave(self._asked())
 
     def callback(self, whole_epochs=False):
         """The callback of Keras that takes the place of step_ends in fit.
@@ -121,14 +124,17 @@ class Progress:
         Raises:
             OSError, RuntimeError, TypeError: it cannot be written, or not be loaded again; older ones stay.
         """
-        now = streams.states()
+        now = self._crew.states()
+        kept = self._crew.kept(now, self._begun or now)
+        self._crew.done(lambda: self._write(kept))
+
+    def _write(self, kept):
         state = {
             "epoch": self.epoch,
             "step": self.step,
-            "streams": now,
-            "epoch_streams": self._begun or now,
             "loader": self._loader if self._begun else [],
             "parts": {name: part.state_dict() for name, part in self._parts.items()},
+            **kept,
         }
         path = self._store.save(lambda part: self._form.save(state, part))
         if not self._is_tried:  # once, because what cannot be loaded is better known now than then
@@ -140,24 +146,27 @@ class Progress:
             self._is_tried = True
 
     def _load(self):
-        for path in self._store.newest():
-            try:
-                state = self._form.load(path)
-            except Exception as error:  # whatever a loader raises
-                warn("the checkpoint %s cannot be loaded: %s" % (path, error))
-                continue
+        state = self._crew.chosen(self._read, self._store.newest if self._store else None)
+        if state is not None:
             for name, part in self._parts.items():
                 part.load_state_dict(state["parts"][name])
             self.epoch, self.step, self._resumed = state["epoch"], state["step"], state
             del state["parts"]
-            self._say("goes on")
-            return
+            self._say("goes on%s" % self._crew.words(state))
+
+    def _read(self, path):
+        try:
+            return self._form.load(path)
+        except Exception as error:  # whatever a loader raises
+            warn("the checkpoint %s cannot be loaded: %s" % (path, error))
+            return None
 
     def _look(self):
         """Saves when it is time, and ends when it is asked."""
-        if self._is_asked():
-            self._save_and_leave()
-        if time.monotonic() >= self._next_save:
+        asked, is_due = self._crew.agreed(self._asked(), time.monotonic() >= self._next_save)
+        if asked:
+            self._save_and_leave(asked)
+        if is_due:
             try:
                 self.save()
             except Exception as error:  # the border: a checkpoint less is no reason to end a training
@@ -166,23 +175,24 @@ class Progress:
 
     # --- the end
 
-    def _is_asked(self):
+    def _asked(self):
+        """Whether the training is to end: 2 by a signal, 1 by the file, else 0."""
         now = time.monotonic()
         if self._is_told or now < self._next_look:
-            return self._is_told
+            return 2 if self._is_told else 0
         self._next_look = now + _LOOK
-        return os.path.exists(self._stop)
+        return 1 if os.path.exists(self._stop) else 0
 
-    def _save_and_leave(self):
+    def _save_and_leave(self, asked):
         try:
             self.save()
         except Exception as error:  # the border, with words in place of a traceback
             sys.exit("modak: the training was to end, and its state cannot be saved: %s" % error)
-        self._leave()
+        self._leave(asked)
 
-    def _leave(self):
+    def _leave(self, asked):
         self._say("is stopped, and its state saved,")
-        sys.exit(128 + signal.SIGTERM if self._is_told else GOES_ON)
+        sys.exit(128 + signal.SIGTERM if asked == 2 else GOES_ON)
 
     def _told(self, number, _frame):
         """Waits for the end of the step; the second time for nothing."""
@@ -191,6 +201,8 @@ class Progress:
         self._is_told = True
 
     def _say(self, words):
+        if not self._crew.is_first:
+            return
         plural = "" if self.step == 1 else "s"
         sys.stdout.write(
             "modak: the training %s after %d step%s of epoch %d\n" % (words, self.step, plural, self.epoch + 1)

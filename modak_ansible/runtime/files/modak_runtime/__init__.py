@@ -3,7 +3,7 @@
 import os
 import sys
 
-__all__ = ["prepare"]
+__all__ = ["mean", "prepare"]
 
 
 def prepare(*objects):
@@ -11,10 +11,25 @@ def prepare(*objects):
 
     ``model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)``, in any order and number, once they
     are on their device and before the first step. They come back in the same order, a single one by itself. Outside of
-    a plan they come back untouched.
+    a plan they come back untouched. In one of several processes of a plan they train together with the others'.
     """
-    if objects and os.environ.get("MODAK_CHOICES") and sys.version_info >= (3, 8):
+    if objects and (os.environ.get("MODAK_CHOICES") or os.environ.get("MODAK_STRATEGY")) and sys.version_info >= (3, 8):
         from modak_runtime import hooks
 
         objects = hooks.prepared(objects)
     return objects[0] if len(objects) == 1 else objects
+
+
+def mean(value, weight=None):
+    """The mean of a number or a tensor over all processes that prepare has made parallel; alone, what it is given.
+
+    All of them must call it, as often as each other.
+
+    Args:
+        value: of this process, such as the loss of its part of a batch; the same shape in all.
+        weight: how much it counts, such as the number of its samples; without it, as the part of the batch that the
+            training's loader gave last.
+    """
+    ranks = sys.modules.get("modak_runtime.pytorch_ranks")
+    here = ranks.here() if ranks else None
+    return value if here is None else here.mean(value, weight)

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 
+from modak_runtime import ranks
 from modak_runtime.report import Report, parsed
 from modak_runtime.steps import Steps
 
@@ -13,6 +14,7 @@ _state = []  # of this process: its report and its steps
 def install():
     """Begins to wait for the frameworks, once a process."""
     if not _state:
+        ranks.begin()
         report, steps = _begin()
         _state.append((report, steps))
         sys.meta_path.insert(0, _Finder(report, steps))
@@ -24,6 +26,8 @@ def prepared(objects):
     report, _ = _state[0]
     report.prepared = True
     torch = sys.modules.get("torch")
+    if ranks.is_parallel():
+        _share(torch, report, objects)
     if torch is None:
         return objects
     try:
@@ -33,6 +37,23 @@ def prepared(objects):
     except Exception as error:  # the border: the script trains on as it was written
         report.mistake("prepare", error)
         return objects
+
+
+def _share(torch, report, objects):
+    """Makes this process one of several; where that goes wrong it ends, lest each train for itself."""
+    if torch is None:
+        ranks.Rank(os.environ).end("prepare makes scripts of PyTorch parallel, and this one imports no torch")
+    try:
+        from modak_runtime import pytorch_ranks
+
+        gpu = any(
+            each.is_cuda for model in objects if isinstance(model, torch.nn.Module) for each in model.parameters()
+        )
+        pytorch_ranks.begin(torch, os.environ, gpu).prepare(report, objects)
+    except Exception as error:
+        ranks.Rank(os.environ).end(
+            "prepare could not make the training parallel: %s: %s" % (type(error).__name__, error)
+        )
 
 
 def _begin():
@@ -53,6 +74,10 @@ def _torch(module, report, steps):
     from modak_runtime import pytorch
 
     pytorch.imported(module, report, steps)
+
+
+def _numpy(module, _report, _steps):
+    ranks.seed_alike(module.random)
 
 
 def _loader(module, _report, steps):
@@ -91,6 +116,7 @@ class _Finder:
     def __init__(self, report, steps):
         self._report, self._steps = report, steps
         self._awaited = {
+            "numpy": _numpy,
             "torch": _torch,
             "torch.utils.data.dataloader": _loader,
             "tensorflow": _tensorflow,

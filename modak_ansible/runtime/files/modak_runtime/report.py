@@ -5,7 +5,8 @@ import os
 import sys
 
 SCHEMA = "modak.applied/1"
-# Whoever starts the processes of a parallel job numbers them; the first one reports.
+# Whoever starts the processes of a parallel job numbers them; the first one reports, and others that have a file of
+# their own, which lies in ranks/N.
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
@@ -27,7 +28,10 @@ class Report:
         self._found = {}
         self._steps = None
         self._process = os.getpid()
-        self._silent = any(os.environ.get(name, "0") != "0" for name in _RANKS)
+        self.ranks = None  # of a training that prepare made parallel, which of how many this process is
+        others = [os.environ[name] for name in _RANKS if os.environ.get(name, "0") != "0"]
+        place = os.path.split(os.path.dirname(path))
+        self._silent = bool(others) and not (place[1] in others and os.path.basename(place[0]) == "ranks")
 
     def watch(self, steps):
         """Takes the clock of the steps, and writes when the process ends."""
@@ -79,6 +83,7 @@ class Report:
             "choices": choices,
             "steps": self._steps.as_dict() if self._steps else None,
             "peak_memory_bytes": usage.ru_maxrss * 1024,  # Linux counts in KiB
+            "ranks": self.ranks,
             "mistakes": self.mistakes,
         }
 

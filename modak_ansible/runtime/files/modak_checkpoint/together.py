@@ -1,0 +1,132 @@
+"""What one process does by itself, and several do together: agree when to save and to end, and keep every stream."""
+
+import time
+
+from modak_checkpoint import streams
+
+LOOK = 1.0  # seconds between two times that ranks ask each other
+
+
+class Alone:
+    """A training of one process."""
+
+    is_first = True
+
+    def agreed(self, asked, due):
+        """Whether it is to end, as a number, and whether it is time to save."""
+        return asked, due
+
+    def states(self):
+        """Where the streams of random numbers stand."""
+        return streams.states()
+
+    def kept(self, now, begun):
+        """What of such states is saved, now's and those of the epoch's begin."""
+        return {"streams": now, "epoch_streams": begun}
+
+    def restore(self, state, name):
+        """Puts the streams where they stood; those of several ranks give the order that all of them had."""
+        streams.restore(state[name])
+
+    def done(self, act):
+        """Has something done once."""
+        act()
+
+    def chosen(self, load, candidates):
+        """The first state that can be loaded; None without one."""
+        return next((state for state in map(load, candidates()) if state is not None), None)
+
+    def words(self, state):
+        """What is to be said of a state that is gone on from."""
+        return ", by one process in place of %d," % len(state["ranks"]) if state.get("ranks") else ""
+
+
+class Ranks(Alone):
+    """A training of several processes, whose models are alike: the first one writes what all of them need.
+
+    Args:
+        ranks: the processes, as modak_runtime has them.
+    """
+
+    def __init__(self, ranks):
+        self._ranks, self.is_first = ranks, ranks.number == 0
+        self._calls, self._next, self._asked_at = 0, 1, time.monotonic()
+
+    def agreed(self, asked, due):
+        """As one process; all ranks call it equally often, and it costs a message about once a second."""
+        self._calls += 1
+        if self._calls < self._next:
+            return 0, False
+        now = time.monotonic()
+        pause = max(1, min(10000, int(self._calls * LOOK / max(1e-6, now - self._asked_at))))
+        torch = self._ranks.torch
+        words = torch.tensor([asked, due and self.is_first, pause if self.is_first else 0], dtype=torch.int64)
+        self._ranks.guarded(torch.distributed.all_reduce, words, torch.distributed.ReduceOp.MAX)
+        self._calls, self._asked_at = 0, now
+        asked, due, self._next = words.tolist()
+        return asked, bool(due)
+
+    def states(self):
+        """Those of the order that all ranks have, and this rank's own."""
+        with self._ranks.in_common():
+            found = streams.states()
+        found.pop("cuda", None)
+        return [found, streams.states()]
+
+    def kept(self, now, begun):
+        own = self._ranks.gathered({"streams": now[1], "epoch_streams": begun[1]})
+        return {"streams": now[0], "epoch_streams": begun[0], "ranks": own}
+
+    def restore(self, state, name):
+        with self._ranks.in_common():
+            streams.restore({key: value for key, value in state[name].items() if key != "cuda"})
+        own = state.get("ranks") or []
+        if len(own) == self._ranks.world:
+            streams.restore(own[self._ranks.number][name])
+            self._ranks.takes_streams()
+        else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
+            self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
+
+    def done(self, act):
+        """Has something done by the first rank; the others wait for it.
+
+        Raises:
+            RuntimeError: the first rank could not, in its words.
+        """
+        problem = ""
+        if self.is_first:
+            try:
+                act()
+            except Exception as error:  # of any kind: the others are to know
+                problem = "%s: %s" % (type(error).__name__, error)
+        problem = self._ranks.from_first(problem)
+        if problem:
+            raise RuntimeError(problem)
+
+    def chosen(self, load, candidates):
+        """The state that the first rank can load, read by each from the same file."""
+        path = state = None
+        if self.is_first:
+            for path in candidates():
+                state = load(path)
+                if state is not None:
+                    break
+        path = self._ranks.from_first(path if state is not None else None)
+        if path is not None and not self.is_first:
+            state = load(path)
+            if state is None:
+                self._ranks.rank.end("the checkpoint %s, from which rank 0 goes on, cannot be read here" % path)
+        return state
+
+    def words(self, state):
+        many = len(state.get("ranks") or [0])
+        return "" if many == self._ranks.world else ", by %d ranks in place of %d," % (self._ranks.world, many)
+
+
+def crew(environment, torch, gpu):
+    """Several processes that modak_runtime makes parallel; None where the script does that itself."""
+    if torch is None or not environment.get("MODAK_STRATEGY"):
+        return None
+    from modak_runtime import pytorch_ranks
+
+    return Ranks(pytorch_ranks.begin(torch, environment, gpu))

@@ -1,0 +1,101 @@
+"""Batch normalisation over the whole batch, whose parts lie in several ranks: as one process would normalise it."""
+
+import functools
+import types
+
+
+def share(torch, ranks, model):
+    """Has every BatchNorm of a model take its means over all ranks while it learns; a SyncBatchNorm does so itself."""
+    kinds = torch.nn.modules.batchnorm
+    for module in model.modules():
+        if isinstance(module, kinds._BatchNorm) and not isinstance(module, kinds.SyncBatchNorm):
+            _replace_forward(torch, ranks, module)
+
+
+def _replace_forward(torch, ranks, module):
+    original, function = module.forward, _function(torch, ranks)
+    inner = getattr(original, "__func__", None)
+    if inner is None:  # a plain function that the script put there itself
+        return
+
+    @functools.wraps(inner)
+    def forward(self, values):
+        if not (self.training and torch.is_grad_enabled()):
+            return inner(self, values)
+        self._check_input_dim(values)
+        return _learn(torch, function, self, values)
+
+    compiler = getattr(torch, "compiler", None)
+    if hasattr(compiler, "disable"):  # compiled code cannot wait for others
+        forward = compiler.disable(forward)
+    forward.__name__ = "forward"  # by which a pickle finds the class's own, and needs nothing of ours
+    module.forward = types.MethodType(forward, module)
+
+
+def _learn(torch, function, module, values):
+    """What the module gives for values, with its running means brought up."""
+    outputs, mean, variance, count = function.apply(values, module.weight, module.bias, module.eps)
+    if module.track_running_stats and module.running_mean is not None:
+        with torch.no_grad():
+            module.num_batches_tracked.add_(1)
+            momentum = 1.0 / float(module.num_batches_tracked) if module.momentum is None else module.momentum
+            unbiased = variance * (count / (count - 1))
+            for running, found in ((module.running_mean, mean), (module.running_var, unbiased)):
+                running.mul_(1 - momentum).add_(found.to(running.dtype), alpha=momentum)
+    return outputs
+
+
+@functools.lru_cache(maxsize=None)
+def _function(torch, ranks):
+    class Normalise(torch.autograd.Function):
+        """Of a loss that is the mean of the ranks' own, each as much of it as its part of the samples."""
+
+        @staticmethod
+        def forward(ctx, values, weight, bias, eps):
+            own, whole = ranks.part
+            ctx.share, ctx.dims = own / whole, [0, *range(2, values.dim())]
+            ctx.shape = [1, -1] + [1] * (values.dim() - 2)
+            wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+            mean, variance, ctx.count = _moments(torch, ranks, wide, ctx.dims, bool(own))
+            if ctx.count <= 1:
+                raise ValueError("Expected more than 1 value per channel when training, over all ranks")
+            scale = torch.rsqrt(variance + eps)
+            normal = (wide - mean.view(ctx.shape)) * scale.view(ctx.shape)
+            ctx.save_for_backward(normal, scale, weight)
+            outputs = normal if weight is None else normal * weight.view(ctx.shape) + bias.view(ctx.shape)
+            ctx.mark_non_differentiable(mean, variance)
+            return outputs.to(values.dtype), mean, variance, ctx.count
+
+        @staticmethod
+        def backward(ctx, given, *_others):
+            normal, scale, weight = ctx.saved_tensors
+            wide = given.to(normal.dtype)
+            sums = torch.stack([wide.sum(ctx.dims), (wide * normal).sum(ctx.dims)])
+            shared = sums * ctx.share if ctx.share else torch.zeros_like(sums)
+            ranks.guarded(torch.distributed.all_reduce, shared)
+            inner = scale if weight is None else scale * weight
+            found = torch.zeros_like(wide)
+            if ctx.share:  # what is found here counts as this rank's share, and the others' part of it must not
+                means = shared / (ctx.count * ctx.share)
+                found = wide - means[0].view(ctx.shape) - normal * means[1].view(ctx.shape)
+                found = found * inner.view(ctx.shape)
+            of_weight = (None, None) if weight is None else (sums[1].to(weight.dtype), sums[0].to(weight.dtype))
+            return (found.to(given.dtype), *of_weight, None)
+
+    return Normalise
+
+
+def _moments(torch, ranks, values, dims, counts):
+    """Mean, variance and number of values of each channel, over all ranks whose samples count."""
+    size = values.numel() // values.shape[1] if counts else 0
+    mean = values.mean(dims)
+    around = (values - mean.view([1, -1] + [1] * (values.dim() - 2))).square().sum(dims)
+    mine = torch.cat([mean, around, mean.new_tensor([size])])
+    everyone = [torch.empty_like(mine) for _ in range(ranks.world)]
+    ranks.guarded(torch.distributed.all_gather, everyone, mine)
+    found = [each for each in torch.stack(everyone) if each[-1] > 0]
+    count = sum(float(each[-1]) for each in found)
+    channels = values.shape[1]
+    whole = sum(each[:channels] * each[-1] for each in found) / count
+    spread = sum(each[channels:-1] + each[-1] * (each[:channels] - whole).square() for each in found)
+    return whole, spread / count, count

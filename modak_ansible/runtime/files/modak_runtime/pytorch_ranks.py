@@ -1,0 +1,255 @@
+"""Makes a plain script of PyTorch data parallel: models alike in all ranks, a part of each batch, gradients of all.
+
+Models, optimizers and loaders stay the objects that they are. A step is that of the whole batch, as one process would
+make it: each rank's gradient counts as its part of the samples does.
+"""
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import random
+import sys
+
+from modak_runtime import pytorch_group
+from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
+
+_KEPT = []  # of this process, once it is one of several
+
+
+def here():
+    """What makes this process one of several; None where nothing has."""
+    return _KEPT[0] if _KEPT else None
+
+
+def begin(torch, environment, gpu=False):
+    """What makes this process one of several, begun once; None where it is to be the only one."""
+    if not _KEPT and is_parallel(environment):
+        rank = Rank(environment)
+        strategy = environment["MODAK_STRATEGY"]
+        if strategy not in STRATEGIES:
+            rank.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
+        if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+            rank.end("PyTorch %s cannot be made parallel by prepare; 2.1 can" % torch.__version__)
+        pytorch_group.meet(torch, rank, gpu)
+        _KEPT.append(Ranks(torch, rank))
+    return here()
+
+
+class Ranks:
+    """This process among several.
+
+    Attributes:
+        number: of this rank, from 0; world: how many there are.
+        part: samples of this rank, and of all, in the batch that its training loop was given last.
+        shares: whether loops that train read this rank's part only.
+    """
+
+    def __init__(self, torch, rank):
+        self.rank, self.number, self.world = rank, rank.number, rank.world
+        self.torch, self.distributed = torch, torch.distributed
+        self.part, self.shares = (1, rank.world), True
+        self.models, self.gradients = [], []
+        self._is_common = False
+        self._common = self.from_first(_states(torch))
+        self.draws_apart()
+        _average_what_schedules_see(self)
+        _save_whole_files(self)
+        atexit.register(self._leave)
+
+    # --- what all ranks know
+
+    def from_first(self, value):
+        """Rank 0's value of a plain thing, in all ranks."""
+        held = [value]
+        self.guarded(self.distributed.broadcast_object_list, held, 0)
+        return held[0]
+
+    def gathered(self, value):
+        """Every rank's value of a plain thing, in all ranks."""
+        held = [None] * self.world
+        self.guarded(self.distributed.all_gather_object, held, value)
+        return held
+
+    def mean(self, value, weight):
+        """The mean over all ranks of a number or a tensor; see modak_runtime.mean."""
+        torch, count = self.torch, float(self.part[0] if weight is None else weight)
+        tensor = torch.as_tensor(value).detach()
+        sums = torch.cat([tensor.reshape(-1).double() * count if count else torch.zeros(tensor.numel()).double().to(
+            tensor.device), tensor.new_tensor([count], dtype=torch.float64)])  # fmt: skip
+        self.guarded(self.distributed.all_reduce, sums)
+        found = sums[:-1] / sums[-1]
+        if not isinstance(value, torch.Tensor):
+            return found.item()
+        return found.reshape(tensor.shape).to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+
+    def guarded(self, act, *arguments, **options):
+        """What a step that all ranks make together gives; ends the process where another has gone."""
+        try:
+            return act(*arguments, **options)
+        except Exception as error:  # of any kind
+            return self.rank.end(
+                "it lost another rank, whose own words say why, or waited for one that makes fewer steps: %s"
+                % pytorch_group.first_line(error)
+            )
+
+    # --- random numbers
+
+    @contextlib.contextmanager
+    def in_common(self):
+        """Draws from streams that are the same in all ranks: those that one process would have drawn from."""
+        if self._is_common:
+            yield
+            return
+        torch = self.torch
+        if torch.initial_seed() != self._seed:  # the script has seeded it since, and means the order that follows
+            self._common = (torch.get_rng_state(), *self._common[1:])
+            self.draws_apart()
+        own = _states(torch)
+        _restore(torch, self._common)
+        self._is_common = True
+        try:
+            yield
+        finally:
+            self._is_common = False
+            self._common = _states(torch)
+            _restore(torch, own)
+
+    def takes_streams(self):
+        """Takes that this rank's own streams were put where they once stood."""
+        self._seed = self.torch.initial_seed()
+
+    def draws_apart(self, more=0):
+        """Gives each rank streams of its own, for dropout and augmentations; others for another number."""
+        self._seed = (self.torch.initial_seed() + 1000003 * (self.number + 1) + 1000000007 * more) % 2**63
+        self.torch.manual_seed(self._seed)
+        random.seed(self._seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(self._seed % 2**32)
+
+    # --- what prepare is given
+
+    def prepare(self, report, objects):
+        """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
+        from modak_runtime import pytorch_norm, pytorch_shares
+        from modak_runtime.pytorch_gradients import Gradients
+
+        torch = self.torch
+        models = [each for each in objects if isinstance(each, torch.nn.Module)]
+        loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
+        optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
+        self._compare(models, loaders)
+        for optimizer in optimizers:
+            if isinstance(optimizer, torch.optim.LBFGS):
+                self.shares = False
+                self.rank.say(
+                    "LBFGS looks at losses, which ranks have of their parts alone: each learns from the whole batch"
+                )
+        parallel = torch.nn.parallel.DistributedDataParallel
+        taken = {id(each) for gradients in self.gradients for each in gradients.parameters}
+        for model in models:
+            if any(isinstance(module, parallel) for module in model.modules()):  # the script does it itself
+                taken.update(map(id, model.parameters()))
+                self.shares = False
+                continue
+            self.models.append(model)
+            self._make_alike([*model.parameters(), *model.buffers()])
+            pytorch_norm.share(torch, self, model)
+        groups = [list(model.parameters()) for model in models]
+        groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
+        for number, group in enumerate(groups):
+            mine = [each for each in group if id(each) not in taken and each.is_floating_point()]
+            taken.update(map(id, mine))
+            if mine:
+                if number >= len(models):
+                    self._make_alike(mine)
+                self.gradients.append(Gradients(torch, self, report, mine))
+        report.ranks = {"number": self.number, "world": self.world, "strategy": STRATEGIES[0]}
+        for loader in loaders:
+            pytorch_shares.share(torch, self, loader)
+
+    def is_training(self):
+        """Whether a loop that begins now is taken for one that trains."""
+        return (
+            self.shares
+            and bool(self.gradients)
+            and self.torch.is_grad_enabled()
+            and (not self.models or any(model.training for model in self.models))
+        )
+
+    def _compare(self, models, loaders):
+        """Ends the process where ranks were given different things."""
+        shapes = repr([[(name, tuple(each.shape)) for name, each in model.named_parameters()] for model in models])
+        mine = [hashlib.sha256(shapes.encode()).hexdigest()[:8], [_length(loader) for loader in loaders]]
+        everyone = self.gathered(mine)
+        for number, theirs in enumerate(everyone):
+            if theirs != everyone[0]:
+                what = "models" if theirs[0] != everyone[0][0] else "loaders, of %s and %s batches" % (
+                    everyone[0][1], theirs[1])  # fmt: skip
+                self.rank.end("ranks 0 and %d were made with different %s: the script must make the same in each" % (
+                    number, what))  # fmt: skip
+
+    def _make_alike(self, tensors):
+        """Gives all ranks what rank 0 has."""
+        with self.torch.no_grad():
+            for tensor in tensors:
+                held = tensor.detach().contiguous().clone()
+                self.guarded(self.distributed.broadcast, held, 0)
+                tensor.copy_(held)
+
+    def _leave(self):
+        with contextlib.suppress(Exception):
+            self.distributed.destroy_process_group()
+
+
+def _length(loader):
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+def _states(torch):
+    numpy = sys.modules.get("numpy")
+    return torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
+
+
+def _restore(torch, states):
+    of_torch, of_python, of_numpy = states
+    torch.set_rng_state(of_torch)
+    random.setstate(of_python)
+    if of_numpy is not None and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(of_numpy)
+
+
+def _average_what_schedules_see(ranks):
+    """Lets a schedule that looks at losses look at those of all ranks, lest each have a rate of its own."""
+    plateau = ranks.torch.optim.lr_scheduler.ReduceLROnPlateau
+    step = plateau.step
+
+    def of_all(self, metrics, *arguments, **options):
+        return step(self, ranks.mean(float(metrics), 1), *arguments, **options)
+
+    plateau.step = of_all
+
+
+def _save_whole_files(ranks):
+    """Lets every rank save, as scripts do that know of one process only: none ever sees a file half written."""
+    save = ranks.torch.save
+
+    def whole(thing, f, *arguments, **options):
+        path = os.path.realpath(f) if isinstance(f, (str, os.PathLike)) else ""
+        if not path or (os.path.exists(path) and not os.path.isfile(path)):
+            return save(thing, f, *arguments, **options)
+        part = "%s.%d.part" % (path, ranks.number)
+        try:
+            save(thing, part, *arguments, **options)
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
+        return None
+
+    ranks.torch.save = functools.wraps(save)(whole)

@@ -1,0 +1,168 @@
+"""A part of each batch for each rank: the loader stays what it is, its batches, their number and order, too.
+
+A loop that trains gets this rank's samples of every batch; one that evaluates gets all of them in every rank, so that
+what it counts is right as it stands. The order is drawn from streams that are the same in all ranks: one process's own.
+"""
+
+import random
+import sys
+
+
+def share(torch, ranks, loader):
+    """Lets a loader give this rank its part; one that the script shares out itself stays as it is."""
+    data = torch.utils.data
+    samplers = [loader.sampler, getattr(loader.batch_sampler, "sampler", None)]
+    if any(isinstance(sampler, data.distributed.DistributedSampler) for sampler in samplers):
+        ranks.rank.say("a loader has a DistributedSampler: it is left to the script")
+        return
+    is_stream = isinstance(loader.dataset, data.IterableDataset)
+    kept = loader.__dict__
+    kept["_modak_ranks"], kept["_modak_shares"], kept["_modak_parts"] = ranks, False, []
+    if is_stream:
+        kept["_modak_way"] = "stream" if loader.batch_size is not None else "slices"
+    else:
+        kept["_modak_way"] = "samples" if loader._auto_collation else "slices"
+    if kept["_modak_way"] == "stream":
+        loader.collate_fn = _Part(loader.collate_fn, ranks.number, ranks.world)
+    elif not is_stream:
+        loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.number)
+    loader.__class__ = _shared_class(type(loader))
+
+
+def part_of(samples, number, world):
+    """This rank's samples of a batch; of one with fewer samples than ranks perhaps one that counts for nothing.
+
+    Returns:
+        the samples, and how many of them count.
+    """
+    mine = samples[number::world]
+    return (mine, len(mine)) if len(mine) else (samples[:1], 0)
+
+
+def _shared_class(base):
+    """A DataLoader of the same kind that gives this rank's part."""
+
+    class Shared(base):
+        def __iter__(self):
+            ranks = self._modak_ranks
+            self._modak_shares = ranks.is_training()
+            if isinstance(self.collate_fn, _Part):
+                self.collate_fn.acts = self._modak_shares
+            with ranks.in_common():
+                return base.__iter__(self)
+
+        def _get_iterator(self):
+            iterator = base._get_iterator(self)
+            iterator._next_data = _Next(self, iterator._next_data)
+            return iterator
+
+        @property
+        def _index_sampler(self):
+            sampler = base._index_sampler.fget(self)
+            return _Sampler(self, sampler) if self._modak_way == "samples" else _Common(self, sampler)
+
+    Shared.__name__, Shared.__qualname__, Shared.__module__ = base.__name__, base.__qualname__, base.__module__
+    return Shared
+
+
+class _Common:
+    """A sampler that draws from the streams of all ranks."""
+
+    def __init__(self, loader, sampler):
+        self._loader, self._sampler = loader, sampler
+
+    def __iter__(self):
+        iterator = iter(self._sampler)
+        while True:
+            with self._loader._modak_ranks.in_common():
+                try:
+                    found = next(iterator)
+                except StopIteration:
+                    return
+            yield found
+
+    def __len__(self):
+        return len(self._sampler)
+
+
+class _Sampler(_Common):
+    """One that gives this rank's part of each batch, where the loop trains, and notes how large it is."""
+
+    def __iter__(self):
+        loader, ranks = self._loader, self._loader._modak_ranks
+        shares, loader._modak_parts = loader._modak_shares, []
+        for indices in _Common.__iter__(self):
+            if shares:
+                mine, count = part_of(list(indices), ranks.number, ranks.world)
+                loader._modak_parts.append((count, len(indices)))
+                yield mine
+            else:
+                yield indices
+
+
+class _Next:
+    """Takes the next batch, and notes this rank's part of it."""
+
+    def __init__(self, loader, original):
+        self._loader, self._original = loader, original
+
+    def __call__(self):
+        loader = self._loader
+        ranks, way = loader._modak_ranks, loader._modak_way
+        if way == "samples":
+            batch = self._original()
+            if loader._modak_shares:
+                ranks.part = loader._modak_parts.pop(0)
+            return batch
+        with ranks.in_common():  # a stream shuffles as it is read
+            batch = self._original()
+        if not loader._modak_shares:
+            return batch
+        if way == "stream":
+            count, whole, batch = batch
+        else:
+            count, whole, batch = _sliced(ranks, batch)
+        ranks.part = int(count), int(whole)
+        return batch
+
+
+def _sliced(ranks, batch):
+    """This rank's part of a batch that was made elsewhere; all of it where its parts are not samples side by side."""
+    torch = ranks.torch
+    leaves, form = torch.utils._pytree.tree_flatten(batch)
+    sizes = {leaf.shape[0] if isinstance(leaf, torch.Tensor) and leaf.dim() else 0 for leaf in leaves}
+    if len(sizes) != 1 or 0 in sizes:
+        return 1, ranks.world, batch
+    parts = [part_of(leaf, ranks.number, ranks.world) for leaf in leaves]
+    return parts[0][1], sizes.pop(), torch.utils._pytree.tree_unflatten([part for part, _ in parts], form)
+
+
+class _Part:
+    """Collates this rank's samples of a batch that all ranks read."""
+
+    def __init__(self, original, number, world):
+        self._original, self._number, self._world, self.acts = original, number, world, False
+
+    def __call__(self, samples):
+        if not self.acts:
+            return self._original(samples)
+        mine, count = part_of(samples, self._number, self._world)
+        return count, len(samples), self._original(mine)
+
+
+class _Seed:
+    """Gives the processes that read for one rank other random numbers than those of another."""
+
+    def __init__(self, original, number):
+        self._original, self._number = original, number
+
+    def __call__(self, worker):
+        torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+        if self._number:
+            seed = (torch.initial_seed() + 1000003 * self._number) % 2**63
+            torch.manual_seed(seed)
+            random.seed(seed)
+            if numpy is not None:
+                numpy.random.seed(seed % 2**32)
+        if self._original is not None:
+            self._original(worker)

@@ -1,0 +1,66 @@
+"""What this process is among several that train together, as whoever started it says in its environment."""
+
+import os
+import sys
+
+STRATEGIES = ("ddp",)
+_TIMEOUT = 300.0  # seconds of a rendezvous, where nobody says
+
+
+class Rank:
+    """One process of a training that prepare makes parallel.
+
+    Attributes:
+        number: of this process, from 0.
+        world: how many there are.
+        address: of rank 0; port: its own.
+        timeout: seconds in which all of them are to come.
+    """
+
+    def __init__(self, environment):
+        try:
+            self.number, self.world = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+            self.address, self.port = environment["MASTER_ADDR"], int(environment["MASTER_PORT"])
+        except KeyError as error:
+            self.end("%s is not set: nothing tells this process where the others are" % error)
+        except ValueError as error:
+            self.end("RANK, WORLD_SIZE and MASTER_PORT are numbers: %s" % error)
+        try:
+            self.timeout = max(1.0, float(environment.get("MODAK_RENDEZVOUS_TIMEOUT") or _TIMEOUT))
+        except ValueError:
+            self.timeout = _TIMEOUT
+
+    def end(self, reason):
+        """Ends this process as one that failed, with words in place of a traceback."""
+        sys.stdout.flush()
+        sys.exit("modak: rank %s: %s" % (os.environ.get("RANK", "?"), reason))
+
+    def say(self, words):
+        """Writes a line to standard error, by the first rank alone."""
+        if self.number == 0:
+            sys.stderr.write("modak: %s\n" % words)
+
+
+def is_parallel(environment=os.environ):
+    """Whether prepare is to make this process one of several."""
+    return bool(environment.get("MODAK_STRATEGY")) and environment.get("WORLD_SIZE", "1") != "1"
+
+
+def begin():
+    """Prepares a process, as it begins, for being one of several."""
+    if is_parallel():
+        import random
+
+        seed_alike(random)
+
+
+def seed_alike(module):
+    """Has a stream of Python's or NumPy's that a script does not seed begin alike in all ranks.
+
+    What it draws, such as a split of its data, is then the same in each.
+    """
+    if is_parallel():
+        import zlib
+
+        words = "%s:%s" % (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
+        module.seed(zlib.crc32(words.encode()))

@@ -1,0 +1,204 @@
+"""Trainings as one process would write them, each with the line; says the losses and the weights of five seeds."""
+
+import json
+import sys
+
+import modak_runtime
+import torch
+from torch import nn
+from torch.nn import functional
+
+SEEDS = range(5)
+
+
+class Net(nn.Module):
+    def __init__(self, normalises=False):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.norm = nn.BatchNorm1d(8) if normalises else nn.Identity()
+        self.unused, self.sometimes = nn.Linear(2, 2), nn.Linear(8, 8)
+
+    def forward(self, x, more=False):
+        x = torch.tanh(self.norm(self.first(x)))
+        return self.last(x + self.sometimes(x) if more else x)
+
+
+class Images(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, many):
+        generator = torch.Generator().manual_seed(1)
+        self.x, self.y = torch.randn(many, 6, generator=generator), torch.arange(many) % 3
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, number):
+        return self.x[number], self.y[number]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __init__(self, many):
+        self.samples = Samples(many)
+
+    def __iter__(self):
+        return (self.samples[number] for number in torch.randperm(len(self.samples)).tolist())
+
+
+def loader(many=37, batch=10, **options):
+    return torch.utils.data.DataLoader(Samples(many), batch_size=batch, shuffle=True, **options)
+
+
+def train(data, model=None, optimizer=None, passes=1, clip=None, epochs=2, schedule=False, more=lambda step: False):
+    """The losses of all steps, and what came out; a plain loop with the line in it."""
+    model = model or Net()
+    optimizer = optimizer or torch.optim.SGD(
+        [
+            {"params": [model.first.weight, model.last.weight], "lr": 0.2, "weight_decay": 0.1},
+            {"params": [each for name, each in model.named_parameters() if name not in ("first.weight", "last.weight")]},
+        ],
+        lr=0.05, momentum=0.9,
+    )  # fmt: skip
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, data)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=0.5)
+    losses, step = [], 0
+    for _ in range(epochs):
+        model.train()
+        optimizer.zero_grad()
+        for x, y in data:
+            loss = functional.cross_entropy(model(x, more(step)), y)
+            (loss / passes).backward()
+            losses.append(modak_runtime.mean(loss.item()))
+            step += 1
+            if step % passes == 0:
+                if clip:
+                    losses.append(float(nn.utils.clip_grad_norm_(model.parameters(), clip)))
+                optimizer.step()
+                optimizer.zero_grad()
+        if schedule:
+            plateau.step(loss.item())
+            losses.append(optimizer.param_groups[0]["lr"])
+        model.eval()
+        with torch.no_grad():
+            seen = [(functional.cross_entropy(model(x), y, reduction="sum").item(), len(y)) for x, y in data]
+        losses.append(sum(each for each, _ in seen) / sum(count for _, count in seen))
+        assert sum(count for _, count in seen) in (37, 30, 41, 39), seen
+    assert type(model) is Net and list(model.state_dict()) == list(
+        Net(isinstance(model.norm, nn.BatchNorm1d)).state_dict()
+    )
+    assert model.unused.weight.grad is None
+    weights = [value for each in model.state_dict().values() for value in each.double().flatten().tolist()]
+    return losses + weights
+
+
+def twice():
+    """Two passes through one model, and two backward passes, the second beside the model's own call."""
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader())
+    for x, y in data:
+        functional.cross_entropy(model(x), y).backward()
+        functional.cross_entropy(model.last(torch.tanh(model.first(-x))), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [value for each in model.parameters() for value in each.double().flatten().tolist()]
+
+
+def adversaries():
+    """Two models that learn against each other: one's backward pass leaves gradients in the other."""
+    maker, judge = nn.Linear(4, 6), nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
+    first, second = (torch.optim.RMSprop(model.parameters(), lr=0.01) for model in (maker, judge))
+    maker, judge, first, second, data = modak_runtime.prepare(maker, judge, first, second, loader())
+    for _ in range(2):
+        for x, _ in data:
+            made = maker(x[:, :4])
+            second.zero_grad()
+            loss = functional.softplus(-judge(x)).mean() + functional.softplus(judge(made.detach())).mean()
+            loss.backward()
+            second.step()
+            first.zero_grad()
+            functional.softplus(-judge(made)).mean().backward()
+            first.step()
+    return [value for model in (maker, judge) for each in model.parameters() for value in each.flatten().tolist()]
+
+
+def images():
+    """Convolutions, on which choices of a plan act."""
+    model = Images()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=39))
+    losses = []
+    for _ in range(3):
+        for x, y in data:
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x.view(-1, 1, 2, 3)), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(modak_runtime.mean(loss.item()))
+    return losses
+
+
+def apart():
+    """What each rank draws by itself: masks of dropout, and what its dataset draws, here and in other processes."""
+    import random
+
+    import numpy
+
+    model, data = torch.nn.Dropout(0.5), Noise()
+    learner = torch.nn.Linear(1, 1)
+    found = []
+    for workers in (0, 2):
+        loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=workers, shuffle=True)
+        _, loader = modak_runtime.prepare(learner, loader)
+        for number, *drawn in loader:
+            found += [each.double().tolist() for each in (number, *drawn)]
+    found += [model(torch.ones(64)).tolist(), random.random(), float(numpy.random.rand())]
+    return found
+
+
+class Noise(Samples):
+    def __init__(self):
+        super().__init__(16)
+
+    def __getitem__(self, number):
+        import random
+
+        import numpy
+
+        return number, torch.rand(()), random.random(), numpy.random.rand()
+
+
+CASES = {
+    "uneven": lambda: train(loader()),
+    "few": lambda: train(loader(many=41)),  # the last batch is of one sample
+    "drop_last": lambda: train(loader(drop_last=True)),
+    "accumulated": lambda: train(loader(), passes=2, clip=0.5),
+    "scheduled": lambda: train(loader(), schedule=True),
+    "normalised": lambda: train(loader(many=39), Net(normalises=True)),
+    "now_and_then": lambda: train(loader(), more=lambda step: step % 2 == 1),
+    "own_generator": lambda: train(loader(generator=torch.Generator().manual_seed(4))),
+    "own_batches": lambda: train(
+        torch.utils.data.DataLoader(Samples(37), batch_sampler=[[*range(5)], [*range(5, 34)], [34, 35, 36]])),
+    "stream": lambda: train(torch.utils.data.DataLoader(Stream(37), batch_size=10)),
+    "workers": lambda: train(loader(num_workers=1)) if torch.initial_seed() == 0 else [],
+    "made_elsewhere": lambda: train(
+        torch.utils.data.DataLoader(Samples(37), batch_size=None, sampler=torch.utils.data.BatchSampler(
+            torch.utils.data.RandomSampler(range(37)), 10, drop_last=False))),
+    "weighted": lambda: train(torch.utils.data.DataLoader(
+        Samples(37), batch_size=10, sampler=torch.utils.data.WeightedRandomSampler([1.0] * 37, 37))),
+    "twice": twice,
+    "adversaries": adversaries,
+    "images": images,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    found = {}
+    for name in sys.argv[1:] or CASES:
+        for seed in SEEDS:
+            torch.manual_seed(seed)
+            found[f"{name}/{seed}"] = {**CASES, "apart": apart}[name]()
+    print(json.dumps(found))

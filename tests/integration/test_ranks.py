@@ -1,0 +1,218 @@
+"""Several ranks train what one process would: plain scripts with the one line, as real processes on loopback."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cluster import thorough
+
+from modak_ansible.runtime import FILES
+
+HERE = Path(__file__).parent / "ranks"
+LEARNERS = HERE / "learners.py"
+WORLDS = [2, *thorough(4)]
+
+
+@dataclass
+class Done:
+    """One rank that has ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def run(
+    python: str, script: Path, *arguments: str, world: int = 2, only: tuple[int, ...] = (), **more: str
+) -> list[Done]:
+    """The ranks of a training, or some of them only; a single one is told nothing of ranks."""
+    port, started = free_port(), []
+    for rank in only or range(world):
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
+        ours |= {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        if world > 1:
+            ours |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MODAK_STRATEGY": "ddp", "GLOO_SOCKET_IFNAME": "lo"}
+            ours |= {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
+            ours |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "MODAK_RENDEZVOUS_TIMEOUT": "120"}
+        command = [python, str(script), *arguments]
+        filled = {name: value.replace("RANK", str(rank)) for name, value in more.items()}
+        started.append(
+            subprocess.Popen(command, env=ours | filled, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    try:
+        ended = [process.communicate(timeout=600) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [Done(process.returncode, *words) for process, words in zip(started, ended, strict=True)]
+
+
+def results(python: str, *cases: str, world: int, **more: str) -> list[dict]:
+    done = run(python, LEARNERS, *cases, world=world, **more)
+    assert [each.code for each in done] == [0] * world, "\n".join(each.errors for each in done)
+    return [json.loads(each.output) for each in done]
+
+
+@pytest.fixture(scope="module")
+def trained(pytorch_python: str):
+    """What so many ranks make of every case, computed once."""
+    known: dict[int, dict] = {}
+
+    def by(world: int) -> dict:
+        if world not in known:
+            known[world] = results(pytorch_python, world=world)[0]
+        return known[world]
+
+    return by
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_ranks_learn_what_one_process_learns(trained, world):
+    """Five seeds of each case: all losses, and the weights in the end, but for the order in which is added."""
+    alone, together = trained(1), trained(world)
+    assert set(alone) == set(together)
+    assert len(alone) >= 75
+    for case, expected in alone.items():
+        assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+        assert expected or case.startswith("workers")
+
+
+def test_each_rank_draws_for_itself_in_an_order_of_all(pytorch_python):
+    first, other = (each["apart/0"] for each in results(pytorch_python, "apart", world=2))
+    loops = range(0, 16, 4)  # two batches without and two with other processes: numbers, and what was drawn for each
+    for at in loops:
+        assert sorted(first[at] + other[at])[0] >= 0
+        assert not set(first[at]) & set(other[at])
+        for place in range(at + 1, at + 4):
+            assert not set(first[place]) & set(other[place])
+    for at in (0, 8):
+        assert sorted(first[at] + other[at] + first[at + 4] + other[at + 4]) == list(range(16))
+    assert first[16] != other[16]
+    assert not {first[17], first[18]} & {other[17], other[18]}
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
+def test_choices_of_the_plan_act_in_every_rank(pytorch_python, tmp_path):
+    choices = "memory_format=channels_last compiler=inductor input=memory workers=0"
+    alone = results(pytorch_python, "images", world=1)[0]
+    (tmp_path / "ranks" / "1").mkdir(parents=True)
+    applied = str(tmp_path / "ranks" / "RANK" / "applied.json")
+    (tmp_path / "ranks" / "0").mkdir()
+    together = results(pytorch_python, "images", world=2, MODAK_CHOICES=choices, MODAK_APPLIED=applied)
+    for each in together:
+        for case, losses in alone.items():
+            assert each[case] == pytest.approx(losses, rel=1e-3, abs=1e-5)
+    for rank in range(2):
+        report = json.loads((tmp_path / "ranks" / str(rank) / "applied.json").read_text())
+        assert report["mistakes"] == []
+        assert {name: choice["applied"] for name, choice in report["choices"].items()} == dict(
+            each.split("=") for each in choices.split()
+        )
+        assert report["ranks"] == {"number": rank, "world": 2, "strategy": "ddp"}
+
+
+# --- what does not come together
+
+
+def test_ranks_that_do_not_come_are_named_with_the_addresses(pytorch_python):
+    began = time.monotonic()
+    done = run(pytorch_python, LEARNERS, "uneven", world=4, only=(0, 2), MODAK_RENDEZVOUS_TIMEOUT="20")
+    assert time.monotonic() - began < 300
+    for each in done:
+        assert (each.code, each.output) == (1, "")
+        assert "of 4 ranks 1 and 3 did not come to 127.0.0.1:" in each.errors
+        assert f"this one is on {socket.gethostname()} (127.0.0.1)" in each.errors
+        assert "Traceback" not in each.errors
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"only": (1,)}, "rank 0 was not reached at 127.0.0.1:"),
+        ({"MASTER_ADDR": "nowhere.invalid"}, "nowhere.invalid"),
+        ({"GLOO_SOCKET_IFNAME": "eth99"}, "through the interface eth99"),
+        ({"MODAK_STRATEGY": "guess"}, "does not know the strategy guess"),
+        ({"MASTER_PORT": "none"}, "are numbers"),
+    ],
+)
+def test_what_keeps_ranks_apart_is_told(pytorch_python, more, words):
+    for each in run(pytorch_python, LEARNERS, "uneven", **({"MODAK_RENDEZVOUS_TIMEOUT": "5"} | more)):
+        assert each.code == 1
+        assert words in each.errors
+        assert "Traceback" not in each.errors
+
+
+@pytest.mark.parametrize(("how", "words"), [("data", "of [10] and [11] batches"), *thorough(("model", "models"))])
+def test_ranks_that_were_made_differently_do_not_train(pytorch_python, how, words):
+    for each in run(pytorch_python, HERE / "differing.py", how):
+        assert each.code == 1
+        assert words in each.errors
+
+
+@pytest.mark.parametrize("how", ["dies", *thorough("raises")])
+def test_one_that_is_lost_ends_the_others(pytorch_python, how):
+    first, lost = run(pytorch_python, HERE / "differing.py", how)
+    assert (first.code, lost.code) == (1, 7 if how == "dies" else 1)
+    assert "lost another rank" in first.errors
+    assert "Traceback" not in first.errors
+
+
+# --- checkpoints
+
+
+class Stopped:
+    """A training that one rank's STOP file ends after so many steps, and that goes on in so many ranks."""
+
+    def __init__(self, python: str, kind: str, folder: Path, **more: str) -> None:
+        self._python, self._kind, self._stop, self._more = python, kind, folder / "stop", more
+        self._saves = {"MODAK_CHECKPOINTS": str(folder / "checkpoints"), "MODAK_STOP": str(self._stop)}
+
+    def run(self, world: int, after: int | None = None, *, saves: bool = True) -> tuple[str, list[float]]:
+        """What the first rank said, and the losses of a training that came to its end."""
+        self._stop.unlink(missing_ok=True)
+        more = self._more | (self._saves if saves else {}) | ({"STOP_AFTER": str(after)} if after else {})
+        done = run(self._python, HERE / "going_on.py", self._kind, world=world, **more)
+        assert {each.code for each in done} == {85 if after else 0}, "\n".join(each.errors for each in done)
+        assert not any("modak:" in each.output for each in done[1:])
+        return done[0].output, [] if after else ast.literal_eval(done[0].output.rpartition("losses ")[2])
+
+
+@pytest.mark.parametrize(
+    ("world", "readers"), [(2, "0"), *thorough((2, "1"), (4, "0"))]
+)  # with four, the place in a bucket settles the order of sums
+def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, world, readers):
+    training = Stopped(pytorch_python, "noisy", tmp_path, READERS=readers)
+    _, whole = training.run(world, saves=False)
+    for after in (2, 9):  # the last one is in the second epoch
+        training.run(world, after)
+    said, losses = training.run(world)
+    assert "the training goes on after 3 steps of epoch 2" in said
+    assert losses == whole
+
+
+def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path):
+    training = Stopped(pytorch_python, "plain", tmp_path)
+    _, whole = training.run(1, saves=False)
+    training.run(2, 3)
+    said, _ = training.run(1, 8)
+    assert "goes on, by one process in place of 2, after 3 steps of epoch 1" in said
+    said, losses = training.run(3)
+    assert "goes on, by 3 ranks in place of 1, after 2 steps of epoch 2" in said
+    assert losses == pytest.approx(whole, rel=1e-4)

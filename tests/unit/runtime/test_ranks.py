@@ -1,0 +1,89 @@
+"""Processes that train together: who they are, what each gets, and what each may write; nothing of it needs PyTorch."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.runtime import FILES
+
+sys.path.insert(0, str(FILES))
+
+import modak_runtime
+from modak_runtime import ranks
+from modak_runtime.pytorch_shares import part_of
+from modak_runtime.report import Report
+
+TWO = {"MODAK_STRATEGY": "ddp", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2001"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [(TWO, True), ({}, False), (TWO | {"WORLD_SIZE": "1"}, False), (TWO | {"MODAK_STRATEGY": ""}, False)],
+)
+def test_one_process_alone_or_one_that_is_parallel_by_itself_is_left_alone(environment, expected):
+    assert ranks.is_parallel(environment) is expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"RANK": None}, "'RANK' is not set"),
+        ({"MASTER_ADDR": None}, "'MASTER_ADDR' is not set"),
+        ({"MASTER_PORT": "a port"}, "are numbers"),
+    ],
+)
+def test_what_a_rank_is_not_told_ends_it(change, words):
+    environment = {name: value for name, value in (TWO | change).items() if value is not None}
+    with pytest.raises(SystemExit, match=words):
+        ranks.Rank(environment)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("40", 40), ("", 300), ("soon", 300), ("0", 1)])
+def test_the_time_of_a_rendezvous(text, seconds):
+    assert ranks.Rank(TWO | {"MODAK_RENDEZVOUS_TIMEOUT": text}).timeout == seconds
+
+
+@given(st.lists(st.integers(), min_size=1, max_size=40), st.integers(1, 9))
+def test_every_sample_of_a_batch_counts_once(samples, world):
+    parts = [part_of(samples, number, world) for number in range(world)]
+    assert all(mine for mine, _ in parts)  # none has nothing to compute with
+    assert sorted(each for mine, count in parts for each in mine[:count]) == sorted(samples)
+    counts = [count for _, count in parts]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_what_a_script_does_not_seed_begins_alike(monkeypatch):
+    for name, value in TWO.items():
+        monkeypatch.setenv(name, value)
+    drawn = []
+    for number in "01":
+        monkeypatch.setenv("RANK", number)
+        ranks.begin()
+        drawn.append(random.random())
+    assert drawn[0] == drawn[1]
+
+
+def test_alone_a_mean_is_what_it_is_of():
+    value = object()
+    assert modak_runtime.mean(value) is value
+    assert modak_runtime.mean(value, 3) is value
+
+
+@pytest.mark.parametrize(("folder", "writes"), [("ranks/1", True), ("ranks/2", False), (".", False)])
+def test_another_rank_writes_into_a_file_of_its_own_alone(monkeypatch, tmp_path, folder, writes):
+    monkeypatch.setenv("RANK", "1")
+    path = tmp_path / folder / "applied.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = Report(str(path), {})
+    report.prepared = True
+    report.write(finished=True)
+    assert path.exists() is writes
+    if writes:
+        assert json.loads(Path(path).read_text())["ranks"] is None
