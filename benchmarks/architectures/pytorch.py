@@ -120,6 +120,7 @@ def main():
             return computed(x)
 
     trained, tested = len(samples), len(test_samples)
+    untaught, _ = evaluate(model, model, test_samples, test_labels)
     recorder.training_begins(task.description, trained, tested, sum(parameter.numel() for parameter in learning))
     for epoch in range(arguments.epochs):
         recorder.epoch_begins()
@@ -133,8 +134,9 @@ def main():
         recorder.evaluation_begins()
         test_loss, right = evaluate(model, scores, test_samples, test_labels)
         recorder.epoch_ends(test_loss, right)
-    if arguments.epochs > 1 and not test_loss < LEARNT * task.ignorant_loss:
-        give_up(1, "it has learnt nothing: the test loss is %.3f, %.3f is a guess" % (test_loss, task.ignorant_loss))
+    if arguments.epochs > 1 and not test_loss < min(LEARNT * task.ignorant_loss, untaught):
+        known = "%.3f is a guess, and %.3f was that of the first weights" % (task.ignorant_loss, untaught)
+        give_up(1, "it has learnt nothing: the test loss is %.3f, %s" % (test_loss, known))
 
 
 def evaluate(model, scores, samples, labels):
