@@ -39,8 +39,8 @@ PROPERTIES = {
     "source": Property(
         "Where the data comes from, tried in order: a file, a folder, a glob or an archive of this machine; the "
         "address of a file, an archive, or a folder whose files checksum lists; hf://datasets/OWNER/NAME@REVISION, "
-        "s3://BUCKET/FOLDER or webdavs://HOST/FOLDER; published (the addresses known for this name); or digits (drawn "
-        "in place of MNIST).",
+        "s3://BUCKET/FOLDER, webdavs://HOST/FOLDER or sftp://HOST/FOLDER; published (the addresses known for this "
+        "name); or digits (drawn in place of MNIST).",
         "addresses",
     ),
     "urls": Property("In place of source: the addresses of several files, together the dataset.", "addresses"),

@@ -92,7 +92,8 @@ def several(addresses: Sequence[str], asked: Asked) -> DataSource:
 def _check(text: str) -> None:
     scheme, _, rest = text.partition("://")
     if scheme not in _SCHEMES or not rest or _UNSAFE & set(text) or not text.isprintable():
-        raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address")
+        hint = "or one of hf://datasets/OWNER/NAME, s3://BUCKET/FOLDER, webdavs://HOST/FOLDER and sftp://HOST/FOLDER"
+        raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address", hint)
 
 
 def _name_in(text: str) -> str:

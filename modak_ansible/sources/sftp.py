@@ -1,0 +1,358 @@
+"""Files behind SFTP, by OpenSSH: its configuration, keys, agent and connections that are there are used as they are.
+
+What is asked of a server is version 3 of the protocol (draft-ietf-secsh-filexfer-02), which all of them speak.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import IO, ClassVar, NamedTuple
+from urllib.parse import unquote
+
+from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.sources.base import Carrier, SourceProblem
+from modak_ansible.sources.listed import Listed, Listing, chosen, root_of
+from modak_ansible.target.core.files import open_private
+from modak_ansible.target.datasets.fetch import STREAMS, Access
+
+_SCHEME = "sftp://"
+_FORM = "sftp://[USER@]HOST[:PORT]/FOLDER, a file or a pattern; /~/ for the home there"
+_PLACE = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9_][\w.-]*)@)?(?P<host>[A-Za-z0-9][\w.-]*|\[[0-9a-fA-F:]+\])(?::(?P<port>\d{1,5}))?(?P<path>/.*)?"
+)
+_DEEPEST = 64  # folders in each other: more are links that lead round
+_BLOCK, _AHEAD = 32 * 1024, 64  # bytes of a request, and requests under way
+_INIT, _VERSION, _OPEN, _CLOSE, _READ, _OPENDIR, _READDIR, _REALPATH, _STAT = 1, 2, 3, 4, 5, 11, 12, 16, 17
+_STATUS, _HANDLE, _DATA, _NAME, _ATTRS = 101, 102, 103, 104, 105
+_EOF, _NOT_THERE, _DENIED = 1, 2, 3
+
+
+class _Place(NamedTuple):
+    destination: str
+    port: str
+    path: str
+
+    @property
+    def server(self) -> str:
+        return f"{_SCHEME}{self.destination}{':' if self.port else ''}{self.port}"
+
+
+class _Known(NamedTuple):
+    """What a server says of a path."""
+
+    mode: int
+    size: int
+    changed: int
+
+    @property
+    def version(self) -> str:
+        return f"changed {self.changed}"
+
+
+class Sftp(Listed):
+    """Fetched here, with the user's own ssh: the target has no key for that server."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("sftp",)
+    order = 5
+
+    def knows(self, text: str) -> bool:
+        return text.startswith(_SCHEME)
+
+    def listing(self, text: str) -> Listing:
+        place = _place(text)
+        with _session(place) as session:
+            home, path = _home(session, place.path)
+            root = root_of(path)
+            found = {name[len(home) :].lstrip("/"): known for name, known in _below(session, f"{home}/{root}", place)}
+        meant = chosen(found, path, f"{place.server}{home}")
+        files = [
+            DataFile(
+                name=name,
+                size=found[own].size,
+                version=found[own].version,
+                address=f"{place.server}{home}/{own}",
+            )
+            for name, own in sorted(meant.items())
+        ]
+        return Listing(text, tuple(files))
+
+    def fetched(self, source: DataSource, files: Sequence[DataFile]) -> tuple[list[DataFile], Access] | None:  # noqa: ARG002
+        return None
+
+    def download(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> None:
+        place = _place(source.location)
+        carrier.say(f"fetching {source.location} to this machine")
+
+        def some(number: int) -> None:
+            with _session(place) as session:
+                for file in files[number::STREAMS]:
+                    _fetch(session, place, file, carrier)
+
+        with ThreadPoolExecutor(STREAMS) as pool:
+            for task in [pool.submit(some, number) for number in range(min(STREAMS, len(files)))]:
+                task.result()
+
+
+def _place(text: str) -> _Place:
+    found = _PLACE.fullmatch(text.removeprefix(_SCHEME))
+    if not found:
+        raise SourceProblem("dataset-source", f"{text} names no host", _FORM)
+    path = unquote(found["path"] or "/")
+    if ".." in path.split("/") or "\0" in path:
+        raise SourceProblem("dataset-source", f"{text} leads out of its folder", _FORM)
+    user = f"{found['user']}@" if found["user"] else ""
+    return _Place(user + found["host"].strip("[]"), found["port"] or "", path)
+
+
+def _home(session: Session, path: str) -> tuple[str, str]:
+    """Where a path begins, and the rest of it."""
+    if path == "/~" or path.startswith("/~/"):
+        return session.real("."), path[3:].strip("/")
+    return "", path.strip("/")
+
+
+def _below(session: Session, path: str, place: _Place, depth: int = 0) -> Iterator[tuple[str, _Known]]:
+    """The files below a folder, links followed; of a file, itself."""
+    known = session.about(path)
+    if known is None:
+        return
+    if stat.S_ISREG(known.mode):
+        yield path, known
+    if not stat.S_ISDIR(known.mode):
+        return
+    if depth > _DEEPEST:
+        raise SourceProblem("dataset-source", f"{place.server}{path} is a link that leads round", "remove that link")
+    for name, entry in session.entries(path):
+        below = f"{path.rstrip('/')}/{name}"
+        if stat.S_ISREG(entry.mode):
+            yield below, entry
+        elif stat.S_ISDIR(entry.mode) or stat.S_ISLNK(entry.mode):
+            yield from _below(session, below, place, depth + 1)
+
+
+def _fetch(session: Session, place: _Place, file: DataFile, carrier: Carrier) -> None:
+    path, there = carrier.downloads / file.name, file.address.removeprefix(place.server)
+    begin = path.stat().st_size if path.exists() else 0
+    if begin == file.size:
+        return
+    known = session.about(there)
+    if known is None or (known.size, known.version) != (file.size, file.version):
+        reason = f"{file.address} has changed since the plan was made"
+        raise SourceProblem("dataset-source", reason, "deploy again: it is planned anew")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open_private(path, os.O_APPEND if begin else os.O_TRUNC) as out:
+        session.read(there, begin, known.size, out.write)
+
+
+# --- the protocol
+
+
+@contextmanager
+def _session(place: _Place) -> Iterator[Session]:
+    """A session with a server, by ssh.
+
+    Raises:
+        SourceProblem: ssh cannot enter it, or it ends.
+    """
+    command = ["ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=20"]
+    command += [*(["-p", place.port] if place.port else []), "-s", "--", place.destination, "sftp"]
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError
+        try:
+            yield Session(process.stdin, process.stdout, place)
+        except (EOFError, BrokenPipeError, struct.error) as error:
+            process.kill()
+            process.wait()
+            said.seek(0)
+            lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
+            raise _ended(place, lines[-1] if lines else "the connection ended") from error
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            process.stdout.close()
+            process.kill()
+            process.wait()
+
+
+def _ended(place: _Place, said: str) -> SourceProblem:
+    by_hand = f"sftp {f'-P {place.port} ' if place.port else ''}{place.destination}"
+    hint = f"deploy again goes on; try it by hand: {by_hand}"
+    if "host key" in said.lower():
+        hint = f"its key is not known here; enter it once by hand: {by_hand}"
+    elif "permission denied" in said.lower():
+        hint = f"ssh-add a key that it takes, or name one in ~/.ssh/config; try it by hand: {by_hand}"
+    return SourceProblem("dataset-source", f"{place.server}: {said}", hint)
+
+
+class Session:
+    """Requests to a server that has been entered.
+
+    Args:
+        to: what the server reads.
+        back: what it writes.
+        place: for messages.
+
+    Raises:
+        EOFError: it ends.
+    """
+
+    def __init__(self, to: IO[bytes], back: IO[bytes], place: _Place) -> None:
+        self._to, self._back, self._place = to, back, place
+        self._number = 0
+        self._answers: dict[int, tuple[int, bytes]] = {}
+        self._send(_INIT, struct.pack(">I", 3))
+        if self._receive()[0] != _VERSION:
+            raise EOFError
+
+    def about(self, path: str) -> _Known | None:
+        """What a path is, links followed; None where nothing is, or a link leads nowhere."""
+        kind, body = self._ask(_STAT, _text(path))
+        if kind == _ATTRS:
+            return _attributes(_Reader(body))
+        self._check(kind, body, path, fine=_NOT_THERE)
+        return None
+
+    def real(self, path: str) -> str:
+        """A path from the root on."""
+        kind, body = self._ask(_REALPATH, _text(path))
+        if kind != _NAME:
+            self._check(kind, body, path)
+        reader = _Reader(body)
+        reader.number()
+        return reader.text()
+
+    def entries(self, path: str) -> list[tuple[str, _Known]]:
+        """What lies in a folder, in order; links as what they are."""
+        handle = self._handle(_OPENDIR, _text(path), path)
+        found = []
+        while True:
+            kind, body = self._ask(_READDIR, handle)
+            if kind != _NAME:
+                self._check(kind, body, path, fine=_EOF)
+                break
+            reader = _Reader(body)
+            for _ in range(reader.number()):
+                name = reader.text()
+                reader.text()  # a line for people
+                known = _attributes(reader)
+                if name not in (".", "..") and "/" not in name:
+                    found.append((name, known))
+        self._ask(_CLOSE, handle)
+        return sorted(found)
+
+    def read(self, path: str, begin: int, end: int, write: Callable[[bytes], object]) -> None:
+        """Reads a file from a place on, several blocks under way at a time."""
+        handle = self._handle(_OPEN, _text(path) + struct.pack(">II", 1, 0), path)
+        waiting: deque[tuple[int, int, int]] = deque()
+        place = begin
+        while place < end or waiting:
+            while place < end and len(waiting) < _AHEAD:
+                length = min(_BLOCK, end - place)
+                waiting.append((self._request(_READ, handle + struct.pack(">QI", place, length)), place, length))
+                place += length
+            number, start, length = waiting.popleft()
+            kind, body = self._answer(number)
+            if kind != _DATA:
+                self._check(kind, body, path, fine=_EOF)
+                raise EOFError  # it is shorter than it was
+            data = _Reader(body).bytes()
+            write(data)
+            if len(data) < length:
+                start, length = start + len(data), length - len(data)
+                again = self._request(_READ, handle + struct.pack(">QI", start, length))
+                waiting.appendleft((again, start, length))
+        self._ask(_CLOSE, handle)
+
+    def _handle(self, kind: int, body: bytes, path: str) -> bytes:
+        answer, content = self._ask(kind, body)
+        if answer != _HANDLE:
+            self._check(answer, content, path)
+        return content
+
+    def _check(self, kind: int, body: bytes, path: str, fine: int = -1) -> None:
+        """
+        Raises:
+            SourceProblem: the server refuses what was asked.
+        """
+        code = _Reader(body).number() if kind == _STATUS else -1
+        if code == fine:
+            return
+        why = {_NOT_THERE: "it is not there", _DENIED: "permission denied"}.get(code, f"the server answers {code}")
+        hint = "its rights there, and the user's name" if code == _DENIED else "look at it with sftp"
+        raise SourceProblem("dataset-source", f"{self._place.server}{path}: {why}", hint)
+
+    def _ask(self, kind: int, body: bytes) -> tuple[int, bytes]:
+        return self._answer(self._request(kind, body))
+
+    def _request(self, kind: int, body: bytes) -> int:
+        self._number += 1
+        self._send(kind, struct.pack(">I", self._number) + body)
+        return self._number
+
+    def _answer(self, number: int) -> tuple[int, bytes]:
+        while number not in self._answers:
+            kind, body = self._receive()
+            self._answers[_Reader(body).number()] = (kind, body[4:])
+        return self._answers.pop(number)
+
+    def _send(self, kind: int, body: bytes) -> None:
+        self._to.write(struct.pack(">IB", len(body) + 1, kind) + body)
+        self._to.flush()
+
+    def _receive(self) -> tuple[int, bytes]:
+        length, kind = struct.unpack(">IB", self._exactly(5))
+        return kind, self._exactly(length - 1)
+
+    def _exactly(self, length: int) -> bytes:
+        found = self._back.read(length)
+        if len(found) < length:
+            raise EOFError
+        return found
+
+
+class _Reader:
+    """What stands in an answer, one thing after another."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body, self._place = body, 0
+
+    def number(self, form: str = ">I") -> int:
+        found: int = struct.unpack_from(form, self._body, self._place)[0]
+        self._place += struct.calcsize(form)
+        return found
+
+    def bytes(self) -> bytes:
+        length = self.number()
+        self._place += length
+        return self._body[self._place - length : self._place]
+
+    def text(self) -> str:
+        return self.bytes().decode(errors="surrogateescape")
+
+
+def _text(path: str) -> bytes:
+    found = (path or "/").encode(errors="surrogateescape")
+    return struct.pack(">I", len(found)) + found
+
+
+def _attributes(reader: _Reader) -> _Known:
+    said = reader.number()
+    size = reader.number(">Q") if said & 1 else 0
+    if said & 2:
+        reader.number(">Q")
+    mode = reader.number() if said & 4 else 0
+    changed = reader.number(">Q") & 0xFFFFFFFF if said & 8 else 0
+    for _ in range(2 * reader.number() if said & 0x80000000 else 0):
+        reader.bytes()
+    return _Known(mode, size, changed)
