@@ -21,10 +21,9 @@ _RANKS = re.compile(
     r"|(lightning|pytorch_lightning|lightning_fabric)(\.\w+)*\.(Trainer|Fabric|LightningCLI)"
     r"|deepspeed\.(initialize|init_distributed)"
     r"|composer(\.\w+)*\.Trainer"
-    r"|ignite\.distributed\.\w+"
+    r"|ignite\.distributed\.(Parallel|initialize)"
     r"|jax\.distributed\.initialize"
-    r"|keras\.distribution\.initialize"
-    r"|tensorflow\.distribute\.(experimental\.)?(MultiWorkerMirrored|ParameterServer)Strategy"
+    r"|tensorflow\.distribute\.cluster_resolver\.SlurmClusterResolver"
 )
 # By MPI.
 _MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")

@@ -87,6 +87,11 @@ rank() {
     export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
     export RANK=$1 LOCAL_RANK=$1 NODE_RANK=0
     shift
+    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=1 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
+    export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+    export PL_TRAINER_NUM_NODES=1 PL_TRAINER_DEVICES=2 LT_NUM_NODES=1 LT_DEVICES=2
+    export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT"
     # One accelerator each, which the script then has for its first.
     IFS=, read -r -a devices <<< "${CUDA_VISIBLE_DEVICES:-0,1}"
     export CUDA_VISIBLE_DEVICES="${devices[LOCAL_RANK % ${#devices[@]}]}"

@@ -161,6 +161,11 @@ rank() {
     LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
     NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
     shift
+    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=2 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
+    export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+    export PL_TRAINER_NUM_NODES=2 PL_TRAINER_DEVICES=1 LT_NUM_NODES=2 LT_DEVICES=1
+    export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" ACCELERATE_USE_CPU=true
     device=$(ip -o -4 addr 2> /dev/null | awk -v own="$MASTER_ADDR/" 'index($4, own) == 1 { print $2; exit }')
     device=${device:-$(ip -o route get "$MASTER_ADDR" 2> /dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')}
     if [ -n "$device" ]; then

@@ -110,6 +110,11 @@ rank() {
     LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}
     NODE_RANK=$((RANK / LOCAL_WORLD_SIZE))
     shift
+    # The rest of what torchrun says, and what Lightning, Accelerate and JAX would otherwise take for one process.
+    export GROUP_RANK=$NODE_RANK GROUP_WORLD_SIZE=2 ROLE_RANK=$RANK ROLE_WORLD_SIZE=$WORLD_SIZE
+    export TORCHELASTIC_RUN_ID=$MASTER_PORT TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+    export PL_TRAINER_NUM_NODES=2 PL_TRAINER_DEVICES=2 LT_NUM_NODES=2 LT_DEVICES=2
+    export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$MASTER_PORT" ACCELERATE_USE_CPU=true
     device=ib0
     if [ -n "$device" ]; then
         export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$device}" NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$device}"
@@ -120,8 +125,9 @@ rank() {
     fi
     export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"
     # The container is told to see nothing else of the job's environment.
-    for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME \
-        NCCL_SOCKET_IFNAME MODAK_STRATEGY MODAK_RENDEZVOUS_TIMEOUT MODAK_METRICS MODAK_APPLIED; do
+    for name in $(compgen -e | grep -E '^((GROUP_|ROLE_|LOCAL_|NODE_)?(RANK|WORLD_SIZE)|MASTER_|TORCHELASTIC_|PL_TRAINER_|LT_|JAX_)' \
+        ) GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME ACCELERATE_USE_CPU MODAK_STRATEGY MODAK_RENDEZVOUS_TIMEOUT MODAK_METRICS \
+        MODAK_APPLIED; do
         [ -z "${!name:-}" ] || export "APPTAINERENV_$name=${!name}" "SINGULARITYENV_$name=${!name}"
     done
     "$@" &

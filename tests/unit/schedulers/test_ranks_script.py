@@ -93,6 +93,43 @@ def test_the_script_itself_starts_those_of_one_machine(deployment):
     assert deployment.failed is None
 
 
+def test_libraries_are_told_in_their_own_words(deployment):
+    shell = 'echo "$GROUP_RANK/$GROUP_WORLD_SIZE $PL_TRAINER_NUM_NODES $LT_DEVICES $ACCELERATE_USE_CPU" "${JAX_COORDINATOR_ADDRESS%:*}"'
+    deployment.slurm(4)
+    assert deployment.run(shell, Ranks(4, 2), "slurm") == 0
+    assert deployment.log(3) == "1/2 2 2 true 127.0.0.1\n"
+    other = Deployment(deployment.folder / "other")
+    other.run('echo "[$ACCELERATE_USE_CPU]"', Ranks(2, 2, accelerators=2, is_local=True))
+    assert other.log(1) == "[]\n"
+
+
+def test_a_container_that_sees_nothing_of_the_job_is_told_all_the_same(deployment):
+    deployment.tool("apptainer", '#!/bin/bash\nfor name in ${!APPTAINERENV_*}; do echo "$name=${!name}"; done\n')
+    job = PlannedJob(
+        scheduler=Scheduler.NONE, name="example", nodes=1, script="", environment={}, processes_per_node=2,
+        cores_per_process=1, threads=1, walltime=600,
+    )  # fmt: skip
+    (deployment.folder.parent.parent / "image.sif").write_text("")
+    launch = Launch(ranks=Ranks(2, 2, "ddp", is_local=True))
+    parts = ScriptParts(
+        image="image.sif", python="python3", script="train.py", container_runtime="apptainer", launch=launch,
+        container_flags=("--cleanenv",),
+    )  # fmt: skip
+    (deployment.folder / "job.sh").write_text(render_script(job, parts))
+    assert deployment.start().wait() == 0
+    told = deployment.log(1).splitlines()
+    for line in (
+        "RANK=1",
+        "WORLD_SIZE=2",
+        "LOCAL_WORLD_SIZE=2",
+        "MASTER_ADDR=127.0.0.1",
+        "MODAK_STRATEGY=ddp",
+        "LT_DEVICES=2",
+    ):
+        assert f"APPTAINERENV_{line}" in told
+    assert any(line.endswith("ranks/1/metrics.json") for line in told)
+
+
 def test_each_has_a_port_in_common_and_no_other_job_has_it(deployment):
     deployment.run('echo "$MASTER_PORT"', LOCAL)
     first, second = deployment.log(), deployment.log(1)
