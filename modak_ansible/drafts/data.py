@@ -18,6 +18,12 @@ _OF_DATA = re.compile(
 )
 _OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
 _MOST_LETTERS = 200
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+# What load_dataset takes for a format of files, and not for a dataset.
+_BUILDERS = (
+    "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
+    "pdffolder", "webdataset", "hdf5", "lance", "generator",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,27 @@ def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]
                 if root is not None:
                     return root
     return None
+
+
+def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none.
+
+    A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
+    """
+    held = {each.replace("-", "_"): value for each, value in options.items()}
+    found: dict[str, str] = {}
+    for tree in trees.values():
+        texts = Texts(tree, held)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
+                continue
+            given = {each.arg: each.value for each in node.keywords if each.arg}
+            name = texts.of(node.args[0] if node.args else given.get("path")) or ""
+            is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
+            if is_theirs and not {"data_files", "data_dir"} & set(given):
+                revision = texts.of(given.get("revision")) or ""
+                found.setdefault(name, revision if ANY not in revision else "")
+    return list(found.items())
 
 
 def _texts_in(tree: ast.Module, texts: Texts) -> Iterator[str]:

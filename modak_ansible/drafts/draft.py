@@ -12,7 +12,7 @@ from typing import Any
 
 from modak_ansible.blueprint.script.options import options_of
 from modak_ansible.blueprint.script.source import Option, ScriptSource
-from modak_ansible.drafts.data import Read, data_options, read_by, torchvision_root
+from modak_ansible.drafts.data import Read, data_options, hub_datasets, read_by, torchvision_root
 from modak_ansible.drafts.imports import Code, read_code
 from modak_ansible.drafts.installed import Installed, environment_folders
 from modak_ansible.drafts.outputs import outputs_of
@@ -203,6 +203,7 @@ class _Drafting:
             self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
         elif root is not None:
             draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
+        self._of_hub()
         for each in datasets:
             draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
         known = {each.option for each in reads}
@@ -220,6 +221,18 @@ class _Drafting:
         draft.data = Data("data" if name == KNOWN else name, source)
         draft.arguments[read.option] = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
         self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
+
+    def _of_hub(self) -> None:
+        """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
+        draft = self.draft
+        asked = hub_datasets(self._code.folder, self._trees, self._held()) if "datasets" in self._code.modules else []
+        for name, revision in asked:
+            if draft.data is None:
+                source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
+                draft.data = Data(name_of(Path(name.rpartition("/")[2])), source, mount_as=name)
+                self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
+            else:
+                draft.notes.append(f"it asks the Hugging Face Hub for {name}, where it runs")
 
     def _why(self, read: Read) -> str:
         return f"which --{read.option} names" if read.option else "which its source names"

@@ -402,3 +402,30 @@ def test_init_writes_on_how_many_nodes(project, monkeypatch):
     done = run("init", "plain.py", "--on", "testbed", "--nodes", "2", "--yes")
     assert done.exit_code == 0, done.output
     assert "        resources: { nodes: 2 }\n" in (project / "service.yaml").read_text()
+
+
+HUB = """\
+import torch
+from datasets import load_dataset
+NAME = "stanfordnlp/imdb"
+train = load_dataset(NAME, split="train", revision="v1/2")
+more = load_dataset("squad", split="train")
+own = load_dataset("csv", data_files="x.csv")
+here = load_dataset("folder")
+"""
+
+
+def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project):
+    (project / "folder").mkdir()
+    script = project / "main.py"
+    script.write_text(HUB)
+    draft = draft_of(script)
+    source = "'hf://datasets/stanfordnlp/imdb@v1%2F2'"
+    assert f"{{ name: imdb, source: [ {source} ], mount_as: stanfordnlp/imdb }}" in text_of(draft)
+    assert draft.notes == ["it asks the Hugging Face Hub for squad, where it runs"]
+
+
+def test_another_load_dataset_is_none_of_the_hub_s(project):
+    script = project / "main.py"
+    script.write_text('import torch\ndef load_dataset(name): ...\nload_dataset("imdb")\n')
+    assert draft_of(script).data is None
