@@ -18,11 +18,11 @@ from pathlib import Path
 import namespaces
 from arguments import give_up, number
 from measures import Measures, measuring_parser
+from probing import add_probe
 
 HERE = Path(__file__).resolve().parent
 PORT = 29511
 PATIENCE = 420  # seconds that a group of ranks may take for all that it is told
-SMALL, MIDDLE, LARGE = 4096, 2 * 2**20, 8 * 2**20  # bytes, as in steps.py
 SETTINGS = ("none", "default", "bucket_100", "fp16", "accumulate_4", "powersgd_1")
 
 
@@ -55,19 +55,6 @@ def taken(net: namespaces.Network, ranks: int, tasks: list[dict[str, object]]) -
     if any(codes):
         give_up(1, f"ranks ended with {codes}; their lines above say why")
     return [json.loads(line) for line in output.splitlines() if line.startswith("[")]
-
-
-def add_probe(measures: Measures, found: list[list[float]], link: str) -> None:
-    """Takes alpha and beta of two ranks: sizes took turns, so that each sample gives one of either."""
-    small, middle, large = found
-    about = {"ranks": 2, "link": link, "backend": "gloo"}
-    for size, seconds in ((SMALL, small), (MIDDLE, middle), (LARGE, large)):
-        measures.add("allreduce", seconds, bytes=size, **about)
-    # of two ranks an all-reduce is two messages, each of half of the bytes
-    measures.add("latency", [seconds / 2 for seconds in small], **about)
-    rates = [(LARGE - MIDDLE) / (most - less) / 1e9 for less, most in zip(middle, large) if most > less]
-    if rates:
-        measures.add("bandwidth", rates, **about)
 
 
 def slept(arguments: argparse.Namespace, ranks: int, settings: tuple[str, ...]) -> list[tuple[dict, dict]]:
@@ -108,7 +95,7 @@ def measure(net: namespaces.Network, measures: Measures, arguments: argparse.Nam
             for (_, about), seconds in zip(told, found):
                 measures.add("step", seconds, ranks=ranks, link=link, **about)
             if ranks == 2:
-                add_probe(measures, found[-1], link)
+                add_probe(measures, found[-1], ranks=2, link=link)
 
 
 def parsed() -> argparse.Namespace:

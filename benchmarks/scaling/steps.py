@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from probing import probe
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
@@ -31,8 +32,6 @@ LAYERS = (
     (((128, 9216), (128,)), 0.065),
     (((10, 128), (10,)), 0.005),
 )
-PAUSE = 0.05  # seconds before a sum is probed: a shaped link that has just sent lets less through at once
-PROBED = (4096, 2 * 2**20, 8 * 2**20)  # bytes: the smallest tells the latency, the slope of the others the bandwidth
 
 
 class Slept(torch.autograd.Function):
@@ -115,21 +114,6 @@ def steps(task: dict[str, Any]) -> list[float]:
         step()
         seconds.append((time.perf_counter() - begun) / PASSES.get(task["setting"], 1))
     return seconds[WARM:]
-
-
-def probe(samples: int) -> list[list[float]]:
-    """Returns the seconds of an all-reduce of each size of PROBED, in each sample; sizes take turns."""
-    tensors = [torch.zeros(size // 4) for size in PROBED]
-    seconds: list[list[float]] = [[] for _ in tensors]
-    for _ in range(samples + 1):  # the first connects the ranks
-        for tensor, found in zip(tensors, seconds):
-            dist.barrier()
-            time.sleep(PAUSE)
-            dist.barrier()
-            begun = time.perf_counter()
-            dist.all_reduce(tensor)
-            found.append(time.perf_counter() - begun)
-    return [found[1:] for found in seconds]
 
 
 def main() -> None:

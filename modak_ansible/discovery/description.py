@@ -76,7 +76,7 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
     Args:
         aim: how it is entered.
         survey: what was found.
-        peaks: what was measured: peak_gflops and memory_bandwidth.
+        peaks: what was measured: peak_gflops, memory_bandwidth, network_latency and network_bandwidth.
 
     Raises:
         ModakError: there is no Python on the target that could look.

@@ -41,7 +41,7 @@ def inputs_text(found: Description, date: str) -> str:
     lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
     known = ("architecture", "processor", "peak_gflops", "memory_bandwidth")
     lines += [_known(found, name) for name in known if name in found.values]
-    lines += _capabilities(found, "", ("accelerator",))
+    lines += _capabilities(found, "", ("accelerator", "network"))
     return "\n".join([*lines, *_unknown(found)]) + "\n"
 
 
@@ -95,6 +95,7 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
             ("vendor", "vendor"), ("accelerator", "model"), ("accelerators", "count"), ("accelerator_memory", "memory"),
         ],
         "scratch": [("scratch", "path")],
+        "network": [("network_latency", "latency"), ("network_bandwidth", "bandwidth")],
         "site": [("account", "account")],
     }  # fmt: skip
     lines: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from statistics import median
 
 from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.commands.bench.run import Benching
@@ -35,7 +36,8 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     """Measures a target's peaks by jobs; records of it go where those of modak bench go.
 
     Returns:
-        ``peak_gflops`` and ``memory_bandwidth``, as far as they could be measured.
+        ``peak_gflops``, ``memory_bandwidth``, ``network_latency`` and ``network_bandwidth``, as far as they could be
+        measured.
 
     Raises:
         ModakError: nothing could be measured.
@@ -46,7 +48,7 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     suite = _prepare(folder, found, aim)
     records = state / "records" / f"{_SUITE}-{name}.jsonl"
     nodes = max((partition.nodes or 1 for partition, _ in found.partitions), default=1)
-    groups = ("peak", "memory", "storage", *(("network",) if nodes > 1 else ()))
+    groups = ("peak", "memory", "storage", *(("network", "gloo") if nodes > 1 else ()))
     benching = Benching(suite, Inputs(), groups, None)
     benching.run(records, again=False, patience=_PATIENCE, attempts=_ATTEMPTS, is_quiet=is_quiet)
     shutil.rmtree(folder)
@@ -82,4 +84,24 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     machine = good[0]
     source = f"{how} on {machine.name}, {path.name}"
     values = {"peak_gflops": machine.peaks, "memory_bandwidth": machine.bandwidths}
-    return {name: Value(max(each.values()), source) for name, each in values.items() if each}
+    found = {name: Value(max(each.values()), source) for name, each in values.items() if each}
+    return {**found, **_network(records, path)}
+
+
+def _network(records: list[Record], path: Path) -> dict[str, Value]:
+    """What two nodes have through gloo, both or neither: other work on their cores hardly changes what a link sends."""
+    samples = {
+        measure.name: measure.samples
+        for record in records
+        if record.outcome in ("measured", "disturbed")
+        for measure in record.measures
+        if measure.about.get("backend") == "gloo" and measure.about.get("machines") == 2
+    }
+    if not {"latency", "bandwidth"} <= set(samples):
+        return {}
+    source = f"measured between two nodes through gloo, {path.name}"
+    latency, bandwidth = median(samples["latency"]), median(samples["bandwidth"])
+    return {
+        "network_latency": Value(float(f"{1e6 * latency:.3g}"), source),
+        "network_bandwidth": Value(float(f"{bandwidth:.3g}"), source),
+    }

@@ -19,6 +19,7 @@ WORKLOADS = ("container_start", "matrix_peak", "memory_bandwidth", "network", "s
 SCRIPTS = {
     "container_start/container_start.py",
     "memory_bandwidth/memory_bandwidth.py",
+    "network/gloo.py",
     "network/network.py",
     "scaling/scaling.py",
     "startup/startup.py",

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from infrastructure import BENCHMARKS, module
+from infrastructure import BENCHMARKS, module, run
 
 
 @pytest.fixture
@@ -26,17 +26,33 @@ class Kept(list):
         self.append((name, samples, about))
 
 
-def test_what_a_probe_of_two_ranks_says(scaling):
+def test_what_a_probe_of_two_ranks_says():
+    probing = module("shared/probing.py")
     kept, each = Kept(), 8e-9  # seconds a byte: of two ranks each sends half of the bytes twice
-    scaling.add_probe(kept, [[6e-4], [scaling.MIDDLE * each + 1e-3], [scaling.LARGE * each + 1e-3]], "1gbit")
+    probing.add_probe(kept, [[6e-4], [probing.MIDDLE * each + 1e-3], [probing.LARGE * each + 1e-3]], link="1gbit")
     found = {name: samples[0] for name, samples, about in kept if "bytes" not in about}
     assert found == {"latency": pytest.approx(3e-4), "bandwidth": pytest.approx(0.125)}
+    assert all(about["backend"] == "gloo" and about["link"] == "1gbit" for _, _, about in kept)
 
 
-def test_a_probe_without_a_slope_has_no_bandwidth(scaling):
+def test_a_probe_without_a_slope_has_no_bandwidth():
     kept = Kept()
-    scaling.add_probe(kept, [[6e-4], [2e-3], [1e-3]], "1gbit")
+    module("shared/probing.py").add_probe(kept, [[6e-4], [2e-3], [1e-3]])
     assert "bandwidth" not in [name for name, _, _ in kept]
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, "RANK is not set"),
+        ({"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}, "there are 3"),
+    ],
+)
+def test_a_probe_of_gloo_refuses_what_is_not_two_ranks(tmp_path, variables, words):
+    done = run("network/gloo.py", tmp_path / "metrics.json", **variables)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert words in done.stderr
 
 
 def test_strong_scaling_shares_out_the_compute_and_each_measure_says_how_it_came_to_be(scaling, options):
