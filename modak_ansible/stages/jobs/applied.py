@@ -45,7 +45,28 @@ def compare(plan: Plan, report: Report | None, metrics: Report | None) -> list[A
     switches = switches_of(metrics) or {}
     reported = (report or {}).get("choices")
     reported = reported if isinstance(reported, dict) else {}
-    return [_outcome(name, value, switches, reported) for name, value in _wanted(plan)]
+    return [*_together(plan, report), *(_outcome(name, value, switches, reported) for name, value in _wanted(plan))]
+
+
+def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
+    """Whether the runtime made one training of several processes, where the plan has it do so."""
+    planned = next((str(choice["value"]) for choice in plan["choices"] if choice["name"] == "strategy"), "")
+    if planned != "ddp":
+        return []
+    outcome: AppliedChoice = {
+        "name": "strategy",
+        "planned": planned,
+        "applied": None,
+        "known": True,
+        "how": "",
+        "reason": "",
+    }
+    ranks = (report or {}).get("ranks")
+    if isinstance(ranks, dict) and ranks.get("strategy") == planned:
+        return [{**outcome, "applied": planned, "how": f"prepare, {ranks.get('world')} ranks"}]
+    if report is None:
+        return [{**outcome, "known": False, "reason": "the process left no word of it"}]
+    return [{**outcome, "reason": "prepare was not called, and each process trained all of it"}]
 
 
 def _wanted(plan: Plan) -> list[tuple[str, str]]:

@@ -54,3 +54,22 @@ def test_what_is_no_report_is_none(tmp_path, text):
 def test_a_report_with_nonsense_in_it_says_nothing(tmp_path):
     (tmp_path / "applied.json").write_text(json.dumps({"schema": "modak.applied/1", "choices": [1]}))
     assert not any(each["known"] for each in compare(PLAN, report_of(tmp_path), None))
+
+
+@pytest.mark.parametrize(
+    ("report", "applied", "known", "said"),
+    [
+        ({"ranks": {"strategy": "ddp", "world": 4}}, "ddp", True, "prepare, 4 ranks"),
+        ({"ranks": None}, None, True, "each process trained all of it"),
+        ({}, None, True, "prepare was not called"),
+        ({"ranks": "many"}, None, True, "prepare was not called"),
+        (None, None, False, "left no word"),
+    ],
+)
+def test_whether_processes_were_one_training_is_told(report, applied, known, said):
+    plan = {"choices": [{"name": "strategy", "value": "ddp", "stock": "none", "reaches": "job"}]}
+    (outcome,) = compare(plan, report, None)
+    assert (outcome["applied"], outcome["known"]) == (applied, known)
+    assert said in outcome["how"] + outcome["reason"]
+    plan["choices"][0]["value"] = "own"
+    assert compare(plan, report, None) == []
