@@ -95,9 +95,11 @@ def read_code(script: Path) -> Code:
 
 def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
     first = name.partition(".")[0]
-    if first in sys.stdlib_module_names or first == _OURS or _is_folder_of_code(code.folder / first):
+    if first in sys.stdlib_module_names or _is_folder_of_code(code.folder / first):
         return
     code.dotted.add(name)
+    if first == _OURS:
+        return
     known = code.modules.get(first)
     if known is None or (known.is_optional and not is_optional):
         place = f"{path.relative_to(code.folder).as_posix()}:{_line_of(tree, name)}"

@@ -108,6 +108,13 @@ def test_the_framework_is_what_is_imported(project, imports, framework):
     assert draft_of(project / "plain.py").framework == framework
 
 
+def test_a_model_in_onnx_form_needs_what_reads_it(project):
+    (project / "plain.py").write_text("import torch\nfrom modak_runtime import load_onnx, prepare\n")
+    assert sorted(draft_of(project / "plain.py").requirements) == ["onnx", "onnx2torch"]
+    (project / "plain.py").write_text("import torch\nfrom modak_runtime import prepare\n")
+    assert draft_of(project / "plain.py").requirements == []
+
+
 def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(project, environment):
     install(environment, "scikit-learn", "1.5.2", ["sklearn"])
     install(environment, "PyYAML", "6.0.1", ["yaml", "_yaml"])

@@ -3,7 +3,7 @@
 import os
 import sys
 
-__all__ = ["mean", "prepare"]
+__all__ = ["load_onnx", "mean", "prepare"]
 
 
 def prepare(*objects):
@@ -33,3 +33,18 @@ def mean(value, weight=None):
     ranks = sys.modules.get("modak_runtime.pytorch_ranks")
     here = ranks.here() if ranks else None
     return value if here is None else here.mean(value, weight)
+
+
+def load_onnx(path):
+    """A model in ONNX form as a module of PyTorch's that can be trained, in a job whose image has onnx and onnx2torch.
+
+    All that the file holds as weights are parameters, also where onnx2torch makes constants of them.
+
+    Raises:
+        ImportError: onnx or onnx2torch is not there.
+        ValueError: it is no such model, or has operators that cannot be trained, or weights in several operators that
+            would be trained apart.
+    """
+    from modak_runtime import onnx_model
+
+    return onnx_model.load(path)
