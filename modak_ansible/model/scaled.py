@@ -35,7 +35,9 @@ class ScalePoint(Model):
     seconds: Interval
     efficiency: float = Field(description="T(1) / (p T(p)) of p processes")
     core_hours: float | None = None
-    measured: int = Field(default=0, description="runs with as many processes; 0 where it is predicted alone")
+    measured: int = Field(
+        default=0, description="runs with as many processes that are on record; what stands here is predicted"
+    )
 
 
 class PlannedScale(Model):

@@ -44,6 +44,7 @@ def slowest(question: Question, step: float, variance: float) -> float:
 def waiting_seconds(run: Run, question: Question, step: float) -> Interval | None:
     """Seconds of a step in which gradients are under way and nothing is computed; None where that is not known.
 
+    Processes of one node are taken to talk no faster than those of several.
     Nobody says in which layers a network has its parameters: the middle has all layers alike. At the low end all
     gradients are ready as the backward pass begins, at the high end as it ends.
     """

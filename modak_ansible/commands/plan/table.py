@@ -43,7 +43,7 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)
-    lines += _scale(plan)
+    lines += _scale(plan, width)
     lines += _taken([choice for choice in plan.choices if is_taken(choice)], width)
     lines += _not_taken(plan.choices, width) if with_rest else []
     return "\n".join(lines)
@@ -148,10 +148,14 @@ def _what(candidate: Candidate, chosen: Candidate) -> str:
 # --- nodes
 
 
-def _scale(plan: Plan) -> list[str]:
-    """The numbers of nodes that were weighed: of many the powers of two, with the one that is taken and the last."""
+def _scale(plan: Plan, width: int) -> list[str]:
+    """The numbers of nodes that were weighed: of many the powers of two, with the one that is taken and the last.
+
+    Where none could be, why it stays as asked.
+    """
     if plan.scale is None:
-        return []
+        stays = next((each for each in plan.choices if each.name == "scaling" and not is_taken(each)), None)
+        return ["", *_row("scaling", f"{stays.value}, as asked: {stays.reason}", width)] if stays else []
     last = plan.scale.curve[-1].nodes
     shown = [
         point
@@ -162,7 +166,7 @@ def _scale(plan: Plan) -> list[str]:
     for point in shown:
         mark = "*" if point.nodes == plan.job.nodes else " "
         hours = f"{point.core_hours:.2g}" if point.core_hours is not None else ""
-        seen = f", measured in {counted(point.measured, 'run')}" if point.measured else ""
+        seen = f", {counted(point.measured, 'run')} on record" if point.measured else ""
         times = f"{clock(point.seconds.middle):>8}  {clocks(point.seconds):<18}"
         shape = f"{point.nodes} x {point.processes // point.nodes}{seen}"
         lines.append(f"  {mark} {times}  {hours:>6}  {point.efficiency:>10.2f}  {shape}")

@@ -11,6 +11,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Network, Partition, Processor, Scheduler, Target
 from modak_ansible.performance import load_model
+from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.plan import make_plan
 
 QUICK, SLOW = Network(latency=20, bandwidth=1.0), Network(latency=500, bandwidth=0.0118)
@@ -103,6 +104,14 @@ def test_why_it_stays_as_asked(model, asked, words):
     plan = make_plan(asked, model=model)
     assert (plan.job.nodes, plan.scale) == (1, None)
     assert words in choice(plan).reason
+    assert words in " ".join(plan_table(plan, 120, with_rest=False).split())
+
+
+def test_runs_of_as_many_processes_are_counted(model, monkeypatch):
+    monkeypatch.setattr(model, "scaling_runs", lambda asked: (Run(1, 0.2), Run(2, 0.1), Run(2, 0.11)))
+    plan = make_plan(request(minimal_efficiency=0.7), model=model)
+    assert [point.measured for point in plan.scale.curve[:3]] == [1, 2, 0]
+    assert "2 x 1, 2 runs on record" in plan_table(plan, 120)
 
 
 def test_without_a_scale_nothing_is_weighed(model):
