@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.model.quantities import format_size
-from modak_ansible.optimisations.base import Draft
+from modak_ansible.optimisations.base import Draft, Option
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
 from modak_ansible.optimisations.properties import Property
 
@@ -25,6 +25,10 @@ class Memory(CodeOptimisation):
     stock = ("fits",)
     after = ("image", "compiler")
     moves = "same"
+
+    def options(self, draft: Draft) -> tuple[Option, ...]:
+        # no record of speed tells whether a training fits: who knows that it does not asks for it
+        return super().options(draft) if self.wish(draft) else ()
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) == "pytorch" else ()

@@ -51,8 +51,8 @@ def test_progress_tasks_and_results():
     watcher.event(event("runner_on_ok", task_action="ansible.builtin.meta", res={}))
     watcher.event(event("playbook_on_stats", changed={"modak": 2, "localhost": 1}))
     assert listener.heard == ["Run the job", ("job", "epoch 1/2 | loss 0.5"), ("modak_job", "done")]
-    assert watcher.results == {"modak_job": {"msg": "done", "changed": True}}
-    assert watcher.changed == 3
+    assert watcher.run.results == {"modak_job": {"msg": "done", "changed": True}}
+    assert watcher.run.changed == 3
 
 
 def test_the_first_failure_counts_with_its_exit_code():

@@ -255,7 +255,8 @@ def test_a_state_in_files_is_only_taken_where_it_is_asked_for(draft):
     assert (made.choices["memory"], made.uses_scratch) == ("out-of-core", True)
     matter("memory").apply(made, "fits")
     assert made.uses_scratch is False
-    assert options("memory", draft("tensorflow-2.21-cpu")) == ()
+    assert options("memory", draft("tensorflow-2.21-cpu", memory="fits")) == ()
+    assert options("memory", draft(application=PREPARES)) == ()
 
 
 @pytest.mark.parametrize(
@@ -271,11 +272,14 @@ def test_what_cannot_lie_in_files(draft, changed, reason):
     if parameters := changed.get("application", {}).get("work"):
         changed["application"]["work"] = work.model_copy(update=parameters)
     scratch = draft().request.target.scratch
-    made = draft(**{"application": PREPARES, **changed}, target={"scratch": scratch.model_copy(update={"room": 10**9})})
+    made = draft(
+        **{"application": PREPARES, "memory": "out-of-core", **changed},
+        target={"scratch": scratch.model_copy(update={"room": 10**9})},
+    )
     assert why_not(options("memory", made), "out-of-core").startswith(reason)
 
 
 def test_a_compiled_model_does_not_lie_in_files(draft):
-    made = draft(application=PREPARES)
+    made = draft(application=PREPARES, memory="out-of-core")
     matter("compiler").apply(made, "inductor")
     assert "compiled" in why_not(options("memory", made), "out-of-core")
