@@ -139,6 +139,7 @@ class Optimisation(Model):
     only_tune: bool = False
     strict: bool = False
     memory: str = "any"
+    gradient_compression: str = "any"
     # /optimisation
 
 

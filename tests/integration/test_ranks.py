@@ -127,6 +127,17 @@ def test_choices_of_the_plan_act_in_every_rank(pytorch_python, tmp_path):
         assert report["ranks"] == {"number": rank, "world": 2, "strategy": "ddp"}
 
 
+@pytest.mark.parametrize("way", ["powersgd", *thorough("fp16", "bf16")])
+def test_compressed_gradients_learn_as_well(pytorch_python, way):
+    """Not the same, which shows that it acts; but the loss falls as far, and both ranks have the same weights."""
+    case, alone = "lasting/0", results(pytorch_python, "lasting", world=1)[0]
+    together = results(pytorch_python, "lasting", world=2, MODAK_CHOICES=f"gradient_compression={way}")
+    assert together[0][case] == together[1][case]
+    assert together[0][case] != pytest.approx(alone[case], rel=1e-6)
+    assert alone[case][-1] < 0.5 * alone[case][1]
+    assert together[0][case][-1] == pytest.approx(alone[case][-1], rel=0.3)
+
+
 # --- what does not come together
 
 

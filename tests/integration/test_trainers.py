@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,27 @@ def test_lightning_goes_on_from_the_end_of_an_epoch_to_the_bit(job):
     again = job.train(script, **checkpoints)
     assert "modak: the training goes on from " in again.stdout
     assert weights(again) == alone
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_two_processes_are_one_training(job, script):
+    """As a job starts them; the Trainer shares the data out, and our hooks leave that to it."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "NODE_RANK": "0", "GLOO_SOCKET_IFNAME": "lo"}
+        shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(found.getsockname()[1]), "MODAK_STRATEGY": ""}
+        shared |= {"TORCHELASTIC_RUN_ID": "1", "PL_TRAINER_NUM_NODES": "1", "PL_TRAINER_DEVICES": "2"}
+        shared |= {"ACCELERATE_USE_CPU": "true", "MODAK_CHOICES": "input=memory workers=1"}
+    (job.folder / "ranks" / "1").mkdir(parents=True)
+    second = {name: str(job.folder / "ranks" / "1" / name) for name in ("applied.json", "metrics.json")}
+    own = {"MODAK_APPLIED": second["applied.json"], "MODAK_METRICS": second["metrics.json"]}
+    with ThreadPoolExecutor() as pool:
+        places = [{"RANK": "0", "LOCAL_RANK": "0"}, {"RANK": "1", "LOCAL_RANK": "1", **own}]
+        started = [pool.submit(job.train, script, **shared, **place) for place in places]
+        first, other = (weights(each.result()) for each in started)
+    assert first == other
+    for name in ("applied.json", "ranks/1/applied.json"):
+        report = job.read(name)
+        assert report["mistakes"] == []
+        assert report["steps"]["count"] == 24  # of 45 and 48 that one process makes
+    assert job.read("metrics.json")["schema"] == "modak.trainer/1"

@@ -159,6 +159,24 @@ def apart():
     return found
 
 
+def lasting():
+    """Weights and losses of a training that is long enough for what has a memory; matrices that are worth factors."""
+    model = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=40, batch=8))
+    losses = []
+    for _ in range(8):
+        seen = []
+        for x, _ in data:
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), (x[:, 0] > 0).long() + (x[:, 1] > 0).long())
+            loss.backward()
+            optimizer.step()
+            seen.append(modak_runtime.mean(loss.item()))
+        losses.append(sum(seen) / len(seen))
+    return [sum(each.double().sum().item() for each in model.parameters()), *losses]
+
+
 class Noise(Samples):
     def __init__(self):
         super().__init__(16)
@@ -200,5 +218,5 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         for seed in SEEDS:
             torch.manual_seed(seed)
-            found[f"{name}/{seed}"] = {**CASES, "apart": apart}[name]()
+            found[f"{name}/{seed}"] = {**CASES, "apart": apart, "lasting": lasting}[name]()
     print(json.dumps(found))

@@ -53,7 +53,11 @@ def _fit_begins(trainer, report, model, arguments, options):
     ending.begins()
     if not report.prepared:
         report.trainer = "lightning"
-        _loaders(report, model, arguments, options)
+        if trainer.world_size == 1:
+            _loaders(report, model, arguments, options)
+        else:  # which Lightning makes anew, of the class that they have
+            for name in ("input", "workers", "batch_size"):
+                report.refused(name, "in several processes Lightning makes the loaders itself", "trainer")
         if "accumulation" in report.planned:
             trainer.accumulate_grad_batches *= int(report.planned["accumulation"])
             report.applied("accumulation", "trainer")

@@ -35,20 +35,22 @@ def _half(torch, dtype):
 
 
 def _factors(torch, ranks):
-    """PowerSGD of rank 1, from PyTorch itself: after ten steps, with what was left out added to the next step."""
+    """PowerSGD of rank 1, from PyTorch itself: after ten steps, with what was left out added to the next step.
+
+    It is waited for at once: it sends its factors from other threads, in an order that need not be that of all ranks.
+    """
     hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
     state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=10)
 
     def send(bucket):
+        torch.distributed.all_reduce(bucket.flags)
         bucket.buffer().mul_(ranks.world)  # the hook takes means, and shares are in it already
-        future = hooks.powerSGD_hook(state, bucket)
-        work = torch.distributed.all_reduce(bucket.flags, async_op=True)
-
-        def received():
-            found = future.wait()
-            bucket.buffer().copy_(found[0] if isinstance(found, (list, tuple)) else found)
-            work.wait()
-
-        return received
+        found = hooks.powerSGD_hook(state, bucket).wait()
+        bucket.buffer().copy_(found[0] if isinstance(found, (list, tuple)) else found)
+        return _nothing
 
     return send
+
+
+def _nothing():
+    """What was sent is there already."""

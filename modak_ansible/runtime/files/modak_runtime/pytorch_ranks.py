@@ -200,7 +200,8 @@ class Ranks:
 
     def _leave(self):
         with contextlib.suppress(Exception):
-            self.distributed.destroy_process_group()
+            if "nccl" in str(self.distributed.get_backend()):  # gloo needs no end, and may await its own thread
+                self.distributed.destroy_process_group()
 
 
 def _length(loader):
