@@ -155,6 +155,19 @@ def test_processes_of_a_training_that_is_one_process_are_cores(training):
     assert "1 of 8 processes run: each gets 8 cores" in training.warnings
 
 
+def test_how_processes_are_one_training_is_said_in_a_request_too(training):
+    training.set("job_options/process_count_per_node", 2).set("job_options/node_count", 2)
+    training.set(f"{T}/config/distributed", {"strategy": "none", "timeout": 60, "interface": "ib0"})
+    said = training.request.application.distributed
+    assert (said.strategy, said.timeout, said.interface) == ("none", 60, "ib0")
+    assert not training.request.application.distributed_training
+    job = training.plan.job
+    assert (job.nodes, job.processes_per_node) == (2, 2)
+    assert "MASTER_ADDR" not in job.script
+    training.set(f"{T}/config/distributed", {"interface": "ib0; reboot"})
+    assert "is no network interface's name" in training.mistakes
+
+
 def test_a_distributed_training_has_all_its_processes(training):
     training.set("job_options/process_count_per_node", 2).set("job_options/node_count", 2)
     training.set(f"{T}/config/distributed_training", True)
