@@ -326,11 +326,11 @@ def _word(value: str) -> str:
 def _piece(part: str) -> str:
     if part == "{dataset}":
         return '"$dataset"'
+    if not _PLACEHOLDER.fullmatch(part):
+        return shlex.quote(part)
     if part.startswith("{dataset."):
         return f'"${dataset_variable(part[len("{dataset.") : -1])}"'
-    if _PLACEHOLDER.fullmatch(part):
-        return f'"${after_variable(part[len("{after:") : -1])}"'
-    return shlex.quote(part)
+    return f'"${after_variable(part[len("{after:") : -1])}"'
 
 
 def _lines(text: str, parts: ScriptParts) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from golden import assert_golden
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generate.job_scripts import environment
@@ -216,6 +216,8 @@ def stage(tmp_path_factory):
         lambda text: "{dataset}" not in text
     ),
 )
+@example(value="{dataset.", argument="{after:")
+@example(value="{dataset", argument="{dataset.x")
 def test_every_text_reaches_the_training_as_it_is(stage, value, argument):
     deployment = stage / "deployments" / "one"
     shutil.rmtree(deployment, ignore_errors=True)
