@@ -172,7 +172,7 @@ def _check_names(listing: Listing) -> None:
         SourceProblem: there are no files, or one has a name that no folder can hold.
     """
     if not listing.files:
-        raise SourceProblem("dataset-source", f"there are no files in {listing.location}", "put the data there")
+        raise nothing_in(listing.location)
     names = {file.name for file in listing.files}
     for name in names:
         path = PurePosixPath(name)
@@ -220,6 +220,23 @@ def chosen(names: Iterable[str], path: str, place: str) -> dict[str, str]:
         raise SourceProblem("file-not-found", f"there is no file or folder {path} in {place}", nearest(path, near))
     start = len(root) + 1 if root else 0
     return {name[start:]: name for name in below}
+
+
+def nothing_in(location: str) -> SourceProblem:
+    """What is said of a folder without files."""
+    return SourceProblem("dataset-source", f"there are no files in {location}", "put the data there")
+
+
+def missing(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
+    """What is said of a path that is not there, with the name beside it that it was mistyped from.
+
+    Args:
+        path: that is asked for.
+        place: as messages have it.
+        beside: the names in the folder above.
+    """
+    hint = nearest(PurePosixPath(path).name, beside)
+    return SourceProblem("file-not-found", f"there is no file or folder {path} in {place}", hint)
 
 
 def root_of(path: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
-from modak_ansible.sources.listed import Listed, Listing, chosen, needed, root_of
+from modak_ansible.sources.listed import Listed, Listing, chosen, missing, needed, root_of
 from modak_ansible.target.datasets.fetch import Access, etag_of
 
 _SCHEME = "s3://"
@@ -49,6 +49,8 @@ class S3(Listed):
         client, objects = _asked(place, lambda: _objects(place))
         own = {name: known for name, known in objects.items() if not name.endswith("/")}
         where = f"{_SCHEME}{place.bucket}"
+        if not own and (root := root_of(place.path)):
+            raise missing(root, where, _asked(place, lambda: _beside(client, place.bucket, root)))
         meant = chosen(own, place.path, where)
         base = _address(client, place.bucket)
         files = []
@@ -119,6 +121,16 @@ def _objects(place: _Place) -> tuple[Any, dict[str, tuple[int, str, str]]]:
             found[each["Key"]] = (each["Size"], each["ETag"], each.get("StorageClass", ""))
     is_elsewhere = region and region != client.meta.region_name
     return (_client(place, region) if is_elsewhere else client), found
+
+
+def _beside(client: Any, bucket: str, path: str) -> list[str]:
+    """The first names in the folder above a path."""
+    above = f"{path.rpartition('/')[0]}/".lstrip("/")
+    page = client.list_objects_v2(Bucket=bucket, Prefix=above, Delimiter="/")
+    there = [each["Prefix"] for each in page.get("CommonPrefixes", ())] + [
+        each["Key"] for each in page.get("Contents", ())
+    ]
+    return [name[len(above) :].strip("/") for name in there]
 
 
 def _signed(client: Any, bucket: str, key: str) -> str:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem
-from modak_ansible.sources.listed import Listed, Listing, chosen, root_of
+from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import open_private
 from modak_ansible.target.datasets.fetch import STREAMS, Access
 
@@ -73,6 +73,12 @@ class Sftp(Listed):
             home, path = _home(session, place.path)
             root = root_of(path)
             found = {name[len(home) :].lstrip("/"): known for name, known in _below(session, f"{home}/{root}", place)}
+            if not found and session.about(f"{home}/{root}"):
+                raise nothing_in(text)
+            if not found:
+                above = f"{home}/{root.rpartition('/')[0]}"
+                beside = [name for name, _ in session.entries(above)] if session.about(above) else []
+                raise missing(root, f"{place.server}{home}", beside)
         meant = chosen(found, path, f"{place.server}{home}")
         files = [
             DataFile(

@@ -12,13 +12,14 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from xml.etree import ElementTree as Xml
 
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
-from modak_ansible.sources.listed import Listed, Listing, chosen, root_of
+from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.datasets.fetch import Access, Redirects, etag_of
 
@@ -66,6 +67,11 @@ class WebDav(Listed):
                     found[name] = DataFile(name=name, size=entry.size, version=entry.version, address=address)
                 elif f"/{name}" not in seen:
                     waiting.append(f"/{name}")
+        if not found and _entries(server, f"/{root}", text):
+            raise nothing_in(text)
+        if not found:
+            above = _entries(server, f"/{root.rpartition('/')[0]}", text)
+            raise missing(root, server, [PurePosixPath(entry.path).name for entry in above])
         meant = chosen(found, path, server)
         return Listing(text, tuple(found[own].model_copy(update={"name": name}) for name, own in sorted(meant.items())))
 

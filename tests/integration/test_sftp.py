@@ -78,7 +78,11 @@ def test_what_is_refused(ssh, folder, testbed, tmp_path):
         f"sftp://testbed{home}/{folder}/closed: permission denied"
         in sources.problem(f"sftp://testbed/~/{folder}").reason
     )
-    assert "there is no file or folder" in sources.problem(f"sftp://testbed/~/{folder}/deep/larg.bin").reason
+    gone = sources.problem(f"sftp://testbed/~/{folder}/deep/larg.bin")
+    assert (f"there is no file or folder {folder}/deep/larg.bin" in gone.reason, gone.hint) == (
+        True,
+        "did you mean large.bin?",
+    )
     assert "sftp://nowhere.invalid: " in sources.problem("sftp://nowhere.invalid/x").reason
     ssh("-o UserKnownHostsFile=/dev/null")
     unknown = sources.problem(f"sftp://testbed/~/{folder}")
@@ -86,3 +90,4 @@ def test_what_is_refused(ssh, folder, testbed, tmp_path):
     assert "its key is not known here" in unknown.hint
     ssh("-o IdentityFile=/dev/null -o IdentityAgent=none -o PubkeyAuthentication=no")
     assert "Permission denied" in sources.problem(f"sftp://testbed/~/{folder}").reason
+    ssh()

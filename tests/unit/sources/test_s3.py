@@ -115,7 +115,7 @@ def test_what_changes_while_it_is_fetched_is_said(bucket, sources, tmp_path):
     ("text", "reason", "hint"),
     [
         ("s3://flower{}", "there is no bucket flower", "did you mean flowers?"),
-        ("s3://flowers/trian{}", "there is no file or folder trian in s3://flowers", ""),
+        ("s3://flowers/trian{}", "there is no file or folder trian in s3://flowers", "did you mean train?"),
         ("s3://flowers/*.none{}", "nothing matches *.none in s3://flowers", ""),
         ("s3://{}", "names no bucket", "s3://BUCKET"),
         ("s3://Flowers{}", "names no bucket", "s3://BUCKET"),

@@ -42,6 +42,7 @@ def server(tmp_path_factory):
 def dav(server, sources, tmp_path, monkeypatch):
     folder = server[0]
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    (folder / "open" / "empty").mkdir(exist_ok=True)
     for place in ("open/data", "private/data"):
         for name, content in FILES.items():
             path = folder / place / name
@@ -104,13 +105,16 @@ def test_what_changed_since_the_plan_is_said(dav, sources, tmp_path):
     [
         ("{}/dada", "there is no file or folder dada in http://127.0.0.1"),
         ("{}/data/*.none", "nothing matches data/*.none in http://127.0.0.1"),
+        ("{}/empty", "there are no files in webdav://127.0.0.1"),
         ("webdav://", "names no server"),
         ("webdav://127.0.0.1:9/x", "cannot be asked: Connection refused"),
         ("{}/data/../../x", "leads out of its folder"),
     ],
 )
 def test_what_is_refused(dav, sources, text, reason):
-    assert reason in sources.problem(text.format(dav[1])).reason
+    found = sources.problem(text.format(dav[1]))
+    assert reason in found.reason
+    assert "dada" not in reason or found.hint == "did you mean data?"
 
 
 def test_a_server_that_speaks_no_webdav(sources, tmp_path, monkeypatch):
