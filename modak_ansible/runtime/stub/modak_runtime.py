@@ -4,3 +4,8 @@
 def prepare(*objects):
     """Returns what it is given, a single object by itself."""
     return objects[0] if len(objects) == 1 else objects
+
+
+def mean(value, weight=None):
+    """Returns the value of the one process that there is."""
+    return value

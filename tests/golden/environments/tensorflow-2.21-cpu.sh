@@ -276,6 +276,11 @@ printf '%s\n' \
         'def prepare(*objects):' \
         '    """Returns what it is given, a single object by itself."""' \
         '    return objects[0] if len(objects) == 1 else objects' \
+        '' \
+        '' \
+        'def mean(value, weight=None):' \
+        '    """Returns the value of the one process that there is."""' \
+        '    return value' \
         > "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/modak_runtime.py"
 "$1/bin/python" -m pip check
 "$1/bin/python" "$1/try_requirements.py" "$1/installed.txt" '{"accelerated": false, "asked": ["pandas"], "modules": ["tensorflow"], "tries": {"tensorflow-text": "import tensorflow_text\nassert tensorflow_text.WhitespaceTokenizer().tokenize([\"one two\"]).to_list() == [[b\"one\", b\"two\"]]\n"}}' || exit 86
