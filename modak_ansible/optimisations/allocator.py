@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft, Optimisation, Option, why_unseen
+from modak_ansible.optimisations.memory import OUT_OF_CORE
 from modak_ansible.optimisations.properties import Property
 
 # The name that the dynamic loader looks up; every base image has the library.
@@ -33,6 +34,8 @@ class Allocator(Optimisation):
 def _why_not(draft: Draft) -> str:
     if not draft.in_container:
         return "without a container only the machine's own libraries are there"
+    if draft.request.optimisation.memory == OUT_OF_CORE:
+        return "what a training out of core sets free has to go back to the kernel"
     if draft.entry is None:
         return why_unseen(draft)
     if "tcmalloc" not in draft.entry.allocators:

@@ -7,7 +7,7 @@ from modak_ansible.optimisations.base import Draft, Option
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
 from modak_ansible.optimisations.properties import Property
 
-_FILES = "out-of-core"
+OUT_OF_CORE = "out-of-core"
 # Of a parameter in float32: itself, its gradient, and the two moments of Adam.
 _BYTES = 16
 
@@ -16,7 +16,7 @@ class Memory(CodeOptimisation):
     name = "memory"
     reasons = {
         "fits": "parameters, gradients and the optimiser's state lie in memory",
-        _FILES: "they lie in files of the node's own disk, and the kernel keeps what there is room for",
+        OUT_OF_CORE: "they lie in files of the node's own disk, and the kernel keeps what there is room for",
     }
     properties = (
         Property("Whether a training's state lies in memory, or in files of the node's own disk.", tuple(reasons)),
@@ -46,7 +46,7 @@ class Memory(CodeOptimisation):
 
     def apply(self, draft: Draft, value: str) -> None:
         super().apply(draft, value)
-        draft.uses_scratch = value == _FILES
+        draft.uses_scratch = value == OUT_OF_CORE
 
 
 def _why_no_room(draft: Draft) -> str:

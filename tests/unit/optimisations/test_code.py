@@ -279,6 +279,11 @@ def test_what_cannot_lie_in_files(draft, changed, reason):
     assert why_not(options("memory", made), "out-of-core").startswith(reason)
 
 
+def test_a_state_in_files_leaves_the_allocator_that_gives_memory_back(draft):
+    made = draft(application=PREPARES, memory="out-of-core")
+    assert why_not(options("allocator", made), "tcmalloc").startswith("what a training out of core sets free")
+
+
 def test_a_compiled_model_does_not_lie_in_files(draft):
     made = draft(application=PREPARES, memory="out-of-core")
     matter("compiler").apply(made, "inductor")
