@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.distributed import Distributed
+from modak_ansible.model.distributed import Distributed, Parallelism
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 
@@ -70,6 +70,7 @@ def _strategy(
             raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
         return "ddp", "asked for"
     if own:
+        _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"
     if prepares and application.framework in _PREPARED:
         return "ddp", "modak_runtime.prepare makes the script data parallel"
@@ -80,6 +81,19 @@ def _strategy(
         "nothing in its source makes one training of many processes"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def _check_said(own: Parallelism, layout: ProcessLayout) -> None:
+    """A library that is told another number in the source would wait for ever, or train alone in each process."""
+    for name, said, asked in (
+        ("nodes", own.nodes, layout.nodes),
+        ("processes on a node", own.processes_per_node, layout.processes_per_node),
+    ):
+        if said not in (None, -1, asked):
+            message = f"{own.name} at {own.place} says {said} for its {name}, and the job has {asked}"
+            raise CannotPlan(
+                "resources", message, "leave the number out there, and it takes the job's; or ask for as many"
+            )
 
 
 def _about_processes(request: Request) -> str:

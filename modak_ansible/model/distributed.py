@@ -30,8 +30,12 @@ class Parallelism(Model):
         by: ``mpi``, or ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler.
         name: what it uses, such as ``torch.distributed.init_process_group``.
         place: the file below the script's folder, and the line.
+        nodes: that it says there itself; None where it leaves them to the job.
+        processes_per_node: likewise.
     """
 
     by: Literal["ranks", "mpi"]
     name: str
     place: str
+    nodes: int | None = None
+    processes_per_node: int | None = None

@@ -28,6 +28,8 @@ _RANKS = re.compile(
 # By MPI.
 _MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")
 _FORMS: tuple[tuple[Literal["mpi", "ranks"], re.Pattern[str]], ...] = (("mpi", _MPI), ("ranks", _RANKS))
+# Lightning's words for what the job has.
+_LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
 _WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod")
 
 
@@ -45,12 +47,20 @@ def _of_file(folder: Path, path: str) -> list[Parallelism]:
             return []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            used = ScriptSource(ast.parse(text)).used
+            source = ScriptSource(ast.parse(text))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [
-        Parallelism(by=by, name=name, place=f"{path}:{line}")
+        Parallelism(by=by, name=name, place=f"{path}:{line}", **_said(source, name))
         for by, pattern in _FORMS
-        for name, line in sorted(used.items(), key=lambda each: each[1])
+        for name, line in sorted(source.used.items(), key=lambda each: each[1])
         if pattern.fullmatch(name)
     ]
+
+
+def _said(source: ScriptSource, name: str) -> dict[str, int]:
+    """The processes that Lightning is told in the source, which it then believes more than the job."""
+    if "lightning" not in name:
+        return {}
+    numbers = source.numbers_at(name)
+    return {ours: numbers[theirs] for theirs, ours in _LIGHTNING.items() if theirs in numbers}

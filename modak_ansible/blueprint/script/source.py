@@ -90,6 +90,12 @@ class ScriptSource:
         self._parsers: set[str] = set()
         self._read()
 
+    def numbers_at(self, name: str) -> dict[str, int]:
+        """What the calls of a full name are given by keyword as plain numbers; of several calls, the last one's."""
+        given = [keyword for call in self._calls if self._name(call.func) == name for keyword in call.keywords]
+        values = {each.arg: each.value.value for each in given if each.arg and isinstance(each.value, ast.Constant)}
+        return {name: value for name, value in values.items() if type(value) is int}
+
     def _read(self) -> None:
         for node in self._nodes:
             self._import(node)

@@ -40,6 +40,7 @@ def ranks(asked):
     ("asked", "strategy", "reason"),
     [
         (request(parallelism=OWN), "own", "torch.distributed.init_process_group (train.py:3)"),
+        (request(parallelism=OWN.model_copy(update={"nodes": 2, "processes_per_node": -1})), "own", "by itself"),
         (request(parallelism=OWN, prepares=True), "own", "by itself"),  # a trainer is reached, and parallel
         (request(parallelism=MPI), "mpi", "mpi4py.MPI (train.py:1)"),
         (request(prepares=True), "ddp", "modak_runtime.prepare"),
@@ -62,6 +63,11 @@ def test_what_makes_them_one(asked, strategy, reason):
     [
         (request(), "resources.nodes", "2 processes of train.py would each train all of it"),
         (request(nodes=1, each=2), "resources.processes_per_node", "nothing in its source"),
+        (request(parallelism=OWN.model_copy(update={"nodes": 1})), "resources", "says 1 for its nodes, and the job has 2"),
+        (
+            request(nodes=1, each=2, parallelism=OWN.model_copy(update={"processes_per_node": 1})),
+            "resources", "says 1 for its processes on a node, and the job has 2",
+        ),
         (request(distributed={}), "resources.nodes", "nothing in its source"),
         (request(prepares=True, framework="tensorflow"), "resources.nodes", "nothing in its source"),
         (request(distributed={"strategy": "ddp"}), "distributed.strategy", "does not call it"),

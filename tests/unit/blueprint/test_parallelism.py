@@ -62,6 +62,20 @@ def test_what_does_not_is_not_taken_for_it(tmp_path, text):
     assert found(tmp_path, train=text) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("import lightning as L\nL.Trainer(devices=1, num_nodes=2)", (2, 1)),
+        ("from lightning.fabric import Fabric\nFabric(devices=4)", (None, 4)),
+        ("import lightning as L\nL.Trainer(devices='auto', num_nodes=n, fast_dev_run=True)", (None, None)),
+        ("from transformers import Trainer\nTrainer(devices=1)", (None, None)),
+    ],
+)
+def test_processes_that_the_source_says_itself(tmp_path, text, numbers):
+    seen = found(tmp_path, train=text)
+    assert (seen.nodes, seen.processes_per_node) == numbers
+
+
 def test_its_other_files_count_and_mpi_comes_first(tmp_path):
     ranks = "import torch.distributed as dist\ndist.init_process_group()"
     assert found(tmp_path, train="import setup", setup=ranks).place == "setup.py:2"
