@@ -179,11 +179,11 @@ def images(folder):
     """An image's address or path stands in two lines of a definition, or is refused."""
 
     def check(data):
-        from modak_ansible.blueprint.training_reader import _image_problem
+        from modak_ansible.blueprint.training_reader import image_problem
 
         for text in data.draw(st.lists(HOSTILE, min_size=BATCH, max_size=BATCH)):
             for source in (text, f"docker://{text}", f"oras://registry.example/{text}", f"/images/{text}.sif"):
-                if _image_problem(source):
+                if image_problem(source):
                     continue
                 definition = pulled_definition(source)
                 assert len(definition.splitlines()) == 2

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
-from xml.etree import ElementTree as Xml
 
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem
@@ -131,6 +130,8 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
         answer = _propfind(server, url, text)
     if answer is None:
         return []
+    from xml.etree import ElementTree as Xml  # noqa: PLC0415 - a plan without WebDAV needs none
+
     try:
         root = Xml.fromstring(answer)  # noqa: S314 - expat bounds what entities grow to
     except Xml.ParseError as error:
