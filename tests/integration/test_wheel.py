@@ -11,6 +11,8 @@ from pathlib import Path
 
 from cluster import ROOT, SCRIPTS, modak, run
 
+from modak_ansible.runtime import STUB
+
 
 def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     built = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT)
@@ -19,8 +21,10 @@ def test_a_wheel_plans_as_a_checkout_does(tmp_path):
     assert wheel.stat().st_size < 3 * 10**6
     held = zipfile.ZipFile(wheel).namelist()
     contents = Counter(zipfile.ZipFile(wheel).read(name) for name in held)
-    package = (path.read_bytes() for path in (ROOT / "modak_ansible").rglob("*.py") if path.stem != "__init__")
+    alone = [path for path in (ROOT / "modak_ansible").rglob("*.py") if path.stem != "__init__" and path != STUB]
+    package = (path.read_bytes() for path in alone)
     assert {contents[each] for each in package if len(each) > 300} == {1}
+    assert contents[STUB.read_bytes()] == 2  # what goes into images is beside the package, too, for scripts run by hand
     environment = tmp_path / "venv"
     assert run(sys.executable, "-m", "venv", environment).returncode == 0
     python = environment / "bin" / "python"
