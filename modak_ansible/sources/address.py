@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from modak_ansible.errors import ModakError
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
 from modak_ansible.target.core.files import make_private
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.fetch import fetch_all
 
 _SCHEMES = ("http", "https", "file")
-_UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
 
 
 class Address(Source):
@@ -46,14 +44,7 @@ class Address(Source):
         return DataSource(kind="url", label=label, location=location, files=listed, unpack=unpack)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
-        try:
-            carrier.say(f"fetching {source.location} from the target")
-            carrier.have_fetched(source)
-        except ModakError as error:
-            if carrier.is_local or source.location.startswith("file:"):
-                raise
-            carrier.say(f"{error.message}; fetching it from here")
-        else:
+        if target_fetches(source, carrier):
             return
         make_private(carrier.downloads)
         files = [file.model_dump() for file in source.files]
@@ -91,7 +82,7 @@ def several(addresses: Sequence[str], asked: Asked) -> DataSource:
 
 def _check(text: str) -> None:
     scheme, _, rest = text.partition("://")
-    if scheme not in _SCHEMES or not rest or _UNSAFE & set(text) or not text.isprintable():
+    if scheme not in _SCHEMES or not rest or is_unsafe(text):
         hint = "or one of hf://datasets/OWNER/NAME, s3://BUCKET/FOLDER, webdavs://HOST/FOLDER and sftp://HOST/FOLDER"
         raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address", hint)
 

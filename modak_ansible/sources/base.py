@@ -17,6 +17,8 @@ from modak_ansible.target.datasets.fetch import Access
 
 Unpack = Literal["", "archive", "all"]
 
+_UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
+
 
 class SourceProblem(ValueError):
     """What is wrong with a source: the rule that it breaks, the reason, and what to write instead."""
@@ -128,6 +130,28 @@ class Source:
             ModakError: they are not there, or are not what the plan says.
         """
         raise NotImplementedError
+
+
+def is_unsafe(text: str) -> bool:
+    """Whether an address holds a sign that it would have to have as %20 or the like."""
+    return bool(_UNSAFE & set(text)) or not text.isprintable()
+
+
+def target_fetches(source: DataSource, carrier: Carrier, access: Access | None = None) -> bool:
+    """Has the target fetch a source; says so and tells False where only this machine may reach it.
+
+    Raises:
+        ModakError: it fails, and this machine could do no better.
+    """
+    try:
+        carrier.say(f"fetching {source.location} from the target")
+        carrier.have_fetched(source, access)
+    except ModakError as error:
+        if carrier.is_local or source.location.startswith("file:"):
+            raise
+        carrier.say(f"{error.message}; fetching it from here")
+        return False
+    return True
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources import samples
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
 from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
 from modak_ansible.store.logins import take_logins
 from modak_ansible.target.core.files import NO_ROOM, make_private, sha256_of
@@ -24,7 +24,6 @@ from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.fetch import Access, check, fetch_all
 
 _KEPT = 60.0  # seconds that a listing serves the datasets of one command
-_UNSAFE = frozenset("\"'`$;\\<>| \t\r\n")
 
 
 class Listing(NamedTuple):
@@ -76,7 +75,7 @@ class Listed(Source):
             fetch_all([file.model_dump() for file in named], source.location, carrier.downloads, carrier.say, access)
 
     def read(self, asked: Asked) -> DataSource:
-        if _UNSAFE & set(asked.text) or not asked.text.isprintable():
+        if is_unsafe(asked.text):
             raise SourceProblem("dataset-source", f"{asked.text!r} holds a sign that no address has", "write it as %20")
         listing = self._listing(asked.text)
         files = _with_checksums(listing.files, asked)
@@ -134,15 +133,7 @@ class Listed(Source):
         if found is None:
             return False
         named, access = found
-        try:
-            carrier.say(f"fetching {source.location} from the target")
-            carrier.have_fetched(source.model_copy(update={"files": tuple(named)}), access)
-        except ModakError as error:
-            if carrier.is_local:
-                raise
-            carrier.say(f"{error.message}; fetching it from here")
-            return False
-        return True
+        return target_fetches(source.model_copy(update={"files": tuple(named)}), carrier, access)
 
 
 def _verified(file: DataFile, folder: Path) -> DataFile:

@@ -17,6 +17,8 @@ import tempfile
 import types
 from contextlib import suppress
 
+from modak_runtime.report import warn
+
 SMALLEST = 1 << 20  # bytes; the kernel counts mappings, and many small ones would save nothing
 NO_ROOM = 73  # EX_CANTCREAT of sysexits.h
 
@@ -256,5 +258,5 @@ def _save_for_backward(torch, files):
 
 
 def _end(message):
-    sys.stderr.write("modak: %s\n" % message)
+    warn(message)
     sys.exit(NO_ROOM)
