@@ -146,8 +146,5 @@ FILES: Writers = {
     ),
     "modak_ansible/requests/form/form.py": lambda text: with_section(text, "wishes", "\n".join(_application_fields())),
     "modak_ansible/requests/form/optimisation.py": _with_frameworks,
-    **{
-        f"modak_ansible/optimisations/{optimisation.name}.md": partial(page, matter=optimisation)
-        for optimisation in optimisations()
-    },
+    **{f"modak_ansible/{optimisation.page()}": partial(page, matter=optimisation) for optimisation in optimisations()},
 }

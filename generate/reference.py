@@ -14,7 +14,8 @@ import yaml
 
 import modak_ansible
 from generate import Writers, table, with_section
-from modak_ansible.catalogue.reader import Entry, shipped_catalogue
+from modak_ansible.catalogue.entry import Entry
+from modak_ansible.catalogue.reader import shipped_catalogue
 from modak_ansible.commands.main import application
 from modak_ansible.deployment.results import Results
 from modak_ansible.deployment.status import StatusRow
@@ -169,11 +170,11 @@ def _commands() -> str:
 def _optimisations() -> str:
     rows = []
     for each in sorted(optimisations(), key=lambda each: each.name):
-        path = ROOT / "modak_ansible" / "optimisations" / f"{each.name}.md"
+        path = ROOT / "modak_ansible" / each.page()
         paragraphs = path.read_text(encoding="utf-8").split("\n\n")
         asked = ", ".join(f"`{said.name or each.name}`" for said in each.properties)
         first = re.split(r"(?<=[.:])\s", _one_line(paragraphs[2]), maxsplit=1)[0].rstrip(":")
-        rows.append((f"[{each.name}](../../modak_ansible/optimisations/{each.name}.md)", first, asked, each.reaches))
+        rows.append((f"[{each.name}](../../modak_ansible/{each.page()})", first, asked, each.reaches))
     said = (
         "What a plan weighs: each has a page with what it changes, where it applies, what it does to results, and the "
         f"evidence. {_MADE}"
@@ -182,8 +183,8 @@ def _optimisations() -> str:
 
 
 def _pages() -> str:
-    names = sorted(each.name for each in optimisations())
-    return "\n".join(f"          - modak_ansible/optimisations/{name}.md" for name in names)
+    found = sorted(optimisations(), key=lambda each: each.name)
+    return "\n".join(f"          - modak_ansible/{each.page()}" for each in found)
 
 
 def _blueprints() -> str:

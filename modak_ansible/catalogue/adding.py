@@ -9,10 +9,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from modak_ansible.catalogue.entry import Catalogue, Entry, satisfies
 from modak_ansible.catalogue.locking import Wanted, resolved, text_of_lock, versions_of
 from modak_ansible.catalogue.locks import lock_of
 from modak_ansible.catalogue.own import read_entry
-from modak_ansible.catalogue.reader import Catalogue, Entry, satisfies
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.model.measured.seen_image import SeenImage
 

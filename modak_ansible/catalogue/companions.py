@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from modak_ansible.catalogue.entry import Entry, satisfies
 from modak_ansible.catalogue.locks import lock_of
-from modak_ansible.catalogue.reader import Entry, satisfies
 
 _FILE = Path(__file__).with_name("companions.yaml")
 # The package of a framework whose name is another.

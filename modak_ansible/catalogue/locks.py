@@ -12,7 +12,7 @@ from modak_ansible.store.configuration import own_entries
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from modak_ansible.catalogue.reader import Entry
+    from modak_ansible.catalogue.entry import Entry
 
 FOLDER = Path(__file__).parent / "locks"
 SUFFIX = ".txt"

@@ -13,8 +13,8 @@ import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import ValidationError
 
+from modak_ansible.catalogue.entry import Catalogue, Entry, is_version
 from modak_ansible.catalogue.locks import SUFFIX
-from modak_ansible.catalogue.reader import Catalogue, Entry, is_version
 from modak_ansible.errors import InvalidBlueprint, Location, Mistake, UsageError, nearest
 from modak_ansible.store.configuration import own_catalogue, own_entries
 from modak_ansible.target.core.files import Lock, make_private, write_whole

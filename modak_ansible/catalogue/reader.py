@@ -1,167 +1,19 @@
-"""Reads the catalogue's files, those that ship and the user's own, and finds what fits a request."""
+"""Reads the catalogue's files: those that ship, and the user's own."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
-from packaging.version import InvalidVersion, Version
-from pydantic import Field
 
-from modak_ansible.model.base import Model
+from modak_ansible.catalogue.entry import Base, Catalogue, Entry, KnownDataset
 from modak_ansible.model.dataset import DataSource
-from modak_ansible.model.measured.workload import Workload, WorkloadScript
-from modak_ansible.model.plan import digest_of
 from modak_ansible.store.configuration import own_entries
 
-ANY = "any"
 _FOLDER = Path(__file__).parent
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class Base(Model):
-    """What an image begins with: a distribution with a Python."""
-
-    name: str
-    suite: str = Field(description="the Debian suite, for images that begin with debootstrap")
-    docker: str = Field(description="the image on a hub, by its digest")
-    python: str = Field(description="the version of its Python, as major.minor")
-    packages: tuple[str, ...] = Field(description="Debian packages")
-    licence: str
-    mpi: str = Field(default="", description="how its MPI library wants to be started, as srun --mpi names it")
-    provides: dict[str, str] = Field(default={}, description="versions of libraries that programs are linked with")
-    remark: str = Field(default="", description="what a user should know, such as that the release left the mirrors")
-
-
-class Entry(Model):
-    """A build of a framework: where it comes from, what it needs, and how it is tried after the build."""
-
-    name: str
-    framework: str
-    version: str
-    origin: Literal["pip", "hub", "opt-build", "given"]
-    compilers: tuple[str, ...] = ()
-    architectures: tuple[str, ...] = Field(description="archspec names; a processor needs one of them or a descendant")
-    features: tuple[str, ...] = Field(
-        default=(), description="what the processor must have besides, as archspec names it"
-    )
-    accelerator: str | None = None
-    base: str = Field(default="", description="none for an image that is there already")
-    source: str = Field(
-        default="", description="the image, such as docker://tensorflow/tensorflow:1.14.0-py3, or its path on a target"
-    )
-    python: str = Field(default="", description="the interpreter in that image")
-    address: str = Field(
-        default="", description="of the target that an image lies on", exclude_if=lambda value: not value
-    )
-    checksum: str = Field(
-        default="", description="the SHA-256 of an image that lies on a target", exclude_if=lambda value: not value
-    )
-    packages: tuple[str, ...] = Field(default=(), description="Debian packages besides the base's")
-    links: dict[str, str] = Field(
-        default={}, description="names in /opt/modak/lib that libraries of the image are looked up under besides"
-    )
-    libraries: tuple[str, ...] = Field(
-        default=(), description="what is compiled for the target's processor: names of recipes/libraries"
-    )
-    requirements: tuple[str, ...] = Field(default=(), description="what pip installs, pinned")
-    index: str = Field(
-        default="", description="the framework's own package index, asked when pip's configured ones have not got it"
-    )
-    allocators: tuple[str, ...] = ()
-    thread_variables: tuple[str, ...] = Field(
-        default=(), description="environment variables that hold the number of threads"
-    )
-    environment: dict[str, str] = Field(default={}, description="what a process needs to use it, such as a backend")
-    probe: str = Field(description="Python that ends with success when the build works on the processor it runs on")
-    refusals: dict[str, str] = Field(
-        default={}, description="why its probe failed, by archspec name of the processor; plans take another there"
-    )
-    untried: str = Field(default="", description="why nobody has built it yet, where that is so")
-    tools: tuple[str, ...] = Field(
-        default=(),
-        description="what compiles programs in it, such as mpicc; programs that are built get an entry that has some",
-        exclude_if=lambda value: not value,  # entries without keep the digest that they had before there were any
-    )
-    python_version: str = Field(
-        default="", description="of a given image's Python, as major.minor", exclude_if=lambda value: not value
-    )
-    glibc: str = Field(default="", description="of a given image", exclude_if=lambda value: not value)
-    provenance: str
-    licence: str
-
-    @property
-    def digest(self) -> str:
-        """What tells an entry from a later one of the same name."""
-        return digest_of(self.model_dump(mode="json"))
-
-
-class KnownDataset(Model):
-    """A published dataset: its files with their checksums, and the addresses of folders that hold them."""
-
-    name: str
-    format: str
-    sources: tuple[DataSource, ...]
-    size: int = Field(description="bytes of all files")
-    samples: int | None = Field(default=None, description="training samples")
-    is_drawn: bool = Field(default=False, description="whether digits can be drawn in its place")
-    licence: str
-
-
-class Catalogue(Model):
-    """All that is known."""
-
-    entries: tuple[Entry, ...]
-    bases: dict[str, Base]
-    datasets: dict[str, KnownDataset]
-
-    def of_framework(self, framework: str) -> list[Entry]:
-        """The builds of a framework, newest first."""
-        found = [entry for entry in self.entries if entry.framework == framework]
-        return sorted(found, key=lambda entry: (Version(entry.version), entry.name), reverse=True)
-
-
-def satisfies(version: str, wanted: str) -> bool:
-    """Whether a version is the wanted one, lies in the wanted range, or begins with the wanted parts.
-
-    ``2`` takes 2.13.0 and ``2.1`` does not; an empty wish takes any.
-    """
-    if not wanted:
-        return True
-    if wanted[0].isdigit():
-        parts = wanted.split(".")
-        return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
-
-    return Version(version) in SpecifierSet(wanted)
-
-
-def is_version(text: str) -> bool:
-    """Whether a text is a version as Python's packages have them."""
-    try:
-        return bool(Version(text))
-    except InvalidVersion:
-        return False
-
-
-def is_release(entry: Entry, version: str) -> bool:
-    """Whether a version, as a process tells it, is an entry's own, whatever its label."""
-    try:
-        return Version(version).public == Version(entry.version).public
-    except InvalidVersion:
-        return version == entry.version
-
-
-def fits(script: WorkloadScript, entry: Entry) -> bool:
-    """Whether a workload's script is for a build's framework and version."""
-    return script.framework in (entry.framework, ANY) and satisfies(entry.version, script.versions)
-
-
-def script_for(workload: Workload, entry: Entry) -> WorkloadScript | None:
-    """The script that does the work with an entry's framework; None where there is none."""
-    return next((script for script in workload.scripts if fits(script, entry)), None)
 
 
 def load_catalogue() -> Catalogue:

@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 from modak_ansible.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.catalogue.companions import PACKAGES, collision, constraints_of
+from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.catalogue.locks import lock_of, package_of
-from modak_ansible.catalogue.reader import satisfies
 from modak_ansible.drafts.imports import Code, Imported
 from modak_ansible.drafts.installed import Installed
 from modak_ansible.drafts.pins import Pin, plain

@@ -1,6 +1,6 @@
-"""What the planner can turn: one .py and one .md each, found by themselves.
+"""What the planner can turn: one .py and one .md each, in a folder of what it acts on, found by themselves.
 
-A module of this folder with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
+A module in here with a subclass of :class:`~modak_ansible.optimisations.base.Optimisation` takes part in every
 plan; the .md of the same name tells people what it does, where it applies and what was measured. What users may
 ask of it stands in its ``properties``: ``make generate`` writes the TOSCA type, the model and the request's fields.
 """
@@ -20,8 +20,8 @@ from modak_ansible.optimisations.base import Optimisation
 @cache
 def optimisations() -> tuple[Optimisation, ...]:
     """Every optimisation, each behind those whose outcome it reads."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     kinds = sorted(_kinds(Optimisation), key=lambda kind: kind.name)  # type: ignore[type-abstract]
     found = {kind.name: kind() for kind in kinds}
     order = TopologicalSorter({name: each.after for name, each in found.items()}).static_order()

@@ -227,6 +227,11 @@ class Optimisation(ABC):
         """The values that users and suites may ask for; none where it is a number, or nobody asks."""
         return next((each.values for each in cls.properties if not each.name), ())
 
+    @classmethod
+    def page(cls) -> str:
+        """Its page, by its path below the package."""
+        return f"{cls.__module__.partition('.')[2].replace('.', '/')}.md"
+
     @abstractmethod
     def options(self, draft: Draft) -> tuple[Option, ...]:
         """The ways to settle it, the first being stock; none where there is nothing to decide.
@@ -252,7 +257,7 @@ class Optimisation(ABC):
 
     def evidence(self, draft: Draft) -> str:  # noqa: ARG002 - of an image it depends on the build
         """Where it is told what it changes and where that was measured."""
-        return f"optimisations/{self.name}.md"
+        return self.page()
 
     def why_other(self, other: str, taken: str, draft: Draft) -> str:  # noqa: ARG002
         """Why another is taken than one that would serve, where nothing was measured; empty: no reason of its own."""

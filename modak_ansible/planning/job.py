@@ -11,7 +11,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import CannotPlan, Draft
-from modak_ansible.optimisations.launcher import launching_of
+from modak_ansible.optimisations.distributed.launcher import launching_of
 from modak_ansible.planning.data import ON_TARGET
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script

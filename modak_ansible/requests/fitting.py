@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.catalogue import Catalogue, Entry
-from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.model.target import Target
 from modak_ansible.requests.form.form import JobForm
 from modak_ansible.requests.form.optimisation import HpcForm, TrainingForm

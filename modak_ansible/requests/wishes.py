@@ -6,7 +6,7 @@ from typing import Any
 
 from modak_ansible.blueprint.forms.forms import FieldProblem, Path
 from modak_ansible.catalogue import Catalogue, Entry
-from modak_ansible.catalogue.reader import satisfies
+from modak_ansible.catalogue.entry import satisfies
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.target import Target
 from modak_ansible.requests.checks import APPLICATION, OPTIMISATION, TRAINING, wanted_compilers

@@ -18,8 +18,8 @@ from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.stages.base import Outcome, Stage, noted
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
+from modak_ansible.store.logs import note
 from modak_ansible.store.project import COLLECTION, read_origin
-from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.files import mend_of
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.lifeline import end_with_parent

@@ -12,8 +12,8 @@ from typing import Any
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.logs import note
 from modak_ansible.store.record import Record
-from modak_ansible.store.stage_log import note
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
 from modak_ansible.transport.ssh import Connection

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.reader import is_version
+from modak_ansible.catalogue.entry import is_version
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage

@@ -14,7 +14,7 @@ from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
-from modak_ansible.store.log_times import note_look
+from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from modak_ansible.schedulers.base import LIVING, UNKNOWN
-from modak_ansible.store.stage_log import note
+from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.request import GivenImage, Request
-from modak_ansible.optimisations.image import why_refused
+from modak_ansible.optimisations.job.image import why_refused
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.store.deployment import DeploymentStore

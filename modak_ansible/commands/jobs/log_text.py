@@ -85,7 +85,7 @@ def of_build(folder: Path, since: Since, *, follow: bool, show: Show) -> list[st
 
 def of_stages(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
     """What the stages did and when; none are left where they were followed."""
-    from modak_ansible.store.stage_log import read_stage_log
+    from modak_ansible.store.logs import read_stage_log
 
     def written() -> list[str]:
         entries = [entry for entry in read_stage_log(folder) if entry.time >= (since.moment or 0)]
@@ -125,7 +125,7 @@ def _fetch(folder: Path) -> None:
 
 def _offset(folder: Path, log: str, since: Since) -> int:
     """Where what was written since a moment begins, in bytes."""
-    from modak_ansible.store.log_times import size_before
+    from modak_ansible.store.logs import size_before
 
     if since.moment is None:
         return 0

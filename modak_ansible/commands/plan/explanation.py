@@ -84,9 +84,7 @@ def _choice(choice: Choice, width: int) -> Iterator[str]:
     stock = " (stock)" if choice.value == choice.stock else f" (stock: {choice.stock})" if choice.stock else ""
     place = f", set in the {choice.reaches}" if choice.reaches else ""
     speed = f"; {factor(choice.speed)} of stock, {counted(choice.records, 'record')}" if choice.speed else ""
-    evidence = (
-        f"; {choice.evidence}" if choice.evidence and choice.evidence != f"optimisations/{choice.name}.md" else ""
-    )
+    evidence = f"; {choice.evidence}" if choice.evidence and not choice.evidence.endswith(f"/{choice.name}.md") else ""
     name = choice.name.replace("_", " ")
     text = f"{name} {choice.value}{stock}: {choice.reason}{speed}; {NUMERICS[choice.numerics]}{place}{evidence}"
     yield from _wrapped(text, width, 2)

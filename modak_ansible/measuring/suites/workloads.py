@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from modak_ansible.catalogue.reader import script_for
+from modak_ansible.catalogue.entry import script_for
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.store.project import shipped

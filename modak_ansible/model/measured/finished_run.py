@@ -14,7 +14,7 @@ from modak_ansible.model.target import Target
 MEASURES = "modak.measures/1"
 # Cores that others may keep busy while a run is measured: more than a system's own housekeeping and the controller that
 # waits for the job (0.02 of a core on the machine of the testbed), and far less than a busy neighbour, who doubled the
-# time of an epoch (optimisations/wait_policy.md).
+# time of an epoch (optimisations/process/wait_policy.md).
 THRESHOLD = 0.25
 _TUNED_FROM_KERAS = 3
 _TUNED = {"pipeline_tuning": "stock", "step_loop": "plain", "input": "memory"}  # values where arrays go through it

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modak_ansible.stages.jobs.members import Member
-from modak_ansible.store.log_times import note_look
+from modak_ansible.store.logs import note_look
 from modak_ansible.target.jobs.campaign import Wanted
 
 # What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.

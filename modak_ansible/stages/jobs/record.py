@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.reader import is_release
+from modak_ansible.catalogue.entry import is_release
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.finished_run import (
     accelerator,

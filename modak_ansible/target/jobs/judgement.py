@@ -17,7 +17,6 @@ from ..core.commands import TimedRun
 from ..core.files import changed_at, lack_of_room, read_text, tail
 from ..core.staging import RANKS, STATE
 from .attempts import number_of
-from .ends import known_end, note_end
 from .markers import (
     LIMITS,
     FailedRank,
@@ -33,7 +32,7 @@ from .markers import (
     outgrew_memory,
 )
 from .runs import explained, living_state, own, run_of
-from .situation import Situation
+from .situation import Situation, known_end, note_end
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
 # The marker of a job that modak has cancelled.

@@ -202,14 +202,14 @@ def case_what_is_not_kept():
 
 
 def case_more_than_the_memory_is_not_kept():
-    from modak_runtime import pytorch_store
+    from modak_runtime.pytorch import store
 
-    free = pytorch_store.free_memory
-    pytorch_store.free_memory = lambda: 1000
+    free = store.free_memory
+    store.free_memory = lambda: 1000
     try:
         report, _ = same_batches(lambda: DataLoader(Images(), batch_size=16, shuffle=True))
     finally:
-        pytorch_store.free_memory = free
+        store.free_memory = free
     assert "may take 40 %" in outcome(report, "input")["reason"]
 
 

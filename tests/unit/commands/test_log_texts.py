@@ -16,8 +16,8 @@ from modak_ansible.deployment import results as fetched
 from modak_ansible.deployment.status import most_telling
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all, plan_blueprint
-from modak_ansible.store import log_times as looks
-from modak_ansible.store.stage_log import note
+from modak_ansible.store import logs as looks
+from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import write_json
 
 

@@ -23,7 +23,7 @@ from modak_ansible.model.plan import PlannedImage
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Processor, Scheduler, Site, Target
 from modak_ansible.optimisations.base import Draft
-from modak_ansible.optimisations.launcher import Launcher, launching_of
+from modak_ansible.optimisations.distributed.launcher import Launcher, launching_of
 from modak_ansible.planning.job import planned_job
 from modak_ansible.planning.plan import make_plan
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(FILES))
 
 import modak_runtime
 from modak_runtime import ranks
-from modak_runtime.pytorch_shares import part_of
+from modak_runtime.parallel.shares import part_of
 from modak_runtime.report import Report
 
 TWO = {"MODAK_STRATEGY": "ddp", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2001"}

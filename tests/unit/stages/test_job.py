@@ -19,8 +19,8 @@ from modak_ansible.stages.jobs.operations import (
     resume_jobs,
     run_jobs,
 )
+from modak_ansible.store.logs import read_stage_log
 from modak_ansible.store.record import latest
-from modak_ansible.store.stage_log import read_stage_log
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Outcome, noted
-from modak_ansible.store import log_times as looks
-from modak_ansible.store.log_times import LOOKS, note_look, size_before
-from modak_ansible.store.stage_log import STAGE_LOG, note, read_stage_log
+from modak_ansible.store import logs as looks
+from modak_ansible.store.logs import LOOKS, STAGE_LOG, note, note_look, read_stage_log, size_before
 
 
 def texts(folder):

@@ -127,6 +127,6 @@ def crew(environment, torch, gpu):
     """Several processes that modak_runtime makes parallel; None where the script does that itself."""
     if torch is None or not environment.get("MODAK_STRATEGY"):
         return None
-    from modak_runtime import pytorch_ranks
+    from modak_runtime.parallel import processes
 
-    return Ranks(pytorch_ranks.begin(torch, environment, gpu))
+    return Ranks(processes.begin(torch, environment, gpu))

@@ -30,8 +30,8 @@ def mean(value, weight=None):
         weight: how much it counts, such as the number of its samples; without it, as the part of the batch that the
             training's loader gave last.
     """
-    ranks = sys.modules.get("modak_runtime.pytorch_ranks")
-    here = ranks.here() if ranks else None
+    processes = sys.modules.get("modak_runtime.parallel.processes")
+    here = processes.here() if processes else None
     return value if here is None else here.mean(value, weight)
 
 

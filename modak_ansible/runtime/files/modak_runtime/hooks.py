@@ -44,12 +44,12 @@ def _share(torch, report, objects):
     if torch is None:
         ranks.Rank(os.environ).end("prepare makes scripts of PyTorch parallel, and this one imports no torch")
     try:
-        from modak_runtime import pytorch_ranks
+        from modak_runtime.parallel import processes
 
         gpu = any(
             each.is_cuda for model in objects if isinstance(model, torch.nn.Module) for each in model.parameters()
         )
-        pytorch_ranks.begin(torch, os.environ, gpu).prepare(report, objects)
+        processes.begin(torch, os.environ, gpu).prepare(report, objects)
     except Exception as error:
         ranks.Rank(os.environ).end(
             "prepare could not make the training parallel: %s: %s" % (type(error).__name__, error)

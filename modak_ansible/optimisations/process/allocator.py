@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Draft, Optimisation, Option, why_unseen
-from modak_ansible.optimisations.memory import OUT_OF_CORE
+from modak_ansible.optimisations.computation.memory import OUT_OF_CORE
 from modak_ansible.optimisations.properties import Property
 
 # The name that the dynamic loader looks up; every base image has the library.

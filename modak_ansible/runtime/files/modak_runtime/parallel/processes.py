@@ -12,7 +12,7 @@ import os
 import random
 import sys
 
-from modak_runtime import pytorch_group
+from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
@@ -32,7 +32,7 @@ def begin(torch, environment, gpu=False):
             rank.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             rank.end("PyTorch %s cannot be made parallel by prepare; 2.1 can" % torch.__version__)
-        pytorch_group.meet(torch, rank, gpu)
+        meet(torch, rank, gpu)
         _KEPT.append(Ranks(torch, rank))
     return here()
 
@@ -91,7 +91,7 @@ class Ranks:
         except Exception as error:  # of any kind
             return self.rank.end(
                 "it lost another rank, whose own words say why, or waited for one that makes fewer steps: %s"
-                % pytorch_group.first_line(error)
+                % first_line(error)
             )
 
     # --- random numbers
@@ -132,8 +132,8 @@ class Ranks:
 
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
-        from modak_runtime import pytorch_norm, pytorch_shares
-        from modak_runtime.pytorch_gradients import Gradients
+        from modak_runtime.parallel import norm, shares
+        from modak_runtime.parallel.gradients import Gradients
 
         torch = self.torch
         models = [each for each in objects if isinstance(each, torch.nn.Module)]
@@ -155,7 +155,7 @@ class Ranks:
                 continue
             self.models.append(model)
             self._make_alike([*model.parameters(), *model.buffers()])
-            pytorch_norm.share(torch, self, model)
+            norm.share(torch, self, model)
         groups = [list(model.parameters()) for model in models]
         groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
         for number, group in enumerate(groups):
@@ -167,7 +167,7 @@ class Ranks:
                 self.gradients.append(Gradients(torch, self, report, mine))
         report.ranks = {"number": self.number, "world": self.world, "strategy": STRATEGIES[0]}
         for loader in loaders:
-            pytorch_shares.share(torch, self, loader)
+            shares.share(torch, self, loader)
 
     def is_training(self):
         """Whether a loop that begins now is taken for one that trains."""

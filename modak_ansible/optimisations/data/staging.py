@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data_costs import Data, in_image, once, to_copy
+from modak_ansible.optimisations.data.data_costs import Data, in_image, once, to_copy
 from modak_ansible.optimisations.properties import Property
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.

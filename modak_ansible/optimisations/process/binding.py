@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
+from modak_ansible.optimisations.process.wait_policy import has_nodes_alone
 from modak_ansible.optimisations.properties import Property
-from modak_ansible.optimisations.wait_policy import has_nodes_alone
 
 
 class Binding(Optimisation):

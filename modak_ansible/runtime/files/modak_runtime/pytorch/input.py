@@ -7,7 +7,7 @@ stream of random numbers are bit for bit those of the script. Where that could n
 import sys
 from collections import deque
 
-from modak_runtime.pytorch_store import Store, reading_problem
+from modak_runtime.pytorch.store import Store, reading_problem
 
 
 def set_workers(torch, report, loader):

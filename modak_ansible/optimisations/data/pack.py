@@ -5,7 +5,7 @@ from __future__ import annotations
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data_costs import Data, in_image, once, to_pack
+from modak_ansible.optimisations.data.data_costs import Data, in_image, once, to_pack
 
 # Fewer are opened in less time than an image is made, wherever that was measured.
 MANY = 2000

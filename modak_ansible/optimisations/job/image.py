@@ -8,7 +8,7 @@ from dataclasses import replace
 import archspec.cpu
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.reader import ANY, fits, satisfies, script_for
+from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
 from modak_ansible.model.measured.refusal import Refusal

@@ -6,7 +6,7 @@ The module ``torch`` is handed in: it is there when this is imported, and this n
 import functools
 import sys
 
-from modak_runtime import pytorch_model
+from modak_runtime.pytorch.model import prepare as prepare_model
 from modak_runtime.steps import length_of
 
 MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1e-3
@@ -18,9 +18,9 @@ def imported(torch, report, steps):
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
     if report.planned.get("memory") == "out-of-core":
-        from modak_runtime import pytorch_out_of_core
+        from modak_runtime.pytorch import out_of_core
 
-        pytorch_out_of_core.imported(torch)
+        out_of_core.imported(torch)
 
 
 def loader_imported(module, steps):
@@ -37,23 +37,24 @@ def loader_imported(module, steps):
 
 def prepare(torch, report, objects):
     """The objects as the plan has chosen, in the same order."""
-    from modak_runtime import pytorch_input, pytorch_steps
+    from modak_runtime.pytorch.input import keep_in_memory, set_workers
+    from modak_runtime.pytorch.steps import accumulate, set_batch_size
 
     models = [each for each in objects if isinstance(each, torch.nn.Module)]
     loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
     optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
     gpu = any(parameter.is_cuda for model in models for parameter in model.parameters())
     for model in models:
-        pytorch_model.prepare(torch, report, model)
+        prepare_model(torch, report, model)
     if report.planned.get("memory") == "out-of-core":
-        from modak_runtime import pytorch_out_of_core
+        from modak_runtime.pytorch import out_of_core
 
-        pytorch_out_of_core.prepare(torch, report, models, optimizers)
+        out_of_core.prepare(torch, report, models, optimizers)
     for name, prepare_one, many in (
-        ("batch_size", pytorch_steps.set_batch_size, loaders),
-        ("accumulation", pytorch_steps.accumulate, optimizers),
-        ("workers", pytorch_input.set_workers, loaders),
-        ("input", pytorch_input.keep_in_memory, loaders),
+        ("batch_size", set_batch_size, loaders),
+        ("accumulation", accumulate, optimizers),
+        ("workers", set_workers, loaders),
+        ("input", keep_in_memory, loaders),
     ):
         for each in many if name in report.planned else ():
             _attempt(report, name, prepare_one, torch, report, each)

@@ -6,7 +6,7 @@ nothing but the last bits, since the ranks' shares add up to one: so passes may 
 way.
 """
 
-from modak_runtime.pytorch_compression import compression
+from modak_runtime.parallel.compression import compression
 
 _FIRST, _NEXT = 1 << 20, 25 << 20  # bytes: a small bucket leaves soon, while the others still fill
 

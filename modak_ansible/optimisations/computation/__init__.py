@@ -1,0 +1,1 @@
+"""What a step computes, and with which library, format and batch."""

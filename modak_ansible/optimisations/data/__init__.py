@@ -1,0 +1,1 @@
+"""How samples come to a step."""

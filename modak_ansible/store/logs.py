@@ -1,0 +1,106 @@
+"""What is kept of a deployment's logs: what its stages did and when, and how long its job's logs were at which moment.
+
+Lines of a job's log carry no time of their own, so that each look at them is noted, by this machine's clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.target.core.files import tail
+
+STAGE_LOG = "stages.jsonl"
+LOOKS = "looks.jsonl"
+# What is kept of a text, in characters: a line is written whole, or not at all.
+_TEXT = 2000
+# Seconds between two looks that are worth noting.
+_APART = 5.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """a line of the stage log; the time is in seconds since the epoch."""
+
+    time: float
+    stage: str
+    text: str
+
+
+def note(folder: Path, stage: str, text: str) -> None:
+    """Adds an entry to a deployment's stage log, unless it says the same as the last one."""
+    path = folder / STAGE_LOG
+    last = next(iter(_entries(tail(path, 1))), None)
+    text = text[:_TEXT]
+    if last is None or (last.stage, last.text) != (stage, text):
+        _add(path, {"time": round(time.time(), 1), "stage": stage, "text": text})
+
+
+def read_stage_log(folder: Path) -> list[Entry]:
+    """The entries of a deployment's stage log, the oldest first; damaged lines are left out."""
+    return list(_entries(_lines(folder / STAGE_LOG)))
+
+
+def note_look(folder: Path, job_id: str, log: str, size: int) -> None:
+    """Notes in a deployment's folder how long a log of its job is now, in bytes."""
+    path = folder / LOOKS
+    now = time.time()
+    last = next(iter(_looks(tail(path, 1))), None)
+    if last is None or last[1:3] != (job_id, log) or now - last[0] >= _APART:
+        _add(path, {"time": round(now, 1), "job": job_id, "log": log, "size": size})
+
+
+def size_before(folder: Path, job_id: str, log: str, moment: float) -> int:
+    """How much of a log had surely been written by a moment, in bytes: what was seen at the last look before it.
+
+    What was written since is behind that, and so may be what was written a little before.
+    """
+    seen = (
+        size for at, job, name, size in _looks(_lines(folder / LOOKS)) if (job, name) == (job_id, log) and at <= moment
+    )
+    return max(seen, default=0)
+
+
+def _entries(lines: list[str]) -> Iterator[Entry]:
+    for values in _parsed(lines):
+        try:
+            yield Entry(float(values["time"]), str(values["stage"]), str(values["text"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _looks(lines: list[str]) -> Iterator[tuple[float, str, str, int]]:
+    for values in _parsed(lines):
+        try:
+            yield float(values["time"]), str(values["job"]), str(values["log"]), int(values["size"])
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _parsed(lines: list[str]) -> Iterator[Any]:
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _add(path: Path, values: dict[str, object]) -> None:
+    """Adds a line at once, so that those of two commands do not mix."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(file, (json.dumps(values) + "\n").encode())
+    finally:
+        os.close(file)
