@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from modak_ansible.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.deployment.run import fetch_results
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
+from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import sha256_of
+from modak_ansible.target.jobs.results import Left
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Results:
         files: metrics, logs and declared outputs.
         missing: declared outputs that no file fits.
         unnamed: files that were left out, for their names.
+        left: what the job wrote and no output names; None where that is nothing, or not known.
         is_gone: whether it was undeployed, and nothing more can come.
     """
 
@@ -34,20 +39,29 @@ class Results:
     files: tuple[ResultFile, ...]
     missing: tuple[str, ...]
     unnamed: tuple[str, ...]
+    left: Left | None
     is_gone: bool
 
 
-def results_of(stores: list[DeploymentStore], to: Path | None = None) -> list[Results]:
+def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequence[str] = ()) -> list[Results]:
     """Fetches what deployments have left, and lists it; what is here already is not fetched again.
 
     Args:
         stores: of which ones.
         to: a folder that the files are copied to, too; with a folder for each of several.
+        also: patterns of files that no output names, below the folder of the user's code; from now on they come, too.
 
     Raises:
+        UsageError: a pattern leads elsewhere.
         ModakError: the target cannot be asked, or a file here is not what came from the target.
     """
+    for pattern in also:
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"--also: {problem}")
     there = [store for store in stores if not store.record.get("undeployed")]
+    for store in there if also else ():
+        before = store.record_now().get("more_outputs") or []
+        Record(store.folder).update(more_outputs=list(dict.fromkeys([*before, *also])))
     if there:
         fetch_results(*there)
     return [_results(store, to / store.name if to and len(stores) > 1 else to) for store in stores]
@@ -65,6 +79,7 @@ def _results(store: DeploymentStore, to: Path | None) -> Results:
         files=files,
         missing=tuple(record.get("missing_outputs") or ()),
         unnamed=tuple(record.get("unnamed_outputs") or ()),
+        left=left if (left := record.get("left")) and left["count"] else None,
         is_gone=is_gone,
     )
 

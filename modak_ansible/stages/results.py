@@ -22,7 +22,7 @@ from modak_ansible.target.core.files import Lock, make_private, read_json, sha25
 from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
-from modak_ansible.target.jobs.results import ResultFile, Results
+from modak_ansible.target.jobs.results import Left, ResultFile, Results
 from modak_ansible.transport.rsync import pull
 
 # Numbers of a script's own form in a summary; all are in its metrics.json.
@@ -39,7 +39,7 @@ def fetch_results(stage: Stage) -> Outcome:
         ModakError: a file did not arrive as it left.
     """
     plan = stage.plan
-    wanted = [{"deployment": stage.deployment, "outputs": plan["application"]["outputs"]}]
+    wanted = [{"deployment": stage.deployment, "outputs": outputs_of(stage)}]
     answer = stage.call("modak_results", workspace=plan["target"]["workspace"], deployments=wanted)
     listed: Results = answer["listed"][stage.deployment]
 
@@ -47,6 +47,11 @@ def fetch_results(stage: Stage) -> Outcome:
         pull(stage.connection, listed["folder"], paths, part, stage.say)
 
     return keep_results(stage, listed, bring)
+
+
+def outputs_of(stage: Stage) -> list[str]:
+    """The patterns of what is brought back: those of the plan, and what somebody asked for later."""
+    return list(dict.fromkeys([*stage.plan["application"]["outputs"], *stage.record.read().get("more_outputs", [])]))
 
 
 def wanted_files(stage: Stage, listed: Results) -> list[ResultFile]:
@@ -91,6 +96,9 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         message += f"; no file fits {', '.join(missing)}"
     if unnamed := listed.get("unnamed", []):
         message += f"; left on the target, as their names are not UTF-8: {', '.join(unnamed)}"
+    left = listed.get("left") if is_over else None
+    if left and left["count"]:
+        message += f"; {words_of_left(left)}"
     metrics = read_json(folder / "metrics.json")
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
@@ -101,6 +109,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         metrics=_summary(metrics),
         missing_outputs=missing,
         unnamed_outputs=unnamed,
+        left=left,
         applied=outcomes,
         tuning=summary_of_tuning(tuning, stage.plan),
     )
@@ -110,6 +119,13 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
         record_trials(stage)
         record_job(stage)
     return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
+
+
+def words_of_left(left: Left) -> str:
+    """What a job wrote that stays on the target, and how to have it."""
+    names = ", ".join(left["names"]) + (" ..." if left["count"] > len(left["names"]) else "")
+    count = "a file" if left["count"] == 1 else f"{left['count']} files"
+    return f"{count} ({format_size(left['size'])}) that no output names stayed on the target: {names}"
 
 
 def _check_paths(files: list[ResultFile]) -> None:

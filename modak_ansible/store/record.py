@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.images.image import ImageFacts
     from modak_ansible.target.jobs.progress import Progress
+    from modak_ansible.target.jobs.results import Left
 
 NAME = "state.json"
 # How the explanation of a job begins that was not submitted, for what it comes after.
@@ -106,6 +107,8 @@ class RecordData(TypedDict, total=False):
         job: None where none was submitted.
         missing_outputs: declared outputs that no file fits.
         unnamed_outputs: files that were left on the target, for their names.
+        left: what the job wrote and no output names; None as long as it runs.
+        more_outputs: patterns of what is brought back besides the plan's outputs.
         tuning: what that amounts to, as pairs of a title and a text.
         undeployed: when that was, in seconds since the epoch.
         updated: when it was written, likewise.
@@ -122,6 +125,8 @@ class RecordData(TypedDict, total=False):
     metrics: Metrics | None
     missing_outputs: list[str]
     unnamed_outputs: list[str]
+    left: Left | None
+    more_outputs: list[str]
     applied: list[AppliedChoice]
     tuning: list[tuple[str, str]]
     undeployed: float | None

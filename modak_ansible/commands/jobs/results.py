@@ -22,6 +22,10 @@ def command(
     deployment: Which,
     training: Only = None,
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy them into this folder, too.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Bring these of its files, too, which outputs does not name."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fetch a deployment's metrics, logs and outputs, whatever has become of its job, and list them.
@@ -32,7 +36,7 @@ def command(
     from modak_ansible.deployment.results import results_of
     from modak_ansible.store.deployments import find_trainings
 
-    found = results_of(find_trainings(deployment, training), to)
+    found = results_of(find_trainings(deployment, training), to, also or ())
     if as_json:
         facts = [{"training": results.training, **_facts(results)} for results in found]
         typer.echo(json.dumps(facts if len(found) > 1 else _facts(found[0]), indent=2))
@@ -50,6 +54,7 @@ def _facts(results: Results) -> dict[str, object]:
         "files": [asdict(file) for file in results.files],
         "missing": list(results.missing),
         "unnamed": list(results.unnamed),
+        "left": results.left,
     }
 
 
@@ -65,6 +70,7 @@ def _print_all(found: list[Results]) -> None:
 
 def _print(results: Results) -> None:
     from modak_ansible.model.quantities import format_size
+    from modak_ansible.stages.results import words_of_left
 
     if not results.files:
         typer.echo("nothing had come back" if results.is_gone else "nothing has come back: no job has written anything")
@@ -78,3 +84,5 @@ def _print(results: Results) -> None:
     if results.unnamed:
         names = ", ".join(results.unnamed)
         typer.echo(f"left on the target, as their names are not UTF-8: {names}")
+    if results.left:
+        typer.echo(f"{words_of_left(results.left)}: --also PATTERN brings them")

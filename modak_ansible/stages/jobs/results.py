@@ -10,7 +10,7 @@ from pathlib import Path
 
 from modak_ansible.model.quantities import format_size
 from modak_ansible.stages.base import Outcome, Stage, noted
-from modak_ansible.stages.results import keep_results, wanted_files
+from modak_ansible.stages.results import keep_results, outputs_of, wanted_files
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.jobs.results import Results
@@ -25,7 +25,7 @@ def fetch_all(stages: Sequence[Stage]) -> Outcome:
         ModakError: a file did not arrive as it left.
     """
     names = {stage.folder.name: stage for stage in stages}
-    wanted = [{"deployment": name, "outputs": stage.plan["application"]["outputs"]} for name, stage in names.items()]
+    wanted = [{"deployment": name, "outputs": outputs_of(stage)} for name, stage in names.items()]
     answer = stages[0].call("modak_results", workspace=stages[0].plan["target"]["workspace"], deployments=wanted)
     listed: dict[str, Results] = answer["listed"]
 

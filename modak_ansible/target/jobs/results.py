@@ -7,8 +7,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypedDict
 
-from ..core.files import sha256_of
-from ..core.staging import ATTEMPTS, RANKS, SCRIPT, WRITTEN
+from ..core.files import read_json, sha256_of
+from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, WRITTEN
+
+# Folders in which Python keeps what it has compiled.
+_COMPILED = "__pycache__"
+_MOST_NAMED = 5
+# The pattern of whatever a job writes, which may be nothing.
+ALL = "*"
 
 
 class ResultFile(TypedDict):
@@ -19,18 +25,28 @@ class ResultFile(TypedDict):
     sha256: str
 
 
+class Left(TypedDict):
+    """Files that stay on the target."""
+
+    count: int
+    size: int
+    names: list[str]
+
+
 class Results(TypedDict, total=False):
     """What a job has left in its folder.
 
     Attributes:
         missing: the declared outputs that no file fits.
         unnamed: files that cannot be brought, for their names are no text.
+        left: files that the job wrote and no output names: how many they are, their bytes, and some of them.
     """
 
     folder: str
     files: list[ResultFile]
     missing: list[str]
     unnamed: list[str]
+    left: Left
 
 
 def results_of(deployment: Path, outputs: list[str]) -> Results:
@@ -45,6 +61,7 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
         "files": list_results(deployment, outputs),
         "missing": missing_outputs(deployment, outputs),
         "unnamed": unnamed_outputs(deployment, outputs),
+        "left": left_outputs(deployment, outputs),
     }
 
 
@@ -89,16 +106,45 @@ def _results(deployment: Path, outputs: list[str]) -> list[Path]:
 
 def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:
     """The declared patterns that no file fits."""
-    names = [relative for relative, _ in _written(deployment)] if outputs else []
-    return [pattern for pattern in outputs if not any(_fits(name, pattern) for name in names)]
+    wanted = [pattern for pattern in outputs if pattern != ALL]
+    names = [relative for relative, _ in _written(deployment)] if wanted else []
+    return [pattern for pattern in wanted if not any(_fits(name, pattern) for name in names)]
+
+
+def left_outputs(deployment: Path, outputs: list[str]) -> Left:
+    """What the job wrote below the folder of the user's code, and no pattern fits."""
+    left = [
+        (relative, path)
+        for relative, path in _written(deployment)
+        if not any(_fits(relative, output) for output in outputs) and _is_text(relative)
+    ]
+    size = sum(path.stat().st_size for _, path in left)
+    return {"count": len(left), "size": size, "names": [relative for relative, _ in left][:_MOST_NAMED]}
 
 
 def _written(deployment: Path) -> list[tuple[str, Path]]:
-    """The files below the folder of the user's code, by their relative paths; links that lead out of it are none."""
-    code = deployment / "code"
+    """What the job wrote below the folder of the user's code, by relative paths; links that lead out of it are none.
+
+    What travelled there is none of it, as long as nobody has written it anew.
+    """
+    code = deployment / CODE
     top = code.resolve()
-    files = [path for path in sorted(code.rglob("*")) if path.is_file() and top in path.resolve().parents]
-    return [(path.relative_to(code).as_posix(), path) for path in files]
+    brought, since = _brought(deployment)
+    found = []
+    for path in sorted(code.rglob("*")):
+        relative = path.relative_to(code).as_posix()
+        if not path.is_file() or top not in path.resolve().parents or _COMPILED in path.parts:
+            continue
+        if relative not in brought or path.stat().st_mtime > since:
+            found.append((relative, path))
+    return found
+
+
+def _brought(deployment: Path) -> tuple[set[str], float]:
+    """The user's files that travelled, and when the last of them had arrived."""
+    plan = read_json(deployment / PLAN) or {}
+    files = [*plan.get("application", {}).get("files", []), *plan.get("beside", [])]
+    return {file["path"] for file in files}, (deployment / PLAN).stat().st_mtime if plan else 0.0
 
 
 def _fits(relative: str, pattern: str) -> bool:

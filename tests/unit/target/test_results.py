@@ -1,8 +1,9 @@
+import json
 import os
 
 import pytest
 
-from modak_ansible.target.jobs.results import list_results, missing_outputs, unnamed_outputs
+from modak_ansible.target.jobs.results import left_outputs, list_results, missing_outputs, unnamed_outputs
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_links_do_not_lead_out(deployment, tmp_path_factory):
 
 def test_nothing_was_deployed(tmp_path):
     assert list_results(tmp_path / "none", ["*"]) == []
-    assert missing_outputs(tmp_path / "none", ["*"]) == ["*"]
+    assert missing_outputs(tmp_path / "none", ["*", "*.pt"]) == ["*.pt"]
 
 
 def test_a_name_that_is_no_text_keeps_nothing_else_back(deployment):
@@ -65,3 +66,24 @@ def test_a_name_that_is_no_text_keeps_nothing_else_back(deployment):
     assert found[-2:] == ["code/out/a.txt", "code/out/b.txt"]
     assert unnamed_outputs(deployment, ["out/*"]) == ["code/out/caf\\xe9.txt"]
     assert unnamed_outputs(deployment, []) == []
+
+
+def test_what_travelled_is_no_output_unless_the_job_wrote_it_anew(deployment):
+    files = [{"path": name} for name in ("train.py", "out/a.txt")]
+    (deployment / "plan.json").write_text(json.dumps({"application": {"files": files}, "beside": [{"path": "b.txt"}]}))
+    staged = (deployment / "plan.json").stat().st_mtime
+    for name in ("train.py", "out/a.txt"):
+        os.utime(deployment / "code" / name, (staged - 5, staged - 5))
+    os.utime(deployment / "code" / "out" / "b.txt", (staged - 5, staged - 5))  # of an earlier attempt
+    os.utime(deployment / "code" / "model.pt", (staged + 5, staged + 5))
+    (deployment / "code" / "__pycache__").mkdir()
+    (deployment / "code" / "__pycache__" / "train.cpython-313.pyc").write_text("x")
+    assert paths(list_results(deployment, ["*"]))[3:] == ["code/model.pt", "code/out/b.txt"]
+    assert missing_outputs(deployment, ["out/a.txt"]) == ["out/a.txt"]
+    os.utime(deployment / "code" / "out" / "a.txt", (staged + 5, staged + 5))
+    assert paths(list_results(deployment, ["*"]))[3:] == ["code/model.pt", "code/out/a.txt", "code/out/b.txt"]
+
+
+def test_what_no_output_names_is_told(deployment):
+    assert left_outputs(deployment, ["out/a*", "*.py"]) == {"count": 2, "size": 27, "names": ["model.pt", "out/b.txt"]}
+    assert left_outputs(deployment, ["*"]) == {"count": 0, "size": 0, "names": []}
