@@ -65,6 +65,11 @@ class Entry(Model):
         default="", description="the framework's own package index, asked when pip's configured ones have not got it"
     )
     allocators: tuple[str, ...] = ()
+    preloads: dict[str, str] = Field(
+        default={},
+        description="the file of an allocator, where a given image has it under another name than bases",
+        exclude_if=lambda value: not value,
+    )
     thread_variables: tuple[str, ...] = Field(
         default=(), description="environment variables that hold the number of threads"
     )

@@ -44,7 +44,7 @@ def image_of(
     """
     in_container = target.container_runtime != "none"
     if given is not None:
-        layers, python = _given_layers(given, requirements, in_container=in_container)
+        layers, python = _given_layers(given, requirements, locked, in_container=in_container)
         entry = None
     elif entry is None:
         return _NO_IMAGE
@@ -108,7 +108,9 @@ def _image_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
     return [layer, *_requirements_layers(requirements, layer, entry.python, entry)]
 
 
-def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_container: bool) -> tuple[list[Layer], str]:
+def _given_layers(
+    given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], *, in_container: bool
+) -> tuple[list[Layer], str]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
     if not in_container:
@@ -119,7 +121,7 @@ def _given_layers(given: GivenImage, requirements: tuple[str, ...], *, in_contai
         layer = _layer(given.source, definition, None, "pull", **fields)
     else:
         layer = _layer(given.source, definition, None, "file", path=given.source, **fields)
-    return [layer, *_requirements_layers(requirements, layer, given.python)], given.python
+    return [layer, *_requirements_layers(requirements, layer, given.python, locked=locked)], given.python
 
 
 def _requirements_layers(

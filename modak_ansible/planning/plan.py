@@ -92,7 +92,7 @@ def plan_for(
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
     tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
-    needed = tuner_packages(draft.entry) if tuning and draft.entry else ()
+    needed = tuner_packages(draft.entry, request.image) if tuning and draft.entry else ()
     own = request.application.requirements
     _check_requirements(draft)
     image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)

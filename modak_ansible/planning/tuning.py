@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from packaging.utils import canonicalize_name
+
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.locks import beside, lock_of
+from modak_ansible.catalogue.locks import beside, lock_of, package_of
 from modak_ansible.model.plan import Choice
-from modak_ansible.model.request import Request
+from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, why_unseen
 from modak_ansible.planning.search import Chosen
@@ -94,20 +96,27 @@ def why_not_tuned(draft: Draft) -> str:
         return f"a trial is one process, and the job has {processes}"
     if entry is None:
         return why_unseen(draft)
-    if entry.origin == "given":
-        return "what tries candidates is not in an image of one's own"
     base = draft.catalogue.bases.get(entry.base)
-    if base is None:
+    if base is None and entry.origin != "given":
         return "nothing of ours is in a hub's image"
-    if base.python not in lock_of(TUNER).pythons:
-        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {entry.name} has {base.python}"
+    python = base.python if base else entry.python_version
+    if python not in lock_of(TUNER).pythons:
+        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {entry.name} has {python}"
     if entry.framework not in _COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"
     return ""
 
 
-def tuner_packages(entry: Entry) -> tuple[str, ...]:
-    """What an image needs for the tuner besides what the framework brings, as lines of a lock."""
+def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
+    """What an image needs for the tuner besides what the framework brings, as lines of a lock.
+
+    Args:
+        entry: what was chosen, or found in the user's image.
+        given: that one, whose own packages stay as they are.
+    """
+    if given and given.seen:
+        there = set(map(canonicalize_name, given.seen.packages))
+        return tuple(line for line in lock_of(TUNER).lines if package_of(line) not in there)
     return beside(TUNER, entry.name)
 
 

@@ -10,7 +10,7 @@ from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.entry import is_version
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
 from modak_ansible.store.project import read_origin
@@ -40,7 +40,7 @@ def look_into_image(stage: Stage) -> Outcome:
     found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
     frameworks = {name: each for name, each in (found.get("frameworks") or {}).items() if is_version(each)}
-    seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks})
+    seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
     note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
     there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
     return Outcome(outcome.changed, f"{image['entry']}: {seen.problem or there}", {"image": outcome.data.get("image")})

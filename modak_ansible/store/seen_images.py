@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.store.kept_list import KeptList
 
@@ -37,10 +37,11 @@ def seen_images(state: Path) -> tuple[SeenImage, ...]:
 
 
 def seen_of(known: tuple[SeenImage, ...], image: GivenImage, address: str) -> SeenImage | None:
-    """What is known of an image on a target; None where nobody has looked into it, or its checksum is another."""
+    """What is known of an image on a target; None where nobody has looked into it, not for all that counts
+    today, or its checksum is another."""
     key = (image.source, image.python, address)
     found = next((each for each in known if _key(each) == key), None)
-    return found if found and image.checksum in (None, "", found.sha256) else None
+    return found if found and found.look == LOOK and image.checksum in (None, "", found.sha256) else None
 
 
 def note_image(state: Path, seen: SeenImage) -> None:

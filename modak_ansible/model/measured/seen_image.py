@@ -19,4 +19,13 @@ class SeenImage(Model):
     glibc: str = ""
     frameworks: dict[str, str] = Field(default={}, description="versions, by the catalogue's names of frameworks")
     compilers: tuple[str, ...] = Field(default=(), description="graph compilers that compiled something there")
-    allocators: tuple[str, ...] = Field(default=(), description="that the dynamic loader finds")
+    preloads: dict[str, str] = Field(default={}, description="allocators by name: what LD_PRELOAD loads there")
+    libraries: tuple[str, ...] = Field(
+        default=(), description="onednn and mkl of PyTorch, and the OpenMP that a process of the framework has"
+    )
+    packages: tuple[str, ...] = Field(default=(), description="of Python, by their names")
+    look: int = Field(default=0, description="of what kind: one that looked for less is done anew")
+
+
+# Which look it is that fills all of this.
+LOOK = 2

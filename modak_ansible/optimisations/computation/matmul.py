@@ -29,4 +29,7 @@ class Matmul(CodeOptimisation):
             return f"{framework_of(draft)} takes its library by itself"
         if draft.request.resources.accelerators:
             return "it is for processors"
+        given = draft.request.image
+        if given and given.seen and "onednn" not in given.seen.libraries:
+            return "the image's PyTorch has no oneDNN"
         return "" if is_at_least(draft, "2.9") else "PyTorch can choose the library from 2.9 on"

@@ -95,8 +95,8 @@ def _why_given(given: GivenImage) -> str:
         return f"{named}; nobody has looked into it yet, as modak deploy does first"
     if given.seen.problem:
         return f"{named}, which could not be looked into: {given.seen.problem}"
-    there = ", ".join(f"{name} {version}" for name, version in given.seen.frameworks.items())
-    return f"{named}, which has {there}"
+    there = [f"{name} {version}" for name, version in given.seen.frameworks.items()]
+    return f"{named}, which has {', '.join([*there, *given.seen.preloads, *given.seen.libraries])}"
 
 
 def _check_given(draft: Draft, given: GivenImage) -> None:
@@ -132,7 +132,8 @@ def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
         origin="given",
         compilers=seen.compilers if framework != "python" else (),
         architectures=tuple({each for entry in known[:1] for each in entry.architectures}),
-        allocators=seen.allocators,
+        allocators=tuple(seen.preloads),
+        preloads=seen.preloads,
         thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
         python_version=seen.version,
         glibc=seen.glibc,

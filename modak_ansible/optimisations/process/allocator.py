@@ -6,13 +6,13 @@ from modak_ansible.optimisations.base import Draft, Optimisation, Option, why_un
 from modak_ansible.optimisations.computation.memory import OUT_OF_CORE
 from modak_ansible.optimisations.properties import Property
 
-# The name that the dynamic loader looks up; every base image has the library.
-_LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4"}
+# The names that the dynamic loader looks up; every base image has tcmalloc.
+_LIBRARIES = {"tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
 
 
 class Allocator(Optimisation):
     name = "allocator"
-    properties = (Property(values=("system", "tcmalloc")),)
+    properties = (Property(values=("system", *_LIBRARIES)),)
     suite_default = "system"
     stock = ("system", "default")
     after = ("image",)
@@ -21,23 +21,24 @@ class Allocator(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         system = Option("system", "the C library's, which gives the large blocks of a step back to the kernel")
         reason = "it keeps the large blocks of a step for the next one, where glibc gives them back to the kernel"
-        return system, Option("tcmalloc", reason, why_not=_why_not(draft))
+        return system, *(Option(name, reason, why_not=_why_not(draft, name)) for name in _LIBRARIES)
 
     def apply(self, draft: Draft, value: str) -> None:
         if value not in _LIBRARIES:
             return
         preloaded = draft.environment.get("LD_PRELOAD")  # by the build itself
-        draft.environment["LD_PRELOAD"] = ":".join(filter(None, (preloaded, _LIBRARIES[value])))
+        library = draft.entry.preloads.get(value) if draft.entry else None
+        draft.environment["LD_PRELOAD"] = ":".join(filter(None, (preloaded, library or _LIBRARIES[value])))
         draft.settings[self.name] = value
 
 
-def _why_not(draft: Draft) -> str:
+def _why_not(draft: Draft, name: str) -> str:
     if not draft.in_container:
         return "without a container only the machine's own libraries are there"
     if draft.request.optimisation.memory == OUT_OF_CORE:
         return "what a training out of core sets free has to go back to the kernel"
     if draft.entry is None:
         return why_unseen(draft)
-    if "tcmalloc" not in draft.entry.allocators:
+    if name not in draft.entry.allocators:
         return f"{draft.entry.name} does not carry it"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.process.wait_policy import has_nodes_alone
+from modak_ansible.optimisations.process.wait_policy import has_nodes_alone, why_no_openmp
 from modak_ansible.optimisations.properties import Property
 
 
@@ -20,7 +20,7 @@ class Binding(Optimisation):
         if draft.threads == 1 and not self.wish(draft):
             return (Option("none", "a single thread has nothing to stay apart from"),)
         several = draft.layout.processes_per_node > 1 and draft.request.target.scheduler.value != "slurm"
-        why_not = "the processes of a node would stay on the same cores" if several else ""
+        why_not = "the processes of a node would stay on the same cores" if several else why_no_openmp(draft)
         return none, Option("cores", "each thread keeps its core and what its caches hold", why_not=why_not)
 
     def default(self, draft: Draft) -> Default | None:

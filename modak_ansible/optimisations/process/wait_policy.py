@@ -19,11 +19,13 @@ class WaitPolicy(Optimisation):
             return (Option("stock", "a single thread waits for no other"),)
         alone = "the job has its nodes to itself, so spinning threads are in nobody's way"
         stock = Option("stock", alone if has_nodes_alone(draft) else "threads spin for a while, then sleep")
-        active = Option("active", "waiting threads spin, and are there at once")
-        return stock, active, Option("passive", "waiting threads sleep, and leave their core to whom they wait for")
+        passive = "waiting threads sleep, and leave their core to whom they wait for"
+        why_not = why_no_openmp(draft)
+        active = Option("active", "waiting threads spin, and are there at once", why_not=why_not)
+        return stock, active, Option("passive", passive, why_not=why_not)
 
     def default(self, draft: Draft) -> Default | None:
-        if draft.threads == 1 or has_nodes_alone(draft):
+        if draft.threads == 1 or has_nodes_alone(draft) or why_no_openmp(draft):
             return None
         reason = "others may use the node, and one busy neighbour doubles the time of spinning threads"
         return Default("passive", reason)
@@ -42,3 +44,11 @@ def has_nodes_alone(draft: Draft) -> bool:
     if not draft.partition or not layout.cores or not draft.node_cores:
         return False
     return layout.processes_per_node * layout.cores >= draft.node_cores
+
+
+def why_no_openmp(draft: Draft) -> str:
+    """Why nobody reads OpenMP's variables, as far as a look into the user's image tells."""
+    seen = draft.request.image.seen if draft.request.image else None
+    if seen is None or seen.problem or draft.request.application.framework != "pytorch":
+        return ""
+    return "" if any(each.endswith("omp") or "omp5" in each for each in seen.libraries) else "the image has no OpenMP"

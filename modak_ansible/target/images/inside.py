@@ -13,10 +13,10 @@ _SECONDS = 600
 _MARK = "modak.inside "
 # It runs in whatever Python the image has, 2.7 among them; what is not there, or does not work, is left out.
 _LOOK = """\
-import ctypes, importlib, json, platform, sys
+import importlib, json, os, platform, subprocess, sys
 
 found = {"version": "%d.%d" % sys.version_info[:2], "glibc": platform.libc_ver()[1], "frameworks": {}}
-found.update({"compilers": [], "allocators": []})
+found.update({"compilers": [], "preloads": {}, "libraries": [], "packages": []})
 
 for name, module in (("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax"), ("keras", "keras"),
                      ("mxnet", "mxnet"), ("cntk", "cntk")):
@@ -44,12 +44,36 @@ for name, needs, works in (("inductor", ("pytorch",), inductor), ("xla", ("tenso
                 found["compilers"].append(name)
         except Exception:
             pass
-for name, library in (("tcmalloc", "libtcmalloc_minimal.so.4"),):
-    try:
-        ctypes.CDLL(library)
-        found["allocators"].append(name)
-    except OSError:
-        pass
+def preloads(library):
+    # loading it later would not do: allocators need room that a process has only at its start
+    name = os.path.basename(library)
+    asked = subprocess.Popen([sys.executable, "-c", "print(open('/proc/self/maps').read())"],
+                             env=dict(os.environ, LD_PRELOAD=library), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    told = asked.communicate()[0]
+    return asked.returncode == 0 and name.encode() in told
+
+folders = ["", os.path.join(sys.prefix, "lib"), "/opt/conda/lib", "/usr/local/lib"]
+allocators = {"tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4"), "jemalloc": ("libjemalloc.so.2",)}
+for name, libraries in sorted(allocators.items()):
+    for library in [os.path.join(folder, each) for folder in folders for each in libraries]:
+        if (os.path.isfile(library) or "/" not in library) and preloads(library):
+            found["preloads"][name] = library
+            break
+
+try:
+    import torch
+    for name, there in (("onednn", torch.backends.mkldnn), ("mkl", torch.backends.mkl)):
+        if there.is_available():
+            found["libraries"].append(name)
+except Exception:
+    pass
+maps = open("/proc/self/maps").read()
+found["libraries"] += [each for each in ("libgomp", "libiomp5", "libomp") if "/" + each in maps]
+try:
+    from importlib import metadata
+    found["packages"] = sorted(set(str(each.metadata["Name"]) for each in metadata.distributions()))
+except Exception:
+    pass
 print("modak.inside " + json.dumps(found))
 """
 

@@ -201,7 +201,7 @@ def test_what_does_not_go_together_is_told_in_uv_s_words(answers):
 def seen(frameworks, source="docker://some/torch:2.13"):
     return SeenImage(
         source=source, address="frontend.example", python="python3", sha256="a" * 64, version="3.11", glibc="2.36",
-        frameworks={**frameworks, "python": "3.11"}, compilers=("inductor",), allocators=(),
+        frameworks={**frameworks, "python": "3.11"}, compilers=("inductor",),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, UsageError
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.store.refusals import known_refusals, note_refusal
@@ -298,7 +298,14 @@ def seen_there(state, monkeypatch, **found):
 
     def answer(playbook, variables, display):
         asked.append((playbook, variables["image_inside"]))
-        seen = {"source": "/apps/torch.sif", "address": "testbed", "python": "python3", "sha256": "a" * 64, **found}
+        seen = {
+            "source": "/apps/torch.sif",
+            "address": "testbed",
+            "python": "python3",
+            "sha256": "a" * 64,
+            "look": LOOK,
+            **found,
+        }
         note_image(state, SeenImage(**seen))
 
     monkeypatch.setattr(deployment, "run_playbook", answer)

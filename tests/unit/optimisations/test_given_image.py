@@ -7,14 +7,15 @@ import pytest
 from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.deployment.looking import look_first, unseen
 from modak_ansible.errors import InvalidBlueprint, ModakError
-from modak_ansible.model.measured.seen_image import SeenImage
+from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.store.seen_images import forget_image, note_image, seen_images, seen_of
 
 SEEN = SeenImage(
     source="/images/mine.sif", address="frontend.example", python="python3", sha256="a" * 64, version="3.11", glibc="2.36",
-    frameworks={"pytorch": "2.13.0+cpu", "python": "3.11"}, compilers=("inductor",), allocators=("tcmalloc",),
+    frameworks={"pytorch": "2.13.0+cpu", "python": "3.11"}, compilers=("inductor",),
+    preloads={"tcmalloc": "libtcmalloc.so.4"}, libraries=("onednn", "mkl", "libgomp"), packages=("numpy", "PyYAML"), look=LOOK,
 )  # fmt: skip
 WISHES = "numerics: any, precision: bf16, allocator: tcmalloc, huge_pages: transparent, compiler: inductor"
 
@@ -47,14 +48,14 @@ def test_what_was_found_in_it_is_planned(mine):
     found = values_of(plan)
     names = ("precision", "allocator", "huge_pages", "compiler")
     assert [found[name] for name in names] == ["bf16", "tcmalloc", "transparent", "inductor"]
-    assert plan.job.environment["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
+    assert plan.job.environment["LD_PRELOAD"] == "libtcmalloc.so.4"
     assert plan.image.seen == SEEN.sha256
     assert [layer.kind for layer in plan.image.layers] == ["file"]
     assert "pytorch 2.13.0+cpu" in next(each.reason for each in plan.choices if each.name == "image")
 
 
 def test_what_was_not_found_is_not(mine):
-    plan = plan_of(mine, SEEN.model_copy(update={"compilers": (), "allocators": (), "glibc": "2.31"}))
+    plan = plan_of(mine, SEEN.model_copy(update={"compilers": (), "preloads": {}, "glibc": "2.31"}))
     assert sorted(note.path.rpartition(".")[2] for note in plan.notes) == ["allocator", "compiler"]
     old = plan_of(mine, SEEN.model_copy(update={"version": "3.7"}))
     assert "nothing can act in a Python so old" in " ".join(note.reason for note in old.notes)
@@ -71,7 +72,7 @@ def test_before_it_was_looked_into_nothing_is_claimed_and_nothing_refused(mine):
 def test_once_it_was_a_wish_that_cannot_be_kept_may_be_a_mistake(mine):
     mine.replace("numerics: any", "strict: true, numerics: any")
     with pytest.raises(InvalidBlueprint, match="image-aaaaaaaaaaaa does not carry it"):
-        plan_of(mine, SEEN.model_copy(update={"allocators": ()}))
+        plan_of(mine, SEEN.model_copy(update={"preloads": {}}))
 
 
 @pytest.mark.parametrize(
@@ -88,9 +89,41 @@ def test_another_framework_or_version_is_said_before_anything_runs(mine, framewo
         plan_of(mine, SEEN.model_copy(update={"frameworks": frameworks}))
 
 
+def test_what_its_process_has_not_got_is_not_planned(mine):
+    mine.replace("numerics: any", "matmul: onednn, wait_policy: passive, threads: 2, numerics: any")
+    found = values_of(plan_of(mine, SEEN))
+    assert (found["matmul"], found["wait_policy"]) == ("onednn", "passive")
+    bare = plan_of(mine, SEEN.model_copy(update={"libraries": ()}))
+    reasons = {note.path.rpartition(".")[2]: note.reason for note in bare.notes}
+    assert "the image's PyTorch has no oneDNN" in reasons["matmul"]
+    assert "the image has no OpenMP" in reasons["wait_policy"]
+
+
+def test_an_allocator_under_another_name_is_loaded_by_it(mine):
+    mine.replace("allocator: tcmalloc", "allocator: jemalloc")
+    library = "/opt/conda/lib/libjemalloc.so.2"
+    plan = plan_of(mine, SEEN.model_copy(update={"preloads": {"jemalloc": library}}))
+    assert plan.job.environment["LD_PRELOAD"] == library
+
+
+def test_it_is_tuned_with_what_the_tuner_needs_and_it_has_not_got(mine):
+    mine.replace("numerics: any", "autotuning: true, numerics: any")
+    mine.replace("precision: bf16, allocator: tcmalloc, huge_pages: transparent, compiler: inductor", "matmul: any")
+    plan = plan_of(mine, SEEN)
+    assert plan.tuning is not None
+    assert [layer.kind for layer in plan.image.layers] == ["file", "build"]
+    assert "optuna==5.0.0" in plan.image.definition
+    assert "pyyaml==" not in plan.image.definition.lower()
+    assert "numpy==" not in plan.image.definition
+
+
+def test_a_look_for_less_than_counts_today_is_done_again(mine):
+    assert plan_of(mine, SEEN.model_copy(update={"look": 1})).image.seen == ""
+
+
 def test_what_could_not_be_looked_into_is_taken_as_it_is(mine):
     bare = {"source": SEEN.source, "address": SEEN.address, "python": SEEN.python, "sha256": SEEN.sha256}
-    plan = plan_of(mine, SeenImage(**bare, problem="no python3"))
+    plan = plan_of(mine, SeenImage(**bare, problem="no python3", look=LOOK))
     assert all("could not be looked into: no python3" in note.reason for note in plan.notes)
     assert len(plan.notes) == 4
 

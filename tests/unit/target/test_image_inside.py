@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +37,22 @@ def test_it_tells_what_is_there_and_works(runtime, tmp_path):
     assert frameworks == {"pytorch": "2.13.0+cpu", "jax": "0.10.2", "python": version}
     assert found["version"] == version
     assert found["compilers"] == ["inductor"]
-    assert set(found["allocators"]) <= {"tcmalloc"}
+    assert "pytest" in found["packages"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_an_allocator_counts_where_it_can_be_preloaded(runtime, tmp_path, is_whole):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    python = tmp_path / "env" / "bin" / "python"
+    python.symlink_to(sys.executable)
+    (tmp_path / "env" / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    library = tmp_path / "env" / "lib" / "libjemalloc.so.2"
+    library.parent.mkdir()
+    loaded = Path("/proc/self/maps").read_text().split()
+    library.write_bytes(Path(next(each for each in loaded if "/libm.so" in each)).read_bytes() if is_whole else b"x")
+    found = look_inside(runtime, tmp_path / "mine.sif", str(python))
+    of_this_machine = {"libjemalloc.so.2"}
+    assert {found["preloads"].get("jemalloc")} - of_this_machine <= {str(library) if is_whole else None}
 
 
 def test_an_image_without_that_python_says_so(runtime, tmp_path):
