@@ -126,6 +126,10 @@ def close_to(name: str, valid: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
+# How a hint begins that has a near name.
+NEAR = "did you mean "
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid name, or with all of them when none is near and they are few."""
     names = sorted(set(valid))
@@ -134,10 +138,10 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     lowered = {name.lower(): name for name in names}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     if close:
-        return f"did you mean {lowered[close[0]]}?"
+        return f"{NEAR}{lowered[close[0]]}?"
     # the last part of a dotted type name is what people remember
     last = {name.rsplit(".", 1)[-1].lower(): name for name in names}
     close = difflib.get_close_matches(name.rsplit(".", 1)[-1].lower(), last, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {last[close[0]]}?"
+        return f"{NEAR}{last[close[0]]}?"
     return f"valid: {', '.join(names)}" if len(names) <= 12 else ""

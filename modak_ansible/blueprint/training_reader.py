@@ -88,7 +88,10 @@ class TrainingReader:
         request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
         if len(self._mistakes) > before:
             return []
-        return [self._at(request, point) for point in points_of(axes)] if axes else [request]
+        found = [self._at(request, point) for point in points_of(axes)] if axes else [request]
+        application = request.application
+        here = self._folder / application.folder / application.script
+        return list(map(_with_overrides, found)) if self._folders.takes_overrides(here) else found
 
     def _at(self, request: Request, point: dict[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")
@@ -355,3 +358,13 @@ def image_problem(text: str) -> str:
 def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Values of inputs, such as Ansible or opera hand them over, in the form that the reader takes."""
     return tuple((name, json.dumps(value)) for name, value in sorted(values.items()))
+
+
+def _with_overrides(request: Request) -> Request:
+    """A training whose script has hydra: it takes NAME=VALUE, and no options."""
+    application = request.application
+    words = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in application.arguments
+    ]
+    changed = application.model_copy(update={"arguments": (), "words": (*words, *application.words)})
+    return request.model_copy(update={"application": changed})

@@ -34,11 +34,13 @@ class Read:
         path: where it lies here.
         inside: its path below the script's folder; empty where it lies elsewhere.
         option: the script's option that names it; empty where the source does.
+        word: of its command line that names it, where no option does.
     """
 
     path: Path
     inside: str
     option: str = ""
+    word: str = ""
 
 
 def read_by(

@@ -7,23 +7,32 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from modak_ansible.blueprint.script.options import options_of
-from modak_ansible.blueprint.script.source import Option, ScriptSource
+import yaml
+
+from modak_ansible.blueprint.script.hydra import hydra_of
+from modak_ansible.blueprint.script.option import Option
+from modak_ansible.blueprint.script.options import library_options, options_of
+from modak_ansible.blueprint.script.source import ScriptSource
 from modak_ansible.drafts.data import Read, data_options, hub_datasets, read_by, torchvision_root
-from modak_ansible.drafts.imports import Code, read_code
+from modak_ansible.drafts.imports import read_code
 from modak_ansible.drafts.installed import Installed, environment_folders
-from modak_ansible.drafts.outputs import outputs_of
+from modak_ansible.drafts.outputs import downloads, outputs_of
 from modak_ansible.drafts.packages import PYTHON, frameworks_of, requirements_of
 from modak_ansible.drafts.pins import pins_of
+from modak_ansible.drafts.texts import ANY, below
 from modak_ansible.drafts.words import arguments_of
 from modak_ansible.errors import UsageError
 from modak_ansible.store.project import project_root
+from modak_ansible.target.core.files import expanded
+from modak_ansible.target.jobs.results import ALL
 
 WALLTIME = "01:00:00"
 KNOWN = "mnist"  # the dataset that the catalogue has by name
+_ARGUMENT_FILES = (".json", ".yaml", ".yml")
 _MOST_LISTED = 4  # files of one folder that are named one by one
 
 
@@ -117,12 +126,17 @@ class _Drafting:
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
         self._code = read_code(script)
         self._options = options_of(script)
-        self._declared = _declared(self._code)
+        self._sources = [ScriptSource(tree) for tree in self._code.trees.values()]
+        self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
         self.draft = Draft(script, folder, name_of(script), framework)
         self._frameworks(framework)
         self._requirements()
+        self._words = words
+        self._exact = {each for option in self._declared for each in option.names}
         self._arguments(words)
+        self._hydra = hydra_of(script, self._code.trees[script], words)
+        self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
         self._missing()
@@ -160,28 +174,47 @@ class _Drafting:
     def _arguments(self, words: Sequence[str]) -> None:
         self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
 
+    def _given(self, option: Option) -> list[str]:
+        """The names, without dashes, by which an option is given."""
+        names = {each.lstrip("-") for each in option.names}
+        exact = [each for each in self.draft.arguments if each in names]
+        begun = [each for each in self.draft.arguments if len(each) > 1 and f"--{each}" not in self._exact]
+        return exact or [each for each in begun if any(name.startswith(each) for name in names)]
+
     def _values(self) -> dict[str, str]:
-        """The texts that options have, by their longest names without dashes: as given, or by default."""
-        found = {}
+        """The texts that options have, by their longest names without dashes: as given, as a file says, or by default;
+        and those of a configuration, by dotted names."""
+        found: dict[str, Any] = {**(self._hydra.values if self._hydra else {}), **self._told}
+        known = set()
         for option in self._declared:
+            given = self._given(option)
+            known |= set(given)
             name = longest(option)
-            value = self.draft.arguments.get(name, option.default)
-            if isinstance(value, str) and value:
-                found[name] = value
-        return found
+            found[name] = self.draft.arguments[given[0]] if given else found.get(name, option.default)
+        found |= {name: value for name, value in self.draft.arguments.items() if name not in known}
+        return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
     def _held(self) -> dict[str, str]:
-        """The same by the names that the script has them under."""
-        values = self._values()
+        """The same by the names that the script has them under, and the words of the command line by their numbers."""
         names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
-        return {names[name]: value for name, value in values.items()}
+        values = self._values().items()
+        found = {names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values}
+        return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
 
     def _outputs(self) -> None:
         inside, outside = outputs_of(self._trees, self._held())
-        if "hydra" in self._code.modules:
-            inside.append("outputs")
+        if self._hydra:
+            folders = [each for each in self._hydra.outputs if below(each)]
+            outside += [each for each in self._hydra.outputs if each not in folders]
+            own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
+            inside = [*folders, *own]
+        if not inside and not outside and not downloads(self._trees):
+            inside = [ALL]
+            self._say("outputs", "whatever it writes, as its source names nothing")
+        else:
+            self._say("outputs", ", ".join(sorted(set(inside))) or "none that its source names")
         self.draft.outputs = sorted(set(inside))
-        self._say("outputs", ", ".join(self.draft.outputs) or "none that its source names")
+        self._elsewhere = set(outside)
         for text in outside:
             self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
 
@@ -189,6 +222,9 @@ class _Drafting:
         draft = self.draft
         reads = read_by(self._code.folder, self._trees, self._values(), draft.outputs)
         draft.files = _patterns(self._code.files)
+        if self._hydra and self._hydra.folder:
+            reads = self._with_configuration(self._hydra.folder, reads)
+        reads = [*self._of_words(), *reads]
         datasets = [each for each in reads if not each.inside]
         for each in reads:
             if each.inside:
@@ -196,7 +232,7 @@ class _Drafting:
                     draft.files.append(each.inside)
                 self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
         root = torchvision_root(self._trees, self._values())
-        if datasets and not draft.words:
+        if datasets and (datasets[0].word or self._hydra or not draft.words):
             self._outside(datasets.pop(0))
         elif root is not None and (mount := _torchvision_folder(root)):
             draft.data = Data("mnist", mount_as=mount, unpack=True)
@@ -212,14 +248,51 @@ class _Drafting:
             if name not in known and not (root and values.get(name) == root):
                 draft.unsaid.append(name)
 
+    def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
+        """What a script reads, with the folder of its configuration."""
+        place = self._code.folder / folder
+        if not below(folder):
+            self.draft.notes.append(f"its configuration lies in {folder}, outside of its folder, and stays here")
+            return reads
+        return [*(each for each in reads if not below(each.inside).startswith(folder)), Read(place, folder)]
+
+    def _of_words(self) -> list[Read]:
+        """The files and folders that words of its command line name, and that the script does not write."""
+        found = []
+        for word in self.draft.words:
+            value = word.rpartition("=")[2]
+            inside, outputs = below(value), self.draft.outputs
+            is_written = any(inside == each or fnmatch(inside, each) for each in outputs if each != ALL)
+            path = self._code.folder / inside
+            if value in self._elsewhere:
+                continue
+            if not inside and not self._hydra and value.startswith(("/", "~", "..")):
+                elsewhere = self._code.folder / expanded(value)
+                if elsewhere.is_file() or (elsewhere.is_dir() and any(elsewhere.iterdir())):
+                    found.append(Read(elsewhere, "", word=word))
+            elif inside and not is_written and path.exists() and path.resolve() != self._code.folder.resolve():
+                found.append(Read(path, inside, word=word))
+        return found
+
     def _outside(self, read: Read) -> None:
         """Data that lies elsewhere on this machine is brought, and the option that names it says where it is then."""
-        draft, value = self.draft, self._values()[read.option]
+        draft, value = self.draft, read.word.rpartition("=")[2] or self._values()[read.option]
         is_own = value.startswith(("/", "~"))
         source = value if is_own else PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
         name = name_of(read.path.resolve())
         draft.data = Data("data" if name == KNOWN else name, source)
-        draft.arguments[read.option] = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
+        there = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
+        if read.word:
+            changed = f"{read.word.removesuffix(value)}{there}"
+            draft.words = [changed if word == read.word else word for word in draft.words]
+        elif self._hydra:
+            kept = [word for word in draft.words if not word.startswith(f"{read.option}=")]
+            draft.words = [*kept, f"{read.option}={there}"]
+        else:
+            for option in self._declared:
+                for name in self._given(option) if longest(option) == read.option else ():
+                    draft.arguments.pop(name)
+            draft.arguments[read.option] = there
         self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
 
     def _of_hub(self) -> None:
@@ -235,12 +308,32 @@ class _Drafting:
                 draft.notes.append(f"it asks the Hugging Face Hub for {name}, where it runs")
 
     def _why(self, read: Read) -> str:
+        if read.word:
+            return f"which {read.word} names"
+        if self._hydra:
+            return "which its configuration names" if read.option else "which hydra reads"
         return f"which --{read.option} names" if read.option else "which its source names"
 
     def _missing(self) -> None:
+        if self._hydra:
+            self.draft.missing = [f"{name}=" for name in self._hydra.missing]
         if self._options is None or self.draft.words:
             return
         self.draft.missing = list(self._options.missing(self.draft.arguments))
+
+
+def _told_by_files(folder: Path, words: Sequence[str]) -> dict[str, Any]:
+    """What a script's options are by a file that takes the place of its command line."""
+    found: dict[str, Any] = {}
+    for word in words:
+        path = folder / word
+        try:
+            if path.suffix in _ARGUMENT_FILES and path.is_file():
+                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
+                found |= read if isinstance(read, dict) else {}
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            continue
+    return {str(name): value for name, value in found.items()}
 
 
 def longest(option: Option) -> str:
@@ -254,13 +347,14 @@ def name_of(script: Path) -> str:
     return name or "training"
 
 
-def _declared(code: Code) -> list[Option]:
+def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     """The options of a script's files, whatever else there may be."""
     found: dict[str, Option] = {}
-    for tree in code.trees.values():
-        source = ScriptSource(tree)
+    for source in sources:
         for option in (*source.options, *(source.command or ())):
             found.setdefault(longest(option), option)
+    for option in library_options(sources):
+        found.setdefault(longest(option), option)
     return list(found.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from modak_ansible.drafts.texts import ANY, Texts, below, last_name
@@ -25,6 +26,15 @@ _KEYWORDS = {
 }  # fmt: skip
 # What writes somewhere where nobody says where.
 _DEFAULTS = {"SummaryWriter": "runs"}
+# Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
+_OF_TRAINER = re.compile(
+    r"\w*TrainingArguments|(SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|BCO|XPO|GKD)Config"
+)
+_TRAINER_FOLDER = "trainer_output"
+_PARSERS = ("HfArgumentParser", "TrlParser")
+_LIGHTNING = ("lightning", "pytorch_lightning")
+_LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
+_FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
 _OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec")
 _WRITERS = ("write_text", "write_bytes")
 _MOST = 12
@@ -42,8 +52,10 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     outside: list[str] = []
     for tree in trees.values():
         texts = Texts(tree, options)
+        names = _lightning_names(tree)
         for node in ast.walk(tree):
-            for text in _written(node, texts) if isinstance(node, ast.Call) else ():
+            written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
+            for text in written:
                 pattern = below(text)
                 if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
                     inside.append(pattern)
@@ -53,6 +65,17 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
         each for each in dict.fromkeys(inside) if not any(_covers(other, each) for other in inside if other != each)
     ]
     return sorted(kept)[:_MOST], sorted(set(outside))
+
+
+def downloads(trees: Mapping[str, ast.Module]) -> bool:
+    """Whether a script fetches something into a folder, which is no output of it."""
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and (
+                last_name(node.func) in _FETCHES or any(each.arg == "download" for each in node.keywords)
+            ):
+                return True
+    return False
 
 
 def _covers(folder: str, path: str) -> bool:
@@ -86,6 +109,41 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
     for keyword in sorted(_KEYWORDS & set(given)):
         if found := texts.of(given[keyword]):
             yield found
+
+
+def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[str]:
+    """The folders that libraries' trainers write, where they are said and where they are not."""
+    name = last_name(call.func)
+    given = {each.arg: each.value for each in call.keywords}
+    if _OF_TRAINER.fullmatch(name) and None not in given:
+        said = call.args[0] if call.args else given.get("output_dir")
+        if said is None or (isinstance(said, ast.Constant) and said.value is None):
+            yield _TRAINER_FOLDER
+        elif "output_dir" not in given:
+            yield texts.of(said) or ""
+    elif name in _PARSERS:
+        parsed = {last_name(node) for each in call.args for node in ast.walk(each)}
+        if any(_OF_TRAINER.fullmatch(each) for each in parsed):
+            yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
+    elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:
+        logger = given.get("logger")
+        has_none = isinstance(logger, ast.Constant) and logger.value in (None, False)
+        if logger is None or isinstance(logger, ast.Constant):
+            yield _LIGHTNING_FOLDERS[has_none]
+
+
+def _lightning_names(tree: ast.Module) -> set[str]:
+    """How a file calls Lightning's Trainer and its command line."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {
+                f"{each.asname or each.name}.Trainer" for each in node.names if each.name.split(".")[0] in _LIGHTNING
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _LIGHTNING:
+            found |= {each.asname or each.name for each in node.names if each.name in ("Trainer", "LightningCLI")}
+            found |= {f"{each.asname or each.name}.Trainer" for each in node.names if each.name == "pytorch"}
+    return found
 
 
 def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:

@@ -22,7 +22,7 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
     Args:
         path: the script.
         inputs: the target, and the options that the script is to be started with.
-        mistakes: collects every mistake; the place is a line of the drafted text.
+        mistakes: collects every mistake; the place is the script.
 
     Raises:
         UsageError: nobody says where it is to run, or an option is missing that it does not start without.
@@ -39,16 +39,17 @@ def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | N
         hint = f"give it behind --: {path}{on} -- {given}"
         raise UsageError(f"{path} does not start without {', '.join(draft.missing)}", hint=hint)
     text = text_of(draft)
-    name = f"the blueprint of {path}"
-    root = parse_yaml(text, name, mistakes)
+    place = Location(str(path))
+    tree = parse_yaml(text, str(path), mistakes)
+    root = tree.at(place) if tree else None  # whose lines nobody can look up
     blueprint = read_template(path, root, inputs, mistakes) if root else None
     if blueprint:
         blueprint.text = text
         for note in draft.notes:
-            blueprint.warnings.add(Location(str(path)), RULE, note)
+            blueprint.warnings.add(place, RULE, note)
         if is_used_in(path.parent / SERVICE_FILE, path):
             words = f"{SERVICE_FILE} beside it trains with it, too, and is not looked at: deploy its folder for that"
-            blueprint.warnings.add(Location(str(path)), RULE, words)
+            blueprint.warnings.add(place, RULE, words)
     return blueprint
 
 

@@ -52,12 +52,23 @@ class Texts:
             known = self.of(values[0], depth + 1) if len(values) == 1 else None
             return known if known is not None or values else self._options.get(node.id)
         if isinstance(node, ast.Attribute):
-            return "" if _OWN_FOLDER.fullmatch(ast.unparse(node)) else self._options.get(node.attr)
+            return "" if _OWN_FOLDER.fullmatch(ast.unparse(node)) else self._attribute(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            return self._options.get(str(node.slice.value))
+            word = self._options.get(ast.unparse(node)) if ast.unparse(node.value) == "sys.argv" else None
+            return word or self._options.get(str(node.slice.value))
+        if isinstance(node, ast.IfExp | ast.BoolOp):
+            either = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
+            return next((text for each in either if (text := self.of(each, depth + 1)) is not None), None)
         if isinstance(node, ast.Call):
             return self._call(node, depth)
         return None
+
+    def _attribute(self, node: ast.Attribute) -> str | None:
+        """What an attribute holds, by its name: of options, or of a variable with one of absl's flags."""
+        owner = self._held.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
+        if node.attr == "value" and len(owner) == 1 and isinstance(owner[0], ast.Call) and owner[0].args:
+            return self._options.get(str(getattr(owner[0].args[0], "value", "")))
+        return self._options.get(node.attr)
 
     def _together(self, parts: Iterable[str | None]) -> str | None:
         text = re.sub(r"\*+", ANY, "".join(ANY if part is None else part for part in parts))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modak_ansible.blueprint.forms.text_rules import option_problem
-from modak_ansible.blueprint.script.source import Option
+from modak_ansible.blueprint.script.option import Option
 
 
 def arguments_of(words: Sequence[str], declared: Sequence[Option]) -> tuple[dict[str, Any], list[str]]:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from modak_ansible.blueprint import files
 from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.blueprint.script.hydra import takes_overrides
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.measured.work import Work
@@ -35,6 +36,7 @@ class ScriptFolders:
         self._files: dict[object, list[SourceFile]] = {}
         self._workloads: dict[Path, Workload | None] = {}
         self._prepares: dict[Path, bool] = {}
+        self._overrides: dict[Path, bool] = {}
 
     def files(self, folder: Path, patterns: list[str] | None, *, top: Path) -> list[SourceFile]:
         """The files that travel; see :func:`files.code_files`."""
@@ -49,6 +51,12 @@ class ScriptFolders:
             path = folder / WORKLOAD_FILE
             self._workloads[folder] = read_workload(path, mistakes) if path.is_file() else None
         return self._workloads[folder]
+
+    def takes_overrides(self, script: Path) -> bool:
+        """Whether a script has hydra read its command line."""
+        if script not in self._overrides:
+            self._overrides[script] = takes_overrides(script)
+        return self._overrides[script]
 
     def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
         """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""

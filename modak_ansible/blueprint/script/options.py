@@ -6,18 +6,24 @@ import ast
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from modak_ansible.blueprint.forms.mistakes import Mistakes
+from modak_ansible.blueprint.forms.text_rules import option_problem
 from modak_ansible.blueprint.reader import Blueprint
-from modak_ansible.blueprint.script.source import Option, ScriptSource
-from modak_ansible.errors import nearest
+from modak_ansible.blueprint.script.hydra import Hydra, hydra_of_script
+from modak_ansible.blueprint.script.option import Option
+from modak_ansible.blueprint.script.source import ScriptSource
+from modak_ansible.errors import NEAR, nearest
 from modak_ansible.model.application import Application
+from modak_ansible.model.request import Request
 
 _MAX_BYTES = 2**20
 _MOST_FILES = 100
 _OF_OPTIONS = (b"ArgumentParser", b"add_argument")
+_OF_FIELDS = b"dataclass"
 _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),
@@ -32,11 +38,13 @@ class Options:
         declared: all that are seen.
         are_all: whether there can be no others; where this is false, there may be.
         abbreviates: whether the beginning of a name stands for it.
+        has_more: whether there are others for certain, which a library declares.
     """
 
     declared: tuple[Option, ...]
     are_all: bool
     abbreviates: bool = True
+    has_more: bool = False
 
     def problem(self, name: str, value: str | bool) -> tuple[str, str]:
         """What the script does not do with an argument, and a hint; empty where nothing is known against it.
@@ -50,11 +58,19 @@ class Options:
         written = _written(name)
         found = self._meant(written)
         if not found:
-            return f"has no option {written}", self._nearest(name)
+            return self.unknown(name)
         if len(found) > 1:
             names = sorted(known for each in found for known in each.names if known.startswith(written))
             return f"cannot tell whether {written} is {' or '.join(names)}", "write it in full"
         return _value_problem(found[0], written, value)
+
+    def unknown(self, name: str) -> tuple[str, str]:
+        """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
+        if self._meant(_written(name)):
+            return "", ""
+        hint = self._nearest(name)
+        is_far = self.has_more and not hint.startswith(NEAR)
+        return ("", "") if is_far else (f"has no option {_written(name)}", hint)
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """The options that the script does not start without, and that none of these names is."""
@@ -89,6 +105,11 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
         return None
     if any(not name or name not in found for script_source in found.values() for name in script_source.handed_to):
         return None
+    library = library_options(found.values())
+    if library:
+        besides = (option for source in found.values() for option in source.options)
+        abbreviates = any(source.parsed for source in found.values())  # its parser is one of argparse's
+        return Options((*library, *besides, Option(("-h", "--help"), False)), False, abbreviates, has_more=True)
     makes_names = any(script_source.makes_names for script_source in found.values())
     if makes_names and switches is None:
         return None
@@ -109,6 +130,14 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     return Options(declared, certain, abbreviates=all(script_source.abbreviates for script_source in found.values()))
 
 
+def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
+    """The options that some files have a library make: of flags, and of the fields of dataclasses."""
+    sources = list(sources)
+    parsed = {name for source in sources for name in source.parsed}
+    fields = [each for source in sources for name, own in source.classes.items() if name in parsed for each in own]
+    return [*(each for source in sources for each in source.flags), *fields]
+
+
 def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
     """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
     known: dict[Path, Options | None] = {}
@@ -120,9 +149,17 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
         if script not in known:
             known[script] = options_of(script, _switches(application))
         options, places = known[script], blueprint.places.get(request.training, {})
+        if hydra := hydra_of_script(script, application.words):
+            _check_overrides(hydra, request, blueprint, mistakes)
+            continue
         if options is None:
             continue
         into, certainty = (mistakes, "") if options.are_all else (warnings, ", as far as its source shows")
+        for name in _options_in(application.words):
+            problem, hint = options.unknown(name)
+            if problem:
+                place = places.get("words") or blueprint.place(request.training, "arguments")
+                into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
         for name, value in application.arguments:
             problem, hint = options.problem(name, value)
             about = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
@@ -141,6 +178,28 @@ def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes
                 )
 
 
+def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
+    """Notes what hydra does not know, or misses, of a training's words."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    for word in application.words:
+        problem, hint = hydra.problem(word)
+        place = places.get(f"arguments.{word.partition('=')[0]}") or places.get("words")
+        if problem:
+            place = place or blueprint.place(request.training, "arguments")
+            mistakes.add(place, "argument", f"{application.script} {problem}", hint)
+    for name in hydra.missing:
+        message = f"{application.script} does not start without {name}"
+        mistakes.add(blueprint.place(request.training, "arguments"), "argument", message, f'words: [ "{name}=VALUE" ]')
+
+
+def _options_in(words: Iterable[str]) -> Iterator[str]:
+    """The names of the long options among the words of a command line, up to ``--``."""
+    for word in takewhile(lambda each: each != "--", words):
+        name = word[2:].partition("=")[0]
+        if word.startswith("--") and not option_problem(name):
+            yield name
+
+
 def _switches(application: Application) -> set[str] | None:
     """The switches that workload.yaml names, where the script is one of its own."""
     scripts = application.workload.scripts if application.workload else ()
@@ -157,7 +216,9 @@ def _sources(script: Path) -> dict[str, ScriptSource]:
     open_ones = [(script.stem, script)]
     while open_ones and len(found) < _MOST_FILES:
         name, path = open_ones.pop()
-        tree = _parsed(path, _OF_OPTIONS if found else ()) if name not in found else None
+        first = next(iter(found.values()), None)
+        words = (*_OF_OPTIONS, *([_OF_FIELDS] if first and first.parsed else [])) if first else ()
+        tree = _parsed(path, words) if name not in found else None
         if tree is None:
             continue
         found[name] = source = ScriptSource(tree)

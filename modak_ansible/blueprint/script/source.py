@@ -1,11 +1,13 @@
-"""The options that one Python file declares: with argparse, or as its one command of click or typer."""
+"""The options that one Python file declares: with argparse, as its one command of click or typer, or for a library."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from modak_ansible.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
+from modak_ansible.blueprint.script.option import Option, literal
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -24,29 +26,6 @@ _CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a script.
-
-    Attributes:
-        names: as they are declared, with their dashes.
-        takes_value: None where it may or may not, or that is not known.
-        kind: ``int`` or ``float``; empty for any text.
-        choices: the values that it may have; None where they are not known, or any may be.
-        is_required: whether the script does not start without it.
-        default: what it is where nobody gives it; None where that is not known, or nothing.
-        held_by: the name under which the script has its value; empty for that of its longest name.
-    """
-
-    names: tuple[str, ...]
-    takes_value: bool | None = None
-    kind: str = ""
-    choices: tuple[Any, ...] | None = None
-    is_required: bool = False
-    default: Any = None
-    held_by: str = ""
-
-
 class ScriptSource:
     """What one file says of its command line.
 
@@ -62,6 +41,9 @@ class ScriptSource:
         is_dynamic: whether options may be declared in ways that are not seen.
         is_doubtful: whether the options that are seen may not be those of the script's own command line.
         command: the options of its one command of click or typer; None where it has none.
+        flags: those that it defines with absl.
+        classes: the options that its dataclasses would become, by the names of these.
+        parsed: the names of the dataclasses that are options, be they its own.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -120,6 +102,10 @@ class ScriptSource:
             elif isinstance(node.ctx, ast.Load) and node.id in self._parsers:
                 self._use(node)
         self._commands()
+        self.flags = tuple(absl_options(self._calls, self._name))
+        self.parsed = parsed_classes(self._calls, self._name)
+        classes = [node for node in self._nodes if isinstance(node, ast.ClassDef)]
+        self.classes = {node.name: dataclass_options(node) for node in classes if _is_dataclass(node)}
 
     def _import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
@@ -149,7 +135,7 @@ class ScriptSource:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
         if None in given or _READ_FROM_ELSEWHERE & set(given) or len(call.args) > 4:
             self.is_dynamic = True
-        if "allow_abbrev" in given and _literal(given["allow_abbrev"]) is not True:
+        if "allow_abbrev" in given and literal(given["allow_abbrev"]) is not True:
             self.abbreviates = False
 
     def _held(self, node: ast.Call) -> None:
@@ -277,11 +263,11 @@ class ScriptSource:
         names = tuple(name.strip() for word in words if word.startswith("-") for name in word.split("/"))
         if not names:
             return None
-        is_flag = len(names) > sum(word.startswith("-") for word in words) or _literal(given.get("is_flag")) is True
+        is_flag = len(names) > sum(word.startswith("-") for word in words) or literal(given.get("is_flag")) is True
         may = {"nargs", "multiple", "flag_value", "prompt", "callback", "type"} & set(given)
         takes_value = False if is_flag or "count" in given else None if may - {"type"} else True
         kind = self._kind(given.get("type"))
-        required = _literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
+        required = literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
         held_by = next((word for word in words if not word.startswith("-")), "").partition("/")[0]
         default = _text_of(given.get("default"))
         return Option(names, takes_value, kind, is_required=required, default=default, held_by=held_by)
@@ -319,7 +305,7 @@ class ScriptSource:
         )
         plain = f"--{argument.arg.replace('_', '-')}"
         kind = self._name(annotation) if annotation else ""
-        is_flag = kind == "bool" or (not kind and isinstance(_literal(default), bool))
+        is_flag = kind == "bool" or (not kind and isinstance(literal(default), bool))
         names = own or ((plain, f"--no-{plain[2:]}") if is_flag else (plain,))
         takes_value = False if is_flag else True if kind in ("int", "float", "str") else None
         known = (
@@ -335,25 +321,29 @@ class ScriptSource:
 
 def _argument(call: ast.Call) -> Option | None:
     """What a call of add_argument declares; None where its names are made at run time."""
-    names = tuple(_literal(argument) for argument in call.args)
+    names = tuple(literal(argument) for argument in call.args)
     if not names or not all(isinstance(name, str) and name for name in names):
         return None
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     action = given.get("action")
-    if None in given or (action is not None and not isinstance(_literal(action), str)):
+    if None in given or (action is not None and not isinstance(literal(action), str)):
         if isinstance(action, ast.Attribute | ast.Name) and _last(action) == "BooleanOptionalAction":
             return Option((*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--"))), False)
         return Option(names)
-    required = _literal(given.get("required")) is True
-    default, held_by = _text_of(given.get("default")), str(_literal(given.get("dest")) or "")
-    if action is not None and _literal(action) in _ALONE:
+    required = literal(given.get("required")) is True
+    default, held_by = _text_of(given.get("default")), str(literal(given.get("dest")) or "")
+    if action is not None and literal(action) in _ALONE:
         return Option(names, False, is_required=required)
     kind = given.get("type")
     is_plain = kind is None or (isinstance(kind, ast.Name) and kind.id in ("str", "int", "float"))
     name = kind.id if isinstance(kind, ast.Name) and is_plain and kind.id != "str" else ""
-    choices = _literal(given.get("choices")) if is_plain else None
+    choices = literal(given.get("choices")) if is_plain else None
     known = tuple(choices) if isinstance(choices, list | tuple) else None
     return Option(names, None if "nargs" in given else True, name, known, required, default, held_by)
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(_called(each)).rpartition(".")[2] == "dataclass" for each in node.decorator_list)
 
 
 def _called(node: ast.AST) -> ast.AST:
@@ -364,25 +354,15 @@ def _given(node: ast.AST) -> tuple[tuple[Any, ...] | None, dict[str | None, ast.
     """The literal words that something is called with, and the rest by name; no words where one is not literal."""
     if not isinstance(node, ast.Call):
         return (), {}
-    words = (
-        None if any(isinstance(argument, ast.Starred) for argument in node.args) else tuple(map(_literal, node.args))
-    )
+    words = None if any(isinstance(argument, ast.Starred) for argument in node.args) else tuple(map(literal, node.args))
     return words, {keyword.arg: keyword.value for keyword in node.keywords}
-
-
-def _literal(node: ast.expr | None) -> Any:
-    """The value of a literal; None for anything else."""
-    try:
-        return ast.literal_eval(node) if node is not None else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
 
 
 def _text_of(node: ast.expr | None) -> Any:
     """The value of a literal, be it wrapped in a call such as Path("data"); None for anything else."""
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         node = node.args[0]
-    return _literal(node)
+    return literal(node)
 
 
 def _last(node: ast.Attribute | ast.Name) -> str:

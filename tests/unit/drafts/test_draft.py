@@ -167,6 +167,17 @@ def test_the_users_version_of_a_framework_is_asked_for_where_the_catalogue_has_i
         ('df.to_csv("{}/t.csv".format(d))\nnp.save("./w", a)\nnp.save("w", a)', ["*/t.csv", "w"][:1]),
         ('torch.save(m, "/scratch/m.pt")\ntorch.save(m, path)\nm.save("../m")', []),
         ("SummaryWriter()", ["runs"]),
+        ('TrainingArguments("mine", 1)', ["mine"]),
+        ("Seq2SeqTrainingArguments(num_train_epochs=1)\nSFTConfig(output_dir=None)", ["trainer_output"]),
+        ("HfArgumentParser((A, TrainingArguments))", ["trainer_output"]),
+        ("HfArgumentParser(A)", []),
+        ("import lightning as L\nL.Trainer(max_epochs=1)", ["lightning_logs"]),
+        ("import lightning.pytorch as pl\npl.Trainer(logger=False)", ["checkpoints"]),
+        ("from lightning import pytorch as pl\npl.Trainer(default_root_dir='root')", ["root"]),
+        ("from lightning.pytorch.cli import LightningCLI\nLightningCLI(M)", ["lightning_logs"]),
+        ("from transformers import Trainer\nTrainer()", []),
+        ('open(sys.argv[1] if len(sys.argv) > 1 else "x.txt", "w")', ["x.txt"]),
+        ('torch.save(m, a or "m.pt")', ["m.pt"]),
     ],
 )
 def test_outputs_are_what_is_written(text, patterns):
@@ -436,3 +447,87 @@ def test_another_load_dataset_is_none_of_the_hub_s(project):
     script = project / "main.py"
     script.write_text('import torch\ndef load_dataset(name): ...\nload_dataset("imdb")\n')
     assert draft_of(script).data is None
+
+
+HYDRA = """\
+import hydra, torch
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg): torch.save({}, cfg.out)
+main()
+"""
+
+
+def test_a_script_of_hydra_has_its_configuration_its_words_and_its_outputs(project, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.bin").write_text("x")
+    (project / "conf").mkdir()
+    (project / "conf" / "config.yaml").write_text("epochs: 1\nout: model.pt\ndata_dir: x\nsub: { table: table.csv }\n")
+    (project / "plain.py").write_text(HYDRA)
+    draft = draft_of(project / "plain.py", [f"data_dir={tmp_path / 'elsewhere'}", "epochs=3"])
+    assert draft.files == ["plain.py", "table.csv", "conf"]
+    assert draft.words == ["epochs=3", "data_dir={dataset}"]
+    assert draft.data.source == str(tmp_path / "elsewhere")
+    assert draft.outputs == ["model.pt", "outputs"]
+    assert "hydra-core" in draft.requirements
+    (project / "service.yaml").write_text(
+        text_of(draft).replace("words: [", "arguments: { epochs: 2, out: b.pt }\n        words: [")
+    )
+    mistakes = Mistakes()
+    plans = check_blueprint(project / "service.yaml", Inputs(targets=target_file("testbed")), mistakes)
+    assert not list(mistakes)
+    (plan,) = plans
+    assert plan.application.words[:2] == ("epochs=2", "out=b.pt")
+    (project / "service.yaml").write_text(text_of(draft).replace("epochs=3", "epohs=3"))
+    check_blueprint(project / "service.yaml", Inputs(targets=target_file("testbed")), mistakes)
+    assert "plain.py has no epohs in its configuration (did you mean epochs?)" in str(next(iter(mistakes)))
+
+
+def test_a_file_of_arguments_tells_what_options_would(project):
+    (project / "args.json").write_text('{"output_dir": "res", "train_file": "table.csv"}')
+    (project / "plain.py").write_text(
+        "from dataclasses import dataclass\nfrom transformers import HfArgumentParser, TrainingArguments\n@dataclass\n"
+        "class A:\n    train_file: str = ''\nHfArgumentParser((A, TrainingArguments)).parse_json_file('args.json')\n"
+    )
+    draft = draft_of(project / "plain.py", ["args.json"])
+    assert draft.outputs == ["res"]
+    assert sorted(draft.files) == ["args.json", "plain.py", "table.csv"]
+    assert draft_of(project / "plain.py", ["--output_dir", "mine"]).outputs == ["mine"]
+
+
+def test_words_of_a_script_name_what_travels_and_what_is_brought(project, tmp_path):
+    (tmp_path / "more.csv").write_text("1")
+    (project / "plain.py").write_text("import sys\nopen(sys.argv[3], 'w').write(open(sys.argv[1]).read())\n")
+    (project / "out.txt").write_text("of a run here")
+    draft = draft_of(project / "plain.py", ["table.csv", str(tmp_path / "more.csv"), "out.txt"])
+    assert draft.files == ["plain.py", "table.csv"]
+    assert draft.words == ["table.csv", "{dataset}/more.csv", "out.txt"]
+    assert draft.outputs == ["out.txt"]
+
+
+def test_an_option_is_meant_by_any_of_its_names_and_their_beginnings(project, tmp_path):
+    (tmp_path / "d").mkdir()
+    for words in (["-o", "x"], ["--outp", "x"], ["--output", "x"]):
+        (project / "plain.py").write_text(
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('-o', '--output', default='y')\n"
+            "p.add_argument('-d', '--data')\na = p.parse_args()\nopen(a.output + '/z.txt', 'w')\n"
+        )
+        draft = draft_of(project / "plain.py", [*words, "-d", str(tmp_path / "d")])
+        assert draft.outputs == ["x/z.txt"]
+        assert draft.arguments["data"] == "{dataset}"
+        assert "d" not in draft.arguments
+
+
+def test_a_script_of_which_no_output_is_seen_brings_what_it_writes_unless_it_fetches_data(project):
+    (project / "plain.py").write_text("import click\nclick.echo(1)\n")
+    assert draft_of(project / "plain.py").outputs == ["*"]
+    (project / "plain.py").write_text("from torchvision import datasets\ndatasets.CIFAR10('cifar', download=True)\n")
+    assert draft_of(project / "plain.py").outputs == []
+
+
+def test_a_mistake_of_a_script_alone_stands_at_the_script_and_at_no_line_that_nobody_has(project):
+    (project / "plain.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('x')\np.parse_args()\n"
+    )
+    with pytest.raises(InvalidBlueprint) as caught:
+        plan_blueprint(project / "plain.py", Inputs(targets=target_file("local"), words=("a.txt", "--epohs=3")))
+    assert f"{project / 'plain.py'}: argument: plain.py has no option --epohs" in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.script.source import Option
+from modak_ansible.blueprint.script.option import Option
 from modak_ansible.drafts.words import arguments_of
 
 DECLARED = (
