@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "architectures" / "pytorch.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SCRIPT = BENCHMARKS / "architectures" / "pytorch.py"
+SUITE = yaml.safe_load((BENCHMARKS / "suites" / "architectures.yaml").read_text())
 
 pytestmark = pytest.mark.thorough
 
@@ -18,11 +21,10 @@ def run(python: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
 
 
-@pytest.mark.parametrize("model", ["encoder", "decoder", "lora", "vit", "graph", "rows"])
-def test_it_learns(pytorch_python, tmp_path, model):
-    done = run(
-        pytorch_python, tmp_path, "--model", model, "--epochs", "2", "--images", "2048", "--learning-rate", "2e-3"
-    )
+@pytest.mark.parametrize("group", SUITE["groups"], ids=lambda group: group["name"])
+def test_it_learns_as_the_suite_runs_it(pytorch_python, tmp_path, group):
+    given = {**SUITE["arguments"], **group["arguments"]}
+    done = run(pytorch_python, tmp_path, *(word for name, value in given.items() for word in (f"--{name}", str(value))))
     assert done.returncode == 0, done.stderr
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["finished"]
