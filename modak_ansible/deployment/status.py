@@ -88,6 +88,7 @@ class StatusRow(TypedDict, total=False):
     loss: float | None
     accuracy: float | None
     numbers: dict[str, float]
+    remarks: list[str]
     epochs: int | None
     results: str
     answered: bool
@@ -129,6 +130,7 @@ def row_of(entry: Entry) -> StatusRow:
         "loss": progress.get("loss", metrics.get("loss", numbers.get("loss"))),
         "accuracy": progress.get("accuracy", metrics.get("accuracy")),
         "numbers": numbers,
+        "remarks": list(progress.get("remarks") or ()),
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
         "answered": entry.answer is not None and not entry.problem,

@@ -16,7 +16,18 @@ _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+%-]*(@[A-Za-z0-9_][A-Za-z0-9_.-
 _FILE = re.compile(r"/?[A-Za-z0-9_][A-Za-z0-9_.+@=%/-]*", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.:=+@/%-]*)?", re.ASCII)
 # What modak itself keeps in a deployment's folder.
-_TAKEN = ("output.log", "error.log", "job.sh", "plan.json", "metrics.json", "applied.json", "state", "code", "runtime")
+_TAKEN = (
+    "output.log",
+    "error.log",
+    "job.sh",
+    "plan.json",
+    "metrics.json",
+    "metrics.jsonl",
+    "applied.json",
+    "state",
+    "code",
+    "runtime",
+)
 # What the job's script unsets, so that the image's own Python is what runs.
 _UNSET = ("PYTHONPATH", "PYTHONHOME")
 

@@ -18,11 +18,13 @@ from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
-from modak_ansible.target.core.files import Lock, make_private, read_json, sha256_of, write_json
+from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
 from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
-from modak_ansible.target.jobs.numbers import number, numbers_of, numbers_of_epoch, shown_numbers
+from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
+from modak_ansible.target.jobs.progress import METRICS, read_metrics, with_curves
 from modak_ansible.target.jobs.results import Left, ResultFile, Results
+from modak_ansible.target.metrics.curves import read_curves
 from modak_ansible.transport.rsync import pull
 
 # Numbers of a script's own form in a summary; all are in its metrics.json.
@@ -99,14 +101,15 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     left = listed.get("left") if is_over else None
     if left and left["count"]:
         message += f"; {words_of_left(left)}"
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_metrics(folder)
+    summary = _summary(metrics, folder, listed)
     tuning = read_report(folder)
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
     trains = (stage.plan.get("tuning") or {}).get("trains", True)
     outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
     stage.record.update(
         results=str(folder),
-        metrics=_summary(metrics),
+        metrics=summary,
         missing_outputs=missing,
         unnamed_outputs=unnamed,
         left=left,
@@ -118,7 +121,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     if is_over:
         record_trials(stage)
         record_job(stage)
-    return Outcome(bool(wanted), message, {"results": str(folder), "metrics": _summary(metrics)})
+    return Outcome(bool(wanted), message, {"results": str(folder), "metrics": summary})
 
 
 def words_of_left(left: Left) -> str:
@@ -177,12 +180,13 @@ def _fetch(bring: Bring, files: list[ResultFile], folder: Path, *, is_over: bool
     shutil.rmtree(part, ignore_errors=True)
 
 
-def _summary(metrics: Report | None) -> Metrics | None:
-    """What a summary says of a training; None where its metrics.json holds no number."""
-    listed = (metrics or {}).get("epochs")
+def _summary(metrics: Report, folder: Path, results: Results) -> Metrics | None:
+    """What a summary says of a training; None where nothing that it wrote holds a number."""
+    listed = metrics.get("epochs")
     epochs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not metrics or not epochs:
-        return _of_another_form(metrics)
+        curves = read_curves(folder, [file["path"] for file in results["files"] if file["path"] != METRICS])
+        return _of_another_form(with_curves(metrics, curves))
     last = epochs[-1]
     seconds = sorted(epoch["seconds"] for epoch in epochs if number(epoch.get("seconds")) is not None)
     return {
@@ -196,9 +200,8 @@ def _summary(metrics: Report | None) -> Metrics | None:
     }
 
 
-def _of_another_form(metrics: Report | None) -> Metrics | None:
+def _of_another_form(found: dict[str, float]) -> Metrics | None:
     """The same of a script that writes its numbers as it likes; ``numbers`` has all of them by their names."""
-    found = numbers_of(metrics)
     if not found:
         return None
     return {

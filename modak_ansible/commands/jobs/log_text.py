@@ -35,7 +35,7 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
     store = DeploymentStore(folder)
     count = ranks_of(store.plan)
     if not follow:
-        _fetch(folder)
+        bring(folder)
         wanted = range(count) if rank is None else [rank]
         width = len(str(count - 1))
         labels = {each: f"{each:>{width}}: " if len(wanted) > 1 else "" for each in wanted}
@@ -114,7 +114,7 @@ def state_of(folder: Path) -> str:
     return f"{plan.get('training', folder.name)}: {words}{explanation}"
 
 
-def _fetch(folder: Path) -> None:
+def bring(folder: Path) -> None:
     """Brings what the job has written, unless all of it is here."""
     from modak_ansible.deployment.run import fetch_results
 

@@ -1,4 +1,4 @@
-"""modak logs: what a job, the build of its image or the stages of its deployment have written."""
+"""modak logs: what a job, its training, the build of its image or the stages of its deployment have written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak logs -f; or: modak logs mnist-pytorch-slurm build --since 10m"
 
-_KINDS = ("build", "stage", "job")
+_KINDS = ("build", "stage", "job", "metrics")
 _FILES = {"output": "output.log", "error": "error.log", "scheduler": "scheduler.log"}
 
 
@@ -30,9 +30,9 @@ def command(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[build|stage|job]",
-            help="What the build of the image has written, what the stages did and when, or what the job writes, "
-            "which is shown without it.",
+            metavar="[build|stage|job|metrics]",
+            help="What the build of the image has written, what the stages did and when, what the job writes, "
+            "which is shown without it, or the numbers of the training.",
         ),
     ] = None,
     training: Only = None,
@@ -57,6 +57,9 @@ def command(
 
     Lines of a job carry no time: with a time, --since begins where the log ended when modak last looked at it before
     then. A build's log is left out where nothing was written to it since.
+
+    The numbers of a training are those of its metrics.json and metrics.jsonl, modak_runtime.log, trainer_state.json,
+    metrics.csv and TensorBoard's event files.
     """
     from modak_ansible.commands.jobs import log_text as log_texts
     from modak_ansible.commands.jobs.log_start import Since, read_since
@@ -80,6 +83,10 @@ def command(
         lines = log_texts.of_stages(folder, begin, follow=follow, show=typer.echo)
     elif kind == "build":
         lines = log_texts.of_build(folder, begin, follow=follow, show=typer.echo)
+    elif kind == "metrics":
+        from modak_ansible.commands.jobs.metric_text import of_metrics
+
+        lines = of_metrics(folder, begin, follow=follow, show=typer.echo)
     else:
         lines = log_texts.of_job(folder, _FILES[which], begin, follow=follow, show=typer.echo, rank=rank)
     if as_json:
@@ -88,8 +95,9 @@ def command(
         return
     for line in lines:
         typer.echo(line)
-    if not lines and not follow and since is None and kind == "job":
-        typer.echo(f"{log_texts.state_of(folder)}: nothing is in {_FILES[which]}", err=True)
+    if not lines and not follow and since is None and kind in ("job", "metrics"):
+        where = _FILES[which] if kind == "job" else "any file of metrics that is read"
+        typer.echo(f"{log_texts.state_of(folder)}: nothing is in {where}", err=True)
 
 
 def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: bool) -> None:

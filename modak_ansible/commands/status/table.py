@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from modak_ansible.deployment.status import StatusRow
 from modak_ansible.target.jobs.numbers import shown_numbers
 
-_TITLES = ("deployment", "target", "job", "state", "time", "epoch", "loss", "")
+_TITLES = ("deployment", "point", "target", "job", "state", "time", "epoch", "loss", "")
 _GAP = "  "
 # Hexadecimal digits at the end of a deployment's name, and how few of them may be shown.
 _DIGEST, _SHORTEST = 12, 4
@@ -27,9 +27,11 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
         width: columns of the terminal; names and messages that have no room there are cut.
     """
     cells = [_cells(row) for row in rows]
+    for cell, point in zip(cells, points_of([row.get("training", "") for row in rows]), strict=True):
+        cell[1] = point
     if len({row.get("target", "") for row in rows}) <= 1:  # one that is always the same says nothing
         for cell in cells:
-            cell[1] = ""
+            cell[2] = ""
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     if width is not None and _total(widths) > width:
         for each, name in zip(cells, shortened([cell[0] for cell in cells]), strict=True):
@@ -44,7 +46,26 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
 
 def line_of(row: StatusRow, moment: str) -> str:
     """What has changed of one deployment, for a log: when, its name, and how it is."""
-    return _GAP.join([moment, *(cell for cell in _cells(row) if cell)])
+    cells = _cells(row)
+    cells[1] = row.get("training", "").partition(":")[2]
+    return _GAP.join([moment, *(cell for cell in cells if cell)])
+
+
+def points_of(trainings: Sequence[str]) -> list[str]:
+    """What tells the points of each sweep apart, such as ``lr=0.1``; empty for a training that is none.
+
+    Args:
+        trainings: their names, of points as blueprint.sweep makes them: ``train:lr=0.1,batch-size=64``.
+    """
+    split = [name.partition(":") for name in trainings]
+    values: dict[tuple[str, str], set[str]] = {}
+    for node, _, point in split:
+        for word in filter(None, point.split(",")):
+            values.setdefault((node, word.partition("=")[0]), set()).add(word)
+    return [
+        ",".join(word for word in point.split(",") if word and len(values[node, word.partition("=")[0]]) > 1)
+        for node, _, point in split
+    ]
 
 
 def shortened(names: Sequence[str]) -> list[str]:
@@ -65,6 +86,7 @@ def _cells(row: StatusRow) -> list[str]:
     epochs = f"{epoch}/{requested}" if epoch and requested else str(epoch or "")
     cells = (
         row["deployment"],
+        "",
         row.get("target", ""),
         row.get("job_id", ""),
         _state(row),
@@ -108,6 +130,7 @@ def _message(row: StatusRow) -> str:
         parts.append(f"accuracy {row['accuracy']:.2%}")
     if row["state"] in _ENDED_WELL:
         parts += shown_numbers({name: value for name, value in numbers.items() if name != "loss"}, _NUMBERS)
+    parts += row.get("remarks", ())
     parts += [row["explanation"]] if row.get("explanation") else []
     return ", ".join(parts)
 

@@ -9,3 +9,7 @@ def prepare(*objects):
 def mean(value, weight=None):
     """Returns the value of the one process that there is."""
     return value
+
+
+def log(step=None, epoch=None, **numbers):
+    """Keeps nothing."""

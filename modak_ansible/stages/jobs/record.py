@@ -30,8 +30,9 @@ from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import moved_with
 from modak_ansible.store.record import AppliedChoice, JobNote
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
-from modak_ansible.target.core.files import Lock, make_private, read_json
+from modak_ansible.target.core.files import Lock, make_private
 from modak_ansible.target.core.plan import Plan as PlanJson
+from modak_ansible.target.jobs.progress import read_metrics
 
 SUITE = "jobs"
 # Whoever measures a suite writes records of its own.
@@ -82,7 +83,7 @@ def job_record(plan: Plan, job: JobNote, results: Path) -> Record:
         job: the scheduler's word, as the job stage notes it.
         results: the folder of what came back.
     """
-    return record_of(plan, job, report_of(results), read_json(results / "metrics.json"))
+    return record_of(plan, job, report_of(results), read_metrics(results))
 
 
 def record_of(plan: Plan, job: JobNote, report: Report | None, metrics: Report | None) -> Record:

@@ -24,6 +24,7 @@ class Application(TypedDict, total=False):
     folder: str
     files: List[SourceFile]
     environment: List[List[str]]
+    arguments: List[List[Any]]
     requirements: List[str]
     outputs: List[str]
     work: Optional[Work]

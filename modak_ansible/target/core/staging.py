@@ -24,7 +24,8 @@ ATTEMPTS = "attempts"
 RANKS = "ranks"
 # What a job writes beside its markers: modak shows the logs, and reads what the training says of itself.
 LOGS = ("output.log", "error.log", "scheduler.log")
-WRITTEN = (*LOGS, "metrics.json", "applied.json", "tuning.json")
+LOGGED = "metrics.jsonl"  # what a script gives to modak_runtime.log
+WRITTEN = (*LOGS, "metrics.json", LOGGED, "applied.json", "tuning.json")
 
 _LOG = re.compile(rf"({RANKS}/\d+/)?({'|'.join(map(re.escape, LOGS))})", re.ASCII)
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, TypedDict, cast
+from typing import Any, List, Mapping, TypedDict, cast
 
 from ..core.files import read_json
+from ..core.staging import LOGGED
+from ..metrics.curves import Curves, read_curves
+from ..metrics.files import found_in
 from .numbers import number, numbers_of
 
 # In a deployment's folder: of the runtime in the training's process, and of a script that measures itself.
 PROGRESS = "progress.json"
 METRICS = "metrics.json"
-# Whatever is larger, in bytes, is no metrics of ours, and not read on a front end.
+# Whatever is larger, in bytes, is no metrics of ours, and not read on a front end; of files that grow the end is read.
 _LARGEST = 4 << 20
+_END = 128 << 10
+# Remarks that one line about a training has room for.
+_SAID = 3
 
 
 class Progress(TypedDict, total=False):
@@ -23,6 +29,7 @@ class Progress(TypedDict, total=False):
         epochs: that were asked of it.
         accuracy: 0 to 1.
         numbers: by name, of a script that writes metrics in a form of its own.
+        remarks: what is wrong with those, in words.
     """
 
     step: int
@@ -31,16 +38,45 @@ class Progress(TypedDict, total=False):
     loss: float
     accuracy: float
     numbers: dict[str, float]
+    remarks: List[str]
 
 
 def progress_of(folder: Path) -> Progress:
     """What the training of a deployment's folder says of itself."""
-    own, metrics = _read(folder / PROGRESS), _read(folder / METRICS)
+    own, metrics = _read(folder / PROGRESS), read_metrics(folder)
     found: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
     ours = _of_metrics(metrics)
     found.update({name: value for name, value in ours.items() if value is not None})
-    found["numbers"] = (None if ours else numbers_of(metrics)) or None
+    if not ours:
+        logged = [LOGGED] if (folder / LOGGED).exists() else []
+        curves = read_curves(folder, [*logged, *found_in(folder)], _END)
+        for name, value in _of_curves(curves, metrics).items():
+            if found.get(name) is None:
+                found[name] = value
     return cast(Progress, {name: value for name, value in found.items() if value is not None})
+
+
+def read_metrics(folder: Path) -> Mapping[str, Any]:
+    """The metrics.json of a deployment or of its results; empty where there is none, or none that is read."""
+    return _read(folder / METRICS)
+
+
+def with_curves(metrics: Mapping[str, Any], curves: Curves) -> dict[str, float]:
+    """All numbers that a script tells as it likes: those of its metrics.json, and the last of its curves."""
+    return numbers_of({**curves.last, **numbers_of(metrics)})
+
+
+def _of_curves(curves: Curves, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "step": _whole(curves.step),
+        "epoch": _whole(curves.epoch),
+        "numbers": with_curves(metrics, curves) or None,
+        "remarks": [*curves.lost, *curves.remarks][:_SAID] or None,
+    }
+
+
+def _whole(value: float | None) -> float | None:
+    return int(value) if value is not None and value.is_integer() else value
 
 
 def _of_metrics(metrics: Mapping[str, Any]) -> dict[str, float | None]:
@@ -62,6 +98,7 @@ def _of_metrics(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    """A JSON object; empty where there is none, or one that is too large."""
     try:
         if path.stat().st_size > _LARGEST:
             return {}

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from ..core.files import read_json, sha256_of
 from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, WRITTEN
+from ..metrics.files import LARGEST, found_in
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
@@ -68,6 +69,8 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
 def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:
     """What is brought back: metrics, logs, the script, what ranks and earlier attempts left, and declared outputs.
 
+    Files of metrics are those that the script has written anywhere beside its code, in a form that is read.
+
     Args:
         deployment: the deployment's folder on the target.
         outputs: patterns below the folder of the user's code.
@@ -100,8 +103,14 @@ def _is_text(name: str) -> bool:
 def _results(deployment: Path, outputs: list[str]) -> list[Path]:
     found = [deployment / name for name in (*WRITTEN, SCRIPT) if (deployment / name).is_file()]
     found += [path for name in (RANKS, ATTEMPTS) for path in sorted((deployment / name).rglob("*")) if path.is_file()]
+    found += _metrics(deployment)
     found += [path for relative, path in _written(deployment) if any(_fits(relative, output) for output in outputs)]
-    return found
+    return list(dict.fromkeys(found))
+
+
+def _metrics(deployment: Path) -> list[Path]:
+    """The files of metrics beside the code that are brought without being asked for."""
+    return [path for path in (deployment / name for name in found_in(deployment)) if path.stat().st_size <= LARGEST]
 
 
 def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:
@@ -113,10 +122,11 @@ def missing_outputs(deployment: Path, outputs: list[str]) -> list[str]:
 
 def left_outputs(deployment: Path, outputs: list[str]) -> Left:
     """What the job wrote below the folder of the user's code, and no pattern fits."""
+    comes = set(_metrics(deployment))
     left = [
         (relative, path)
         for relative, path in _written(deployment)
-        if not any(_fits(relative, output) for output in outputs) and _is_text(relative)
+        if path not in comes and not any(_fits(relative, output) for output in outputs) and _is_text(relative)
     ]
     size = sum(path.stat().st_size for _, path in left)
     return {"count": len(left), "size": size, "names": [relative for relative, _ in left][:_MOST_NAMED]}

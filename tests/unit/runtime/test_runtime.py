@@ -288,3 +288,25 @@ def test_a_trial_that_has_no_steps_ends_in_time():
 def test_a_limit_that_is_no_number_is_none(wrong):
     done = python("-c", "print('whole')", MODAK_TRIAL_STEPS=wrong, MODAK_CHOICES="a=b")
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
+
+
+@pytest.mark.component
+def test_what_a_script_logs_is_kept_a_line_a_moment(tmp_path):
+    """A torn last line of a run that was killed stays a line of its own; numbers that are none are words."""
+    code = (
+        "import modak_runtime as m\nm.log(step=1, loss=2.5)\nm.log(epoch=2, loss=float('nan'))\n"
+        "import os\nif not os.fork(): m.log(step=9, loss=1)\n"
+    )
+    where = {"MODAK_APPLIED": str(tmp_path / "a.json"), "MODAK_METRICS": str(tmp_path / "metrics.json")}
+    (tmp_path / "metrics.jsonl").write_text('{"st')
+    done = python("-c", code, **where)
+    assert (done.returncode, done.stderr) == (0, "")
+    torn, *lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert all(line.pop("time") > 1e9 for line in found)
+    assert (torn, found) == ('{"st', [{"step": 1, "loss": 2.5}, {"epoch": 2, "loss": "nan"}])
+    python("-c", code, **where, RANK="3")
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    done = python("-c", "import modak_runtime as m\nm.log(loss='much')", **where)
+    assert "ValueError" in done.stderr
+    assert python("-c", "import modak_runtime as m\nm.log(loss='much')").returncode == 0

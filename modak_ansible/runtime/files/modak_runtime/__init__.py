@@ -3,7 +3,7 @@
 import os
 import sys
 
-__all__ = ["load_onnx", "mean", "prepare"]
+__all__ = ["load_onnx", "log", "mean", "prepare"]
 
 
 def prepare(*objects):
@@ -33,6 +33,25 @@ def mean(value, weight=None):
     processes = sys.modules.get("modak_runtime.parallel.processes")
     here = processes.here() if processes else None
     return value if here is None else here.mean(value, weight)
+
+
+def log(step=None, epoch=None, **numbers):
+    """Keeps numbers of a moment: ``modak_runtime.log(step=120, loss=loss, accuracy=0.9)``, as often as is liked.
+
+    modak status and modak logs show them while the job runs, modak compare and modak export have all of them. Outside
+    of a job, and in all but the first of several processes, nothing is kept.
+
+    Args:
+        step, epoch: numbers; without both, the moments are counted.
+        numbers: by any names; whatever float() takes, such as a tensor with one element.
+
+    Raises:
+        TypeError, ValueError: it is no number.
+    """
+    if os.environ.get("MODAK_METRICS") and sys.version_info >= (3, 8):
+        from modak_runtime import hooks
+
+        hooks.curves().add(step, epoch, numbers)
 
 
 def load_onnx(path):

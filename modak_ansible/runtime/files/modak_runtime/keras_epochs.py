@@ -2,6 +2,8 @@
 
 import functools
 
+from modak_runtime.report import warn
+
 
 def follow(keras, progress):
     """Notes epochs and losses in a Progress."""
@@ -21,9 +23,19 @@ def follow(keras, progress):
     @functools.wraps(ends)
     def on_epoch_end(self, epoch, logs=None, *arguments, **options):
         progress.take_loss(logs)
+        _log(epoch, logs)
         return ends(self, epoch, logs, *arguments, **options)
 
     listed.on_epoch_begin, listed.on_epoch_end = on_epoch_begin, on_epoch_end
+
+
+def _log(epoch, logs):
+    from modak_runtime import hooks
+
+    try:
+        hooks.curves().add(None, _number(epoch, 1), dict(logs or {}))
+    except Exception as error:  # the border: whatever a backend or a model of the script's own gives
+        warn("the numbers of an epoch are not kept: %s" % error)
 
 
 def _number(value, more=0):

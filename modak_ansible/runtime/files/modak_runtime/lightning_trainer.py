@@ -178,7 +178,7 @@ def _callback(base):
             self._take(trainer)
 
         def _take(self, trainer):
-            self._numbers.take(trainer.callback_metrics)
+            self._numbers.take(trainer.callback_metrics, trainer.global_step, trainer.current_epoch)
             self._numbers.write()
 
         def _saved(self):

@@ -52,21 +52,29 @@ class _Without:
 
 
 class Numbers:
-    """The numbers that a trainer logs: metrics.json has the newest of each, where the script itself writes none."""
+    """The numbers that a trainer logs: metrics.jsonl has all, and metrics.json the newest of each, where the script
+    itself writes none."""
 
     def __init__(self, report, library):
-        self._report, self._found = report, {"schema": SCHEMA, "library": library}
+        self._report, self._found, self._logged = report, {"schema": SCHEMA, "library": library}, None
         self._path = os.environ.get("MODAK_METRICS", "")
 
-    def take(self, logs):
-        """Notes what is a number among them."""
+    def take(self, logs, step=None, epoch=None):
+        """Notes what is a number among them, at a moment of the training."""
+        found = {}
         for name, value in dict(logs or {}).items():
             try:
-                number = float(value)
+                found[str(name)] = float(value)
             except (TypeError, ValueError, RuntimeError):
                 continue
-            if math.isfinite(number):
-                self._found[str(name)] = number
+        self._found.update({name: number for name, number in found.items() if math.isfinite(number)})
+        found = {name: number for name, number in found.items() if name not in ("step", "epoch")}
+        moment = (step, epoch, found)
+        if found and step is not None and moment != self._logged:
+            from modak_runtime import hooks
+
+            hooks.curves().add(*moment)
+            self._logged = moment
 
     def get(self, name):
         return self._found.get(name)

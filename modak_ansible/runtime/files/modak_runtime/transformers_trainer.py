@@ -104,7 +104,7 @@ def _callback(base):
             return control
 
         def on_log(self, args, state, control, logs=None, **_options):
-            self._numbers.take(logs)
+            self._numbers.take(logs, state.global_step, state.epoch)
             if "loss" in (logs or {}):
                 self._progress.loss = self._numbers.get("loss")
             self._numbers.write()

@@ -1,0 +1,93 @@
+"""modak compare: which of several trainings went best, and by what they differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.options import Json
+
+if TYPE_CHECKING:
+    from modak_ansible.deployment.comparison import Comparison
+    from modak_ansible.store.deployment import DeploymentStore
+
+EXAMPLES = "Example: modak compare mine --by val_loss --plot curves.svg; or: modak compare mine-a1b2 mine-c3d4"
+
+
+def command(
+    deployments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DEPLOYMENT...",
+            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings, "
+            "with all points of its sweeps.",
+            autocompletion=completing.deployments,
+        ),
+    ],
+    training: Only = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The number to compare by; a loss without it."),
+    ] = None,
+    highest: Annotated[
+        bool | None,
+        typer.Option("--highest/--lowest", help="Which is best; without it as the name tells."),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets; compare what is here.")] = False,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves into this file: .svg, .png or .pdf.")
+    ] = None,
+) -> None:
+    """Compare trainings by one of the numbers that they have written: the best first, with what they were given.
+
+    The numbers are those of modak logs DEPLOYMENT metrics. On a terminal the curves are drawn below the table.
+    """
+    from modak_ansible.commands.compare import text as texts
+    from modak_ansible.deployment.comparison import compare
+    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.errors import UsageError
+
+    if as_json and as_csv:
+        raise UsageError("--json does not go with --csv", hint="leave one of them out")
+    found = _found(deployments, training)
+    fetch = None if offline else lambda stores: fetch_results(*stores)
+    comparison = compare(found, by, rising=highest, fetch=fetch)
+    if plot:
+        from modak_ansible.commands.compare.picture import draw
+
+        draw(comparison, plot)
+    for remark in comparison.remarks[:5]:
+        typer.echo(f"note: {remark}", err=True)
+    if as_json:
+        typer.echo(texts.as_json(comparison))
+    elif as_csv:
+        typer.echo(texts.as_csv(comparison), nl=False)
+    else:
+        _print(comparison)
+
+
+def _found(texts: list[str], training: str | None) -> list[DeploymentStore]:
+    """All that are meant, each once."""
+    from modak_ansible.store.deployments import find_trainings
+
+    return list({store.name: store for text in texts for store in find_trainings(text, training)}.values())
+
+
+def _print(comparison: Comparison) -> None:
+    from rich.console import Console
+
+    from modak_ansible.commands.compare import text as texts
+
+    console = Console(highlight=False)
+    width = console.width if console.is_terminal else None
+    for index, line in enumerate(texts.table(comparison, width)):
+        console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
+    if console.is_terminal:
+        for text in texts.curves(comparison, min(console.width, 120)):
+            console.print(text, soft_wrap=True)

@@ -1,0 +1,57 @@
+"""The curves of compared trainings in one picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.deployment.comparison import Comparison
+from modak_ansible.errors import ModakError, UsageError
+
+_SIZE, _DPI = (9.0, 5.0), 150  # inches, dots an inch
+_ENDINGS = (".svg", ".png", ".pdf")
+_NAMED = 12  # lines that the key has room for; the others are grey
+
+
+def draw(comparison: Comparison, file: Path) -> None:
+    """Draws the number that is compared by, a line a training, the best one boldest.
+
+    Raises:
+        UsageError: the file's name does not end as a picture's.
+        ModakError: it cannot be written.
+    """
+    if file.suffix.lower() not in _ENDINGS:
+        raise UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    drawn = [(place, run, run.curve(comparison.by)) for place, run in enumerate(comparison.runs)]
+    colours = matplotlib.colormaps["tab10"]
+    for place, run, curve in reversed(drawn):
+        if curve is None:
+            continue
+        is_named = place < _NAMED
+        axes.plot(
+            list(curve.points), list(curve.points.values()),
+            color=colours(place % 10) if is_named else "0.8", linestyle="-" if place < 10 else "--",
+            linewidth=2.4 if place == 0 else 1.2, marker="o" if len(curve.points) < 20 else None, markersize=3,
+            label=comparison.label(run) + (" (best)" if place == 0 else "") if is_named else None,
+            zorder=3 if place == 0 else 2,
+        )  # fmt: skip
+    axes.set_xlabel(next((curve.by for _, _, curve in drawn if curve), ""))
+    axes.set_ylabel(comparison.by)
+    axes.grid(alpha=0.3)
+    if drawn:
+        handles, labels = axes.get_legend_handles_labels()
+        axes.legend(handles[::-1], labels[::-1], fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "modak"}):
+            metadata = {"Date": None} if file.suffix.lower() == ".svg" else None
+            part = file.with_name(f".{file.stem}.part{file.suffix}")
+            figure.savefig(part, dpi=_DPI, metadata=metadata)
+            part.replace(file)
+    except OSError as error:
+        raise ModakError(f"{file} cannot be written: {error.strerror}", hint="give a folder that is there") from error

@@ -1,0 +1,79 @@
+"""The lines of modak logs DEPLOYMENT metrics: a line for each moment of a training that it has written numbers of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import typer
+
+from modak_ansible.commands.jobs.log_start import Since
+from modak_ansible.deployment.curves import curves_of
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.metrics.curves import Curves
+
+Show = Callable[[str], None]
+
+
+def of_metrics(folder: Path, since: Since, *, follow: bool, show: Show) -> list[str]:
+    """The numbers of a training so far; none are left where it was followed, and shown as they came.
+
+    While it runs each look shows the newest; at its end what came between two looks is shown, too.
+
+    Raises:
+        ModakError: the target cannot be asked.
+    """
+    from modak_ansible.commands.jobs.log_text import bring
+
+    store = DeploymentStore(folder)
+    bring(folder)
+    curves = curves_of(store)
+    lines = dict(_lines(curves, since))
+    for remark in [*curves.remarks, *curves.lost]:
+        typer.echo(f"note: {remark}", err=True)
+    shown = list(lines.values()) if since.lines is None else list(lines.values())[len(lines) - since.lines :]
+    if not follow:
+        return shown
+    for line in shown:
+        show(line)
+    if not store.has_ended:
+        _follow(store, show)
+        bring(folder)
+        for place, line in _lines(curves_of(store), Since()):
+            if place not in lines:
+                show(line)
+    return []
+
+
+def _follow(store: DeploymentStore, show: Show) -> None:
+    from modak_ansible.deployment.status import Entry
+    from modak_ansible.deployment.status_query import ask_targets
+
+    entry, seen = Entry(store), [""]
+
+    def heard() -> None:
+        progress = (entry.answer or {}).get("progress") or {}
+        line = "  ".join(
+            [f"{name} {progress[name]:g}" for name in ("step", "epoch") if progress.get(name) is not None]
+            + [_shown(name, value) for name, value in (progress.get("numbers") or {}).items()]
+        )
+        if line and line != seen[0]:
+            seen[0] = line
+            show(f"now: {line}")
+
+    ask_targets([entry], 2.0, heard)
+
+
+def _lines(curves: Curves, since: Since) -> Iterator[tuple[tuple[str, float], str]]:
+    """Places and lines, in order; those without a time are after any moment."""
+    rows: dict[tuple[str, float], list[str]] = {}
+    for name, curve in curves.by_name.items():
+        for place, value in curve.points.items():
+            if since.moment is None or curve.times.get(place, since.moment) >= since.moment:
+                rows.setdefault((curve.by, place), []).append(_shown(name, value))
+    for (by, place), words in sorted(rows.items()):
+        yield (by, place), f"{by} {place:g}  {'  '.join(words)}"
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{name} {value:.6g}"

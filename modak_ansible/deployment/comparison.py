@@ -1,0 +1,180 @@
+"""Trainings held against each other: what they were given that differs, how they went, and which was best."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modak_ansible.deployment.curves import curves_of
+from modak_ansible.errors import ModakError, UsageError, nearest
+from modak_ansible.schedulers.base import LIVING
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.target.core.plan import Plan
+from modak_ansible.target.jobs.numbers import numbers_of
+from modak_ansible.target.metrics.curves import Curve, Curves, is_rising
+
+# What is compared by where nobody says: the first that the most trainings have.
+_USUAL = ("val_loss", "eval_loss", "valid_loss", "validation_loss", "test_loss", "loss", "train_loss")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the trainings.
+
+    Attributes:
+        given: its arguments and what else its plan chose, by name.
+        seconds: how long its job ran; None where nobody knows.
+        numbers: the last of each that is a finite number.
+    """
+
+    deployment: str
+    training: str
+    state: str
+    given: dict[str, str]
+    seconds: float | None
+    numbers: dict[str, float]
+    curves: Curves
+
+    def curve(self, name: str) -> Curve | None:
+        """One of its numbers; of one of which there is no history a curve of one point."""
+        found = self.curves.by_name.get(name)
+        if found is None and name in self.numbers:
+            return Curve("point", {1.0: self.numbers[name]})
+        return found
+
+    def best(self, name: str, *, rising: bool) -> tuple[float, float] | None:
+        """Place and value of its best; None where it has no finite one."""
+        curve = self.curve(name)
+        return curve.best(rising=rising) if curve else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Trainings, the best one first, and those without a number at the end.
+
+    Attributes:
+        by: the name of the number that they are compared by.
+        rising: whether more of it is better.
+        names: of all numbers, those that most have first.
+        differs: names of what they were given that is not the same for all.
+        remarks: what is wrong with their numbers, in words.
+    """
+
+    by: str
+    rising: bool
+    names: tuple[str, ...]
+    differs: tuple[str, ...]
+    runs: tuple[Run, ...]
+    remarks: tuple[str, ...]
+
+    def label(self, run: Run) -> str:
+        """What tells a training from the others: ``lr=0.1, batch-size=64``."""
+        told = ", ".join(f"{name}={run.given[name]}" for name in self.differs if name in run.given)
+        return told or run.training
+
+    def best(self, run: Run) -> tuple[float, float] | None:
+        return run.best(self.by, rising=self.rising)
+
+
+def compare(
+    stores: Sequence[DeploymentStore],
+    by: str | None = None,
+    *,
+    rising: bool | None = None,
+    fetch: Callable[[Sequence[DeploymentStore]], object] | None = None,
+) -> Comparison:
+    """Compares trainings by one of their numbers.
+
+    Args:
+        stores: of the deployments.
+        by: the number's name; without it a loss, or whatever the most of them have.
+        rising: whether more of it is better; by its name where that is not said.
+        fetch: brings what is not here yet; none for what is here alone.
+
+    Raises:
+        UsageError: none has a number of that name, or any.
+    """
+    remarks = _fetched(stores, fetch)
+    runs = [_run(store) for store in stores]
+    counted = Counter(name for run in runs for name in {*run.curves.by_name, *run.numbers})
+    order = {name: place for place, name in enumerate(numbers_of(dict.fromkeys(sorted(counted), 0.0)))}
+    names = sorted(counted, key=lambda name: (-counted[name], order.get(name, len(order)), name))
+    if not names:
+        hint = (
+            "a script gives them to modak_runtime.log, or writes metrics.json, metrics.jsonl, metrics.csv or "
+            "TensorBoard's event files"
+        )
+        raise UsageError(f"no number is known of {_told([store.name for store in stores])}", hint=hint)
+    if by is not None and by not in counted:
+        hint = nearest(by, names) or f"there are {', '.join(names[:12])}, and {len(names) - 12} more"
+        raise UsageError(f"none of these trainings has a number {by}", hint=hint)
+    by = by or next((name for name in _USUAL if counted[name] == counted[names[0]]), names[0])
+    is_better_above = is_rising(by) if rising is None else rising
+    remarks += [f"{run.training}: {line}" for run in runs for line in [*run.curves.lost, *run.curves.remarks]]
+
+    def place(run: Run) -> tuple[bool, float]:
+        best = run.best(by, rising=is_better_above)
+        return best is None, (-best[1] if is_better_above else best[1]) if best else 0.0
+
+    ordered = tuple(sorted(runs, key=place))
+    return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks))
+
+
+def _fetched(
+    stores: Sequence[DeploymentStore], fetch: Callable[[Sequence[DeploymentStore]], object] | None
+) -> list[str]:
+    """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
+    there = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
+    wanted = [store for store in there if not store.has_ended or not store.manifest.exists()]
+    if not wanted or fetch is None:
+        return []
+    try:
+        fetch(wanted)
+    except ModakError as error:
+        return [f"what is on the target could not be brought: {error.message}"]
+    return []
+
+
+def _run(store: DeploymentStore) -> Run:
+    record, plan = store.record_now(), store.plan
+    job, curves = record.get("job") or {}, curves_of(store)
+    metrics: dict[str, Any] = dict(record.get("metrics") or {})
+    told = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
+    numbers = {**told, **(metrics.get("numbers") or {}), **curves.last}
+    started, ended = job.get("started"), job.get("ended")
+    return Run(
+        deployment=store.name,
+        training=str(plan.get("training", store.name)),
+        state="UNDEPLOYED" if record.get("undeployed") else str(job.get("state", "NONE")),
+        given=_given(plan),
+        seconds=round(ended - started, 1) if started and ended and job.get("state") not in LIVING else None,
+        numbers={name: float(value) for name, value in numbers.items() if math.isfinite(value)},
+        curves=curves,
+    )
+
+
+def _given(plan: Plan) -> dict[str, str]:
+    """What a training was given: its arguments, where it ran, and what its plan chose."""
+    found: dict[str, str] = {}
+    for name, value in plan.get("application", {}).get("arguments", []):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        found[name] = f"{found[name]} {text}" if name in found else text
+    beside = {
+        "target": plan.get("target", {}).get("name", ""),
+        **{choice["name"]: str(choice["value"]) for choice in plan.get("choices", [])},
+    }
+    return {**beside, **found}
+
+
+def _differing(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Names of what is not the same for all; arguments first, as the first training has them."""
+    found = list(runs)
+    names = list(dict.fromkeys(name for run in found for name in reversed(run.given)))
+    return tuple(name for name in reversed(names) if len({run.given.get(name) for run in found}) > 1)
+
+
+def _told(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,1 @@
+"""The numbers that a training writes while it runs, in whatever form it writes them."""

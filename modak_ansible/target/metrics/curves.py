@@ -1,0 +1,250 @@
+"""The numbers of a training as curves: every file of metrics that it has left, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, Iterable, List, NamedTuple, Tuple
+
+from . import events, texts
+from .files import EVENTS, in_order, kind_of, label_of
+from .points import Point, Remarks
+
+# Points of a curve that are kept, and curves of a training.
+_KEPT, _CURVES = 10_000, 500
+_ALIKE = 1e-5
+_RISING = (
+    "acc", "f1", "auc", "bleu", "rouge", "r2", "precision", "recall", "iou", "dice", "score", "reward", "return",
+    "per_second", "throughput", "correct", "win",
+)  # fmt: skip
+
+
+@dataclass
+class Curve:
+    """One number over a training.
+
+    Attributes:
+        by: what the places of its points are: step, epoch, or point where the script says neither.
+        points: place and value, by place; the last value that was written for a place.
+        times: seconds since the epoch, by place, where the script tells them.
+        again: how often a value was written for a place that had one.
+    """
+
+    by: str = "step"
+    points: Dict[float, float] = field(default_factory=dict)
+    times: Dict[float, float] = field(default_factory=dict)
+    again: int = 0
+
+    @property
+    def last(self) -> float:
+        return self.points[max(self.points)]
+
+    def best(self, *, rising: bool) -> Tuple[float, float] | None:
+        """Place and value of the best point; None where none is finite."""
+        finite = [(place, value) for place, value in self.points.items() if math.isfinite(value)]
+        return (max if rising else min)(finite, key=lambda each: each[1], default=None)
+
+    @property
+    def lost_at(self) -> float | None:
+        """From which place on no value is a finite number; None where the last one is."""
+        place = None
+        for each in sorted(self.points, reverse=True):
+            if math.isfinite(self.points[each]):
+                break
+            place = each
+        return place
+
+
+@dataclass
+class Curves:
+    """All numbers of a training.
+
+    Attributes:
+        by_name: each as a curve.
+        remarks: what is wrong with its files, in words.
+        epoch: the highest that is told; None where none is.
+    """
+
+    by_name: Dict[str, Curve] = field(default_factory=dict)
+    remarks: List[str] = field(default_factory=list)
+    epoch: float | None = None
+
+    @property
+    def step(self) -> float | None:
+        """The highest that is told; None where none is."""
+        return max((max(curve.points) for curve in self.by_name.values() if curve.by == "step"), default=None)
+
+    @property
+    def last(self) -> Dict[str, float]:
+        """The last value of each that is a finite number."""
+        return {name: curve.last for name, curve in self.by_name.items() if math.isfinite(curve.last)}
+
+    @property
+    def lost(self) -> List[str]:
+        """Which ones are no finite numbers any more, in words."""
+        found = ((name, curve, curve.lost_at) for name, curve in self.by_name.items())
+        return [f"{name} is {curve.last} since {curve.by} {at:g}" for name, curve, at in found if at is not None]
+
+
+def is_rising(name: str) -> bool:
+    """Whether more of it is better, by its name; not of a loss or an error, whatever else is in the name."""
+    lowered = name.lower()
+    return any(word in lowered for word in _RISING) and not any(word in lowered for word in ("loss", "error", "err"))
+
+
+def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:
+    """Reads files of metrics.
+
+    Args:
+        folder: that they are below.
+        paths: of whatever files; those that hold no metrics are passed over.
+        most: bytes at the end of each that are read; 0 for all of it.
+    """
+    found = Curves()
+    by_key: Dict[str, Dict[str, _Curve]] = {}
+    for key, each in in_order(paths).items():
+        curves = by_key.setdefault(key, {})
+        for path in each:
+            _read(folder, path, most, curves, found)
+    found.by_name = _named(by_key, found.remarks)
+    return found
+
+
+def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], found: Curves) -> None:
+    remarks, seen = Remarks(path), set()
+    reader = texts.READERS.get(kind_of(path), events.points)
+    try:
+        with (folder / path).open("rb") as file:
+            if reader is not events.points and texts.is_binary(file, remarks):
+                found.remarks += remarks.lines
+                return
+            for point in reader(file, most, remarks):
+                if point.epoch is not None:
+                    found.epoch = max(point.epoch, found.epoch or point.epoch)
+                for name, value in point.values.items():
+                    if name not in curves and len(curves) >= _CURVES:
+                        remarks.add(f"has more than {_CURVES} names; the others are left out")
+                        continue
+                    curve = curves.setdefault(name, _Curve())
+                    if name not in seen:
+                        seen.add(name)
+                        curve.goes_on(point)
+                    curve.add(point, value)
+    except OSError as error:
+        remarks.add(f"cannot be read: {error.strerror}")
+    found.remarks += remarks.lines
+
+
+class _Moment(NamedTuple):
+    """A value with its places: the number counts what was written."""
+
+    step: float | None
+    epoch: float | None
+    number: float
+    time: float | None
+    value: float
+
+
+class _Curve:
+    """A curve while it is read: with all places of its points, until it is known which are told of all."""
+
+    def __init__(self) -> None:
+        self._points: List[_Moment] = []
+        self._stride, self._count = 1, 0
+        self._lowest: _Moment | None = None
+        self._highest: _Moment | None = None
+
+    def goes_on(self, first: Point) -> None:
+        """Takes that a later run begins, which trains anew what lies behind its first point."""
+        if first.step is not None:
+            self._points = [each for each in self._points if each.step is None or each.step < first.step]
+        elif first.epoch is not None:
+            self._points = [each for each in self._points if each.epoch is None or each.epoch < first.epoch]
+        points, self._points, self._lowest, self._highest = self._points, [], None, None
+        for each in points:
+            self._take(each)
+
+    def add(self, point: Point, value: float) -> None:
+        self._count += 1
+        self._take(_Moment(point.step, point.epoch, float(self._count), point.time, value))
+
+    def _take(self, new: _Moment) -> None:
+        if math.isfinite(new.value):
+            self._lowest = new if self._lowest is None or new.value < self._lowest.value else self._lowest
+            self._highest = new if self._highest is None or new.value > self._highest.value else self._highest
+        if self._points and self._points[-1].number % self._stride:
+            self._points.pop()  # it was the last one until now
+        self._points.append(new)
+        if len(self._points) > 2 * _KEPT:
+            self._stride *= 2
+            self._points = [each for each in self._points if not each.number % self._stride or each is new]
+
+    def done(self) -> Curve:
+        by, index = self._by()
+        curve = Curve(by)
+        beside = [each for each in (self._lowest, self._highest) if each and self._stride > 1]
+        for each in sorted({*self._points, *beside}, key=lambda each: each.number):
+            place = each[index]
+            assert place is not None  # noqa: S101 - for mypy: it is told of all
+            curve.again += place in curve.points
+            curve.points[place] = each.value
+            if each.time is not None:
+                curve.times[place] = each.time
+        curve.points = dict(sorted(curve.points.items()))
+        return curve
+
+    def _by(self) -> Tuple[str, int]:
+        """By what points are placed: steps that begin anew in each epoch are no places, nor is one epoch for all."""
+        pairs = list(zip(self._points, self._points[1:]))  # noqa: B905 - Python 3.8
+        if all(each.step is not None for each in self._points):
+            if not any(_begins_anew(*pair) for pair in pairs):
+                return "step", 0
+        elif all(each.epoch is not None for each in self._points) and not any(a.epoch == b.epoch for a, b in pairs):
+            return "epoch", 1
+        return "point", 2
+
+
+def _begins_anew(one: _Moment, next_one: _Moment) -> bool:
+    if one.step is None or next_one.step is None or one.epoch is None or next_one.epoch is None:
+        return False
+    return next_one.epoch > one.epoch and next_one.step <= one.step
+
+
+def _named(by_key: Dict[str, Dict[str, _Curve]], remarks: List[str]) -> Dict[str, Curve]:
+    """The curves by their names; of files of several folders with the folder before those that they share."""
+    found: Dict[str, Curve] = {}
+    kinds: Dict[str, str] = {}
+    for key, curves in by_key.items():
+        for name, raw in curves.items():
+            rivals = [
+                other for other in by_key if other != key and _kind(other) == _kind(key) and name in by_key[other]
+            ]
+            labels = {label_of(other) for other in rivals}
+            own = label_of(key)
+            full = f"{own}/{name}" if rivals and own and own not in labels else name
+            curve = raw.done()
+            if not curve.points:
+                continue
+            if full not in found or len(curve.points) > len(found[full].points):
+                found[full], kinds[full] = curve, _kind(key)
+    for name in [
+        name for name in found if "/" in name and kinds[name] == EVENTS and _is_told_twice(name, found, kinds)
+    ]:
+        del found[name]
+    for name, curve in found.items():
+        if curve.again:
+            remarks.append(f"{name} was written again for {curve.again} places; the last values count")
+    return found
+
+
+def _kind(key: str) -> str:
+    return key.rpartition("|")[2]
+
+
+def _is_told_twice(name: str, found: Dict[str, Curve], kinds: Dict[str, str]) -> bool:
+    """Whether a trainer's own log has the same under the name that it has there: ``eval/loss`` for ``eval_loss``."""
+    for other in (name.replace("/", "_"), name.partition("/")[2]):
+        if other in found and kinds[other] != EVENTS:
+            return math.isclose(found[other].last, found[name].last, rel_tol=_ALIKE)
+    return False

@@ -1,0 +1,158 @@
+"""Numbers in files of text: JSON in any form, a JSON object a line, Hugging Face's trainer_state, columns of CSV.
+
+Readers give points as they come, keep no more than a line, and note what they cannot read. A last line without its end
+is being written, and says nothing yet.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from typing import Any, BinaryIO, Dict, Iterator, List
+
+from .points import Point, Remarks, point_of, value_of
+
+# Bytes of a line, and of a file that is read as a whole.
+_LINE, WHOLE = 1 << 20, 16 << 20
+_IN_PLACE_OF_A_FORM = "is binary, and no numbers are read of it"
+
+
+def is_binary(file: BinaryIO, remarks: Remarks) -> bool:
+    """Whether it is no text, which is then noted; the file is at its beginning afterwards."""
+    found = b"\0" in file.read(4096)
+    file.seek(0)
+    if found:
+        remarks.add(_IN_PLACE_OF_A_FORM)
+    return found
+
+
+def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
+    """The points of a file with a JSON object a line.
+
+    Args:
+        file: at its beginning.
+        most: bytes at its end that are read; 0 for all of it.
+        remarks: gets what is wrong.
+    """
+    for number, line in _lines(file, most, remarks):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            remarks.add("is no JSON object", number)
+            continue
+        point = point_of(found) if isinstance(found, dict) else None
+        if point:
+            yield point
+        elif not isinstance(found, dict):
+            remarks.add("is no JSON object", number)
+
+
+def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
+    """The points of a CSV file whose first line has the names; arguments as of :func:`lines`."""
+    try:
+        heads = file.readline(_LINE)
+        names = next(csv.reader([heads.decode("utf-8", "replace").lstrip("\ufeff")]), [])
+        if not heads.endswith(b"\n"):
+            return
+        for number, line in _lines(file, most, remarks, 2):
+            row = next(csv.reader([line]), [])
+            if len(row) != len(names):
+                if row:
+                    remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
+                continue
+            point = point_of({name: _number(text) for name, text in zip(names, row)})  # noqa: B905
+            if point:
+                yield point
+    except csv.Error as error:
+        remarks.add(f"is no CSV: {error}")
+
+
+def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
+    """The points of one JSON document: the numbers at its top, a list of objects, or lists of numbers by name.
+
+    Several JSON objects below each other are read as lines. Arguments as of :func:`lines`.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size > WHOLE:
+        remarks.add(f"has {size / (1 << 20):,.0f} MiB, and one JSON document is read up to {WHOLE >> 20}")
+        return
+    data = file.read()
+    try:
+        found = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        first = data.partition(b"\n")[0].strip()
+        if first.startswith(b"{") and first.endswith(b"}") and first != data.strip():
+            file.seek(0)
+            yield from lines(file, most, remarks)
+            return
+        place = f"{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        remarks.add("is no whole JSON; it may be being written", place)
+        return
+    yield from _of_document(found)
+
+
+def _of_document(found: Any) -> Iterator[Point]:
+    if isinstance(found, list):
+        yield from _of_list(found)
+    if not isinstance(found, dict):
+        return
+    lists = {name: value for name, value in found.items() if isinstance(value, list) and value}
+    for name, value in lists.items():
+        if name in ("epochs", "log_history", "history", "metrics", "steps"):
+            yield from _of_list(value)
+    by_name = {name: value for name, value in lists.items() if all(value_of(each) is not None for each in value)}
+    for index in range(max(map(len, by_name.values()), default=0)):
+        row = {name: value[index] for name, value in by_name.items() if index < len(value)}
+        point = point_of(row)
+        if point:
+            point.epoch = point.epoch if point.epoch is not None or point.step is not None else index + 1.0
+            yield point
+    inner = found.get("history")
+    if isinstance(inner, dict):
+        yield from _of_document(inner)
+    point = point_of({name: value for name, value in found.items() if name not in ("history", "now")})
+    if point and "log_history" not in found:
+        yield point
+
+
+def _of_list(found: List[Any]) -> Iterator[Point]:
+    for each in found:
+        point = point_of(each) if isinstance(each, dict) else None
+        if point:
+            yield point
+
+
+def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iterator[Any]:
+    """Lines with their numbers, as texts, which are empty behind a jump to the end of a large file."""
+    size = os.fstat(file.fileno()).st_size
+    is_counted = not (most and size - file.tell() > most)
+    if not is_counted:
+        file.seek(size - most)
+        file.readline(_LINE)  # a part of one
+    while True:
+        line = file.readline(_LINE)
+        if not line.endswith(b"\n"):
+            if len(line) < _LINE:
+                return  # the last one, which is being written
+            remarks.add(f"has more than {_LINE >> 20} MiB in a line", str(number) if is_counted else "")
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_LINE)
+        elif line.strip():
+            yield (str(number) if is_counted else ""), line.decode("utf-8", "replace")
+        number += 1
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+READERS: Dict[str, Any] = {
+    "metrics.json": whole,
+    "metrics.jsonl": lines,
+    "metrics.csv": columns,
+    "trainer_state.json": whole,
+}

@@ -1,0 +1,147 @@
+"""modak compare: trainings held against each other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modak_ansible.commands.compare import text as compare_text
+from modak_ansible.commands.compare.braille import Canvas
+from modak_ansible.commands.compare.picture import draw
+from modak_ansible.commands.status.table import lines_of, points_of
+from modak_ansible.deployment.comparison import compare
+from modak_ansible.errors import TargetUnreachable, UsageError
+from modak_ansible.store.deployment import DeploymentStore
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Three points of a sweep: by val_loss the second is best, and the last one's is no number from its beginning on."""
+
+    def made(name, lr, losses, state="COMPLETED"):
+        folder = tmp_path / name
+        (folder / "results").mkdir(parents=True)
+        lines = [{"step": step * 10, "val_loss": loss, "accuracy": step / 10} for step, loss in enumerate(losses, 1)]
+        (folder / "results/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "results/manifest.json").write_text('{"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]}')
+        arguments = [["lr", lr], ["epochs", "3"], ["amp", True]]
+        plan = {
+            "digest": "d",
+            "training": f"t:lr={lr}",
+            "application": {"arguments": arguments},
+            "target": {"name": "x"},
+        }
+        (folder / "plan.json").write_text(json.dumps(plan))
+        job = {"state": state, "job_id": "7", "started": 100.0, "ended": 160.0}
+        (folder / "state.json").write_text(json.dumps({"job": job}))
+        return DeploymentStore(folder)
+
+    return [made("a", "0.1", [3, 2.5]), made("b", "0.01", [3, 1, 2]), made("c", "0.5", [float("nan")] * 2)]
+
+
+def test_the_best_comes_first_with_what_differs(sweep):
+    found = compare(sweep)
+    assert (found.by, found.rising, found.differs) == ("val_loss", False, ("lr",))
+    assert [run.deployment for run in found.runs] == ["b", "a", "c"]
+    assert [found.best(run) for run in found.runs] == [(20, 1), (20, 2.5), None]
+    assert found.label(found.runs[0]) == "lr=0.01"
+    assert found.remarks == ("t:lr=0.5: val_loss is nan since step 10",)
+    assert [run.deployment for run in compare(sweep, "accuracy").runs] == ["b", "a", "c"]
+    assert [run.deployment for run in compare(sweep, "val_loss", rising=True).runs][-1] == "c"
+
+
+def test_a_wrong_name_says_which_there_are(sweep, tmp_path):
+    with pytest.raises(UsageError, match="has a number acuracy\n  did you mean accuracy"):
+        compare(sweep, "acuracy")
+    with pytest.raises(UsageError, match="valid: accuracy, val_loss"):
+        compare(sweep, "zzzzzz")
+    with pytest.raises(UsageError, match="no number is known of none\n  a script gives them"):
+        compare([DeploymentStore(tmp_path / "none")])
+
+
+def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(sweep):
+    asked = []
+    (sweep[0].folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
+    compare(sweep, fetch=asked.extend)
+    assert asked == [sweep[0]]
+
+    def away(stores):
+        raise TargetUnreachable("x does not answer")
+
+    found = compare(sweep, fetch=away)
+    assert found.remarks[0] == "what is on the target could not be brought: x does not answer"
+    assert len(found.runs) == 3
+
+
+def test_a_training_without_a_history_is_compared_by_what_its_summary_has(sweep):
+    (sweep[0].folder / "results/metrics.jsonl").unlink()
+    record = {"job": {"state": "COMPLETED"}, "metrics": {"accuracy": 0.9, "numbers": {"val_loss": 0.5}}}
+    (sweep[0].folder / "state.json").write_text(json.dumps(record))
+    assert compare(sweep).runs[0].deployment == "a"
+    assert "not drawn" in compare_text.curves(compare(sweep), 80)[-1].plain
+
+
+def test_the_table_is_no_wider_than_the_terminal(sweep):
+    found = compare(sweep)
+    assert compare_text.table(found) == [
+        "    lr    best val_loss  at step  last  time  accuracy",
+        "a*  0.01              1       20     2  1:00       0.3",
+        "b   0.1             2.5       20   2.5  1:00       0.2",
+        "c   0.5               -            nan  1:00       0.2",
+    ]
+    for width in (20, 40, 50, 80, 160):
+        assert all(len(line) <= width for line in compare_text.table(found, width))
+    assert "accuracy" not in compare_text.table(found, 50)[0]
+    for width in (40, 80, 160):
+        assert all(len(line.plain) <= width for line in compare_text.curves(found, width))
+
+
+def test_csv_and_json_have_all(sweep):
+    found = compare(sweep)
+    rows = list(csv.DictReader(io.StringIO(compare_text.as_csv(found))))
+    assert [row["val_loss best"] for row in rows] == ["1.0", "2.5", ""]
+    whole = json.loads(compare_text.as_json(found))
+    assert (whole["best"], whole["better"], whole["runs"][0]["curve"]) == ("b", "lowest", [[10, 3], [20, 1], [30, 2]])
+    assert whole["runs"][2]["numbers"]["val_loss"] == {"best": None, "at": None, "last": None}
+
+
+@pytest.mark.parametrize("name", ["curves.svg", "curves.PNG", "curves.pdf"])
+def test_a_picture(sweep, tmp_path, name):
+    draw(compare(sweep), tmp_path / name)
+    first = (tmp_path / name).read_bytes()
+    if name.endswith("svg"):
+        draw(compare(sweep), tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+    assert len(first) > 5000
+    with pytest.raises(UsageError, match="its name ends in .svg, .png, .pdf"):
+        draw(compare(sweep), tmp_path / "curves.doc")
+
+
+def test_letters_go_on():
+    assert [compare_text.letter(place) for place in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats()), min_size=1, max_size=9))
+def test_any_points_are_drawn_within_the_canvas(points):
+    places, values = [each[0] for each in points], [each[1] for each in points if abs(each[1]) < float("inf")]
+    canvas = Canvas(10, 4, (min(places), max(places)), (min(values, default=0), max(values, default=0)))
+    canvas.line(sorted(points), 0)
+    rows = list(canvas.rows())
+    assert [len(row) for row in rows] == [10] * 4
+    assert set(canvas._dots) <= {(column, row) for column in range(10) for row in range(4)}
+
+
+def test_a_status_tells_the_points_of_a_sweep_apart():
+    names = ["t:lr=0.1,batch=64", "t:lr=0.2,batch=64", "other", "u:seed=1", "u:seed=2"]
+    assert points_of(names) == ["lr=0.1", "lr=0.2", "", "seed=1", "seed=2"]
+    rows = [
+        {"deployment": f"d-{index}", "state": "NONE", "explanation": "", "training": name}
+        for index, name in enumerate(names)
+    ]
+    assert lines_of(rows)[0].split() == ["deployment", "point"]
+    assert lines_of(rows)[1].split() == ["d-0", "lr=0.1"]
