@@ -39,6 +39,9 @@ class Local(Source):
             files = files_of(root, names)
         except OSError as error:
             raise SourceProblem("file-unreadable", f"{asked.text} cannot be read: {error.strerror}") from error
+        if not any(file.size for file in files):
+            what = f"{asked.text} is empty" if kind == "file" else f"all files of {asked.text} are empty"
+            raise SourceProblem("dataset-source", what, "0 bytes are no data: look at what wrote it")
         _check_sums(asked, files)
         packs = kind == "file" and is_archive(names[0])
         unpack = asked.unpacks(is_archive=packs)

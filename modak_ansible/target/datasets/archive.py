@@ -19,7 +19,7 @@ import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Callable, Iterator
+from typing import IO, Any, Callable, Iterator, Sequence
 
 from ...errors import ModakError
 
@@ -65,6 +65,27 @@ def name_problem(name: str) -> str:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         return f"the name {name!a} holds a line break or another control character"
     return ""
+
+
+def check_case(folder: Path, names: Sequence[str], what: str) -> None:
+    """Makes sure that a file system that takes ``a`` and ``A`` for one has not made one file of two.
+
+    Args:
+        folder: that has the files.
+        names: relative to it, such that differ by nothing else, or one that seems to be there.
+        what: holds them.
+
+    Raises:
+        ModakError: the folder has one of them under another name.
+    """
+    for name in names:
+        path = folder / name
+        if path.name not in os.listdir(path.parent):
+            raise ModakError(
+                f"{what} holds two files whose names differ by nothing but case, of which {path} is one: the file "
+                "system there takes them for the same",
+                hint="rename one of them, or give the target a workspace elsewhere",
+            )
 
 
 def members_of(path: Path, limit: int) -> list[Member]:
@@ -133,6 +154,7 @@ class _Room:
     def write(self, source: IO[bytes], place: Path) -> None:
         self._files += 1
         if os.path.lexists(place) and not place.is_dir():
+            check_case(place.parent, [place.name], self._path.name)
             place.unlink()  # what comes later in an archive replaces what came before
         file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "wb") as out:

@@ -24,6 +24,8 @@ _ATTEMPTS = 3
 _LONGEST_WAIT = 60.0  # seconds, of what a server asks for that is asked too often
 _VALIDATOR = ".validator"  # beside what is fetched: what the server called this state of the file
 _GIT = "git:"
+_PAGES = (".html", ".htm", ".xhtml", ".shtml")
+_LOGIN = "mostly one that asks for a login or for consent: fetch the file in a browser, and give its path"
 
 
 class Access(TypedDict, total=False):
@@ -90,7 +92,13 @@ def _fetch_one(file: dict[str, Any], location: str, folder: Path, progress: _Pro
         headers=access.get("headers"),
         version="" if version.startswith(_GIT) else version,
     )
+    if not _digest_said(file) and is_page(path):
+        path.unlink()
+        raise ModakError(f"{address} gave a web page in place of {path.name}", hint=_LOGIN)
     found = path.stat().st_size
+    if not found and file["size"] is None and not file["sha256"]:
+        path.unlink()
+        raise ModakError(f"{address} gave 0 bytes", hint="look at the address in a browser")
     if file["size"] is not None and found != file["size"]:
         path.unlink()
         raise ModakError(
@@ -120,12 +128,23 @@ def check(file: Mapping[str, Any], path: Path) -> None:
     """
     said = _digest_said(file)
     if said and (digest := _digest_of(path, said)) != said:
+        hint = "deploy again to fetch it anew; if it stays so, the source has other data"
+        what = "is a web page, and " if is_page(path) else ""
         path.unlink()
         kind = "git's SHA-1" if said.startswith(_GIT) else "the SHA-256"
         raise ModakError(
-            f"{file['name']} arrived with {kind} {digest.replace(_GIT, '')}, not {said.replace(_GIT, '')}",
-            hint="deploy again to fetch it anew; if it stays so, the source has other data",
+            f"{file['name']} {what}arrived with {kind} {digest.replace(_GIT, '')}, not {said.replace(_GIT, '')}",
+            hint=_LOGIN if what else hint,
         )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a web page, such as one that asks for a login, though its name says otherwise."""
+    if path.name.lower().endswith(_PAGES) or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(1024)
+    return begin.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
 
 
 def _digest_said(file: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import stat
 import subprocess
@@ -71,6 +72,7 @@ def out(tmp_path):
         ([device("x")], "a device or a pipe"),
         ([device("x", tarfile.FIFOTYPE)], "a device or a pipe"),
         ([file("a\nb")], "a line break"),
+        ([file("a\udcff")], "not in UTF-8"),
     ],
 )
 def test_what_may_not_be_unpacked(tmp_path, out, members, said):
@@ -90,6 +92,14 @@ def test_a_link_to_a_file_of_the_archive_is_that_file(tmp_path, out):
     assert below(out) == {"a/b", "a/c", "d", "e"}
     assert (out / "d").read_bytes() == b"one"
     assert (members_of(path, LIMIT)[0].name, members_of(path, LIMIT)[0].size) == ("a/b", 3)
+
+
+def test_two_names_that_the_file_system_takes_for_one_are_no_two_files(tmp_path, out, monkeypatch):
+    path = tar(tmp_path / "x.tar", file("a.txt"), file("A.txt"))
+    true = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda place: true(os.path.join(os.path.dirname(place), "a.txt")))
+    with pytest.raises(ModakError, match="two files whose names differ by nothing but case"):
+        unpack(path, out, LIMIT)
 
 
 def test_what_comes_later_replaces_what_came_before(tmp_path, out):
