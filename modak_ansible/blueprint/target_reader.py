@@ -12,7 +12,17 @@ from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.blueprint.rule_reader import read_rules
 from modak_ansible.blueprint.types.topology import Node, Topology
 from modak_ansible.model.quantities import parse_size, parse_walltime
-from modak_ansible.model.target import Accelerator, Network, Partition, Processor, Scheduler, Site, Storage, Target
+from modak_ansible.model.target import (
+    RATES,
+    Accelerator,
+    Network,
+    Partition,
+    Processor,
+    Scheduler,
+    Site,
+    Storage,
+    Target,
+)
 from modak_ansible.target.core.files import expanded
 
 TARGET = "modak.nodes.Target"
@@ -36,9 +46,6 @@ _SITE_RULES: dict[str, Callable[[str], str]] = {
     "pip_find_links": rules.value_problem,
     "signing_key": rules.path_problem,
 }
-
-
-_RATES = ("read_bandwidth", "write_bandwidth", "file_rate")
 
 
 def read_target(topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> Target | None:
@@ -164,7 +171,7 @@ class _TargetReader:
             sharing=values["sharing"] if explicit else sharing,
             storage_class=values.get("class", "default-common"),
             room=self._parsed(given["room"], parse_size) if "room" in given else None,
-            **{name: float(values[name]) for name in _RATES if name in values},
+            **{name: float(values[name]) for name in RATES if name in values},
         )
 
     def _network(self) -> Network | None:

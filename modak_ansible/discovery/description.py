@@ -76,7 +76,8 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
     Args:
         aim: how it is entered.
         survey: what was found.
-        peaks: what was measured: peak_gflops, memory_bandwidth, network_latency and network_bandwidth.
+        peaks: what was measured: peak_gflops, memory_bandwidth, network_latency, network_bandwidth, home, and of home
+            and scratch their rates, such as home_file_rate.
 
     Raises:
         ModakError: there is no Python on the target that could look.

@@ -9,7 +9,7 @@ from typing import Any
 from modak_ansible.blueprint.target_words import SCHEDULER, TYPES
 from modak_ansible.discovery.description import Description
 from modak_ansible.model.quantities import format_walltime
-from modak_ansible.model.target import Partition
+from modak_ansible.model.target import RATES, Partition
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
 _NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
@@ -37,11 +37,12 @@ def inputs_text(found: Description, date: str) -> str:
         return "\n".join([*lines, *_properties(found), *_capabilities(found, ""), *_unknown(found)]) + "\n"
     lines.append(_known(found, "account"))
     lines += _partitions(found, "")
-    lines.append(_known(found, "scratch", none='""'))
+    is_measured = any(f"scratch_{name}" in found.values for name in RATES)
+    lines += [] if is_measured else [_known(found, "scratch", none='""')]
     lines += [_known(found, name) for name in ("container_runtime", "image_base") if name in found.values]
     known = ("architecture", "processor", "peak_gflops", "memory_bandwidth")
     lines += [_known(found, name) for name in known if name in found.values]
-    lines += _capabilities(found, "", ("accelerator", "network"))
+    lines += _capabilities(found, "", ("accelerator", "network", "home", *(("scratch",) if is_measured else ())))
     return "\n".join([*lines, *_unknown(found)]) + "\n"
 
 
@@ -94,7 +95,8 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
         "accelerator": [
             ("vendor", "vendor"), ("accelerator", "model"), ("accelerators", "count"), ("accelerator_memory", "memory"),
         ],
-        "scratch": [("scratch", "path")],
+        "home": [("home", "path"), *((f"home_{name}", name) for name in RATES)],
+        "scratch": [("scratch", "path"), *((f"scratch_{name}", name) for name in RATES)],
         "network": [("network_latency", "latency"), ("network_bandwidth", "bandwidth")],
         "site": [("account", "account")],
     }  # fmt: skip

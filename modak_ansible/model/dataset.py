@@ -12,7 +12,9 @@ from modak_ansible.model.base import Model
 IDX = "idx"  # MNIST's form; what stages it leaves a description among its files, which our own workloads read
 # What data may be made of: known to the performance model, and to nothing else.
 FORMATS = (IDX, "image-folder", "text", "csv", "parquet", "npy", "hdf5", "webdataset", "tfrecord")
-PACKS = ("auto", "squashfs", "none")
+# What a file of is a part of the samples that a reader takes or leaves as a whole.
+SHARDS = ("webdataset", "tfrecord", "parquet")
+PACKS = ("auto", "squashfs", "shards", "none")
 Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size", "pack"]
 
 
@@ -60,7 +62,8 @@ PROPERTIES = {
     ),
     "pack": Property(
         "Whether its files become one squashfs image on the target, which the container mounts in the folder's place; "
-        "auto takes what the plan finds shorter.",
+        "shards: they become tar shards, for a script that reads format webdataset; auto takes what the plan finds "
+        "shorter.",
         "pack",
     ),
     "checksum": Property("The SHA-256 of files, by file name; a folder's address needs them.", "checksums"),
@@ -134,9 +137,15 @@ class Dataset(Model):
     size: int | None = Field(default=None, description="bytes of all files")
     samples: int | None = Field(default=None, description="of an epoch, as the files of the controller say")
     mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
-    pack: Literal["auto", "squashfs", "none"] = Field(
-        default="auto", description="whether its files become one image on the target; auto leaves it to the plan"
+    pack: Literal["auto", "squashfs", "shards", "none"] = Field(
+        default="auto",
+        description="whether its files become one image, or shards, on the target; auto leaves it to the plan",
     )
+
+    @property
+    def is_shards(self) -> bool:
+        """Whether its files are parts that a reader takes as a whole, one rank this one and another that one."""
+        return self.format in SHARDS and self.pack in ("auto", "none", "shards")
 
     @property
     def files(self) -> int | None:

@@ -32,6 +32,8 @@ class Parallelism(Model):
         place: the file below the script's folder, and the line.
         nodes: that it says there itself; None where it leaves them to the job.
         processes_per_node: likewise.
+        shares: what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and
+            its place; empty where nothing does.
     """
 
     by: Literal["ranks", "mpi"]
@@ -39,3 +41,4 @@ class Parallelism(Model):
     place: str
     nodes: int | None = None
     processes_per_node: int | None = None
+    shares: str = ""

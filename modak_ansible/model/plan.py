@@ -108,7 +108,7 @@ class PlannedDataset(Model):
     path: str = Field(description="below the target's workspace")
     sources: tuple[DataSource, ...]
     size: int | None = Field(default=None, description="bytes, when known")
-    staging: Literal["shared", "node-local"] = "shared"
+    staging: Literal["shared", "node-local", "by-node"] = "shared"
     mount_as: str = Field(
         default="", description="a link to it, below the script's folder", exclude_if=lambda value: not value
     )
@@ -118,9 +118,10 @@ class PlannedDataset(Model):
     variable: str = Field(
         default="", description="of the environment, besides MODAK_DATASET", exclude_if=lambda value: not value
     )
-    pack: Literal["", "squashfs"] = Field(
+    pack: Literal["", "squashfs", "shards"] = Field(
         default="",
-        description="squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh",
+        description="squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh; "
+        "shards: the folder has shards of the files",
         exclude_if=lambda value: not value,
     )
 

@@ -68,7 +68,12 @@ class Storage(Model):
     read_bandwidth: float | None = _measured("MB/s of one node that reads a large file")
     write_bandwidth: float | None = _measured("MB/s of one node that writes a large file")
     file_rate: float | None = _measured("small files a second that one process opens and reads, from no cache")
+    warm_file_rate: float | None = _measured("the same out of the node's memory, as a second epoch finds them")
     room: int | None = _measured("bytes that a job may put there")
+
+
+# What is measured of a storage.
+RATES = ("read_bandwidth", "write_bandwidth", "file_rate", "warm_file_rate")
 
 
 class Network(Model):

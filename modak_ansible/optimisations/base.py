@@ -82,7 +82,7 @@ class Draft:
     entry: Entry | None = None
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    staging: Literal["shared", "node-local"] = "shared"
+    staging: Literal["shared", "node-local", "by-node"] = "shared"
     packed: tuple[str, ...] = ()
     uses_scratch: bool = False
     script: WorkloadScript | None = None
@@ -120,6 +120,12 @@ class Draft:
         if self.partition and self.partition.cores:
             return self.partition.cores
         return self.request.target.processor.cores
+
+    @property
+    def node_memory(self) -> int | None:
+        """Bytes that the job has on a node: what it asks for, or else all of a node's."""
+        known = self.partition.memory if self.partition else None
+        return self.request.resources.memory or known or self.request.target.processor.memory
 
     def is_alike(self, other: Draft) -> bool:
         """Whether the performance model sees no difference between this draft and another of the same request."""

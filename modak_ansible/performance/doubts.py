@@ -142,6 +142,6 @@ def doubts_of(run: Run, question: Question) -> tuple[str, ...]:
         found.append("the peak of the target is not known")
     elif run.peak_of:
         found.append(f"the peak is that of {run.peak_of}, which may be another machine")
-    if question.settings.get("staging") == "node-local" and not question.dataset_bytes:
+    if question.settings.get("staging") in ("node-local", "by-node") and not question.dataset_bytes:
         found.append("the copying of the dataset is left out: its size is not known")
     return tuple(found)

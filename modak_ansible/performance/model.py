@@ -270,12 +270,13 @@ def load_model(path: Path | None = None) -> PerformanceModel:
 
 
 def _staging_seconds(run: Run, question: Question) -> float | None:
-    """To copy the dataset to the node's own scratch, from the measured bandwidths; None where they are not known."""
-    if question.settings.get("staging") != "node-local" or not question.dataset_bytes or run.machine is None:
+    """To copy the data, or a node's part of it, to the node's own scratch; None where bandwidths are not measured."""
+    parts = {"node-local": 1, "by-node": question.nodes}.get(question.settings.get("staging", ""))
+    if parts is None or not question.dataset_bytes or run.machine is None:
         return None
     storage = run.machine.storage
     read, write = storage.get("home", {}).get("read"), storage.get("scratch", {}).get("write")
-    return question.dataset_bytes / 1e6 / min(read, write) if read and write else None
+    return question.dataset_bytes / parts / 1e6 / min(read, write) if read and write else None
 
 
 def _interval(middle: float, deviation: float) -> Interval:

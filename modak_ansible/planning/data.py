@@ -42,7 +42,7 @@ def with_data(request: Request, catalogue: Catalogue) -> Request:
 
 
 def planned_datasets(
-    request: Request, staging: Literal["shared", "node-local"], packed: Collection[str], catalogue: Catalogue
+    request: Request, staging: Literal["shared", "node-local", "by-node"], packed: Collection[str], catalogue: Catalogue
 ) -> list[PlannedDataset]:
     """What the plan says of each dataset.
 
@@ -57,7 +57,6 @@ def planned_datasets(
     found = []
     for dataset in request.datasets:
         digest = digest_of(_identity(dataset))
-        first = dataset.sources[0]
         # the catalogue's data alone: a plan of it keeps the digest that it had before there was any other
         is_plain = alone and dataset.name in catalogue.datasets and dataset.name not in named
         found.append(
@@ -68,8 +67,8 @@ def planned_datasets(
                 path=f"datasets/{dataset.name}-{digest[:12]}",
                 sources=dataset.sources,
                 size=dataset.size,
-                staging="shared" if first.kind == ON_TARGET else staging,
-                pack="squashfs" if dataset.name in packed else "",
+                staging="shared" if _stays(dataset, staging, packed) else staging,
+                pack=_pack(dataset, packed),
                 mount_as=dataset.mount_as,
                 mounted_file=_mounted_file(dataset),
                 variable="" if is_plain else dataset_variable(dataset.name),
@@ -78,10 +77,21 @@ def planned_datasets(
     return found
 
 
+def _stays(dataset: Dataset, staging: str, packed: Collection[str]) -> bool:
+    """Whether a dataset is read where it lies, though others may be brought to the nodes."""
+    has_parts = dataset.is_shards and dataset.name not in packed
+    return dataset.sources[0].kind == ON_TARGET or (staging == "by-node" and not has_parts)
+
+
+def _pack(dataset: Dataset, packed: Collection[str]) -> Literal["", "squashfs", "shards"]:
+    return "squashfs" if dataset.name in packed else "shards" if dataset.pack == "shards" else ""
+
+
 def _identity(dataset: Dataset) -> dict[str, object]:
     """What two datasets have in common that are one on the target: name and content, wherever it comes from."""
     sources = [_identity_of(source) for source in dataset.sources]
     own = {"format": dataset.format} if dataset.format == IDX else {}
+    own |= {"pack": dataset.pack} if dataset.pack == "shards" else {}
     return {"name": dataset.name, **own, "sources": sources}
 
 

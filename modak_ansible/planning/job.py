@@ -75,7 +75,7 @@ def script_parts(
     """What the job's script holds besides the job's own fields."""
     request, target = draft.request, draft.request.target
     application = request.application
-    scratch = target.scratch.path if target.scratch and draft.staging == "node-local" else None
+    scratch = target.scratch.path if target.scratch and draft.staging != "shared" else None
     effects = effects_of(request)
     return ScriptParts(
         runtime=request.application.is_training,
@@ -114,7 +114,8 @@ def _place(dataset: PlannedDataset) -> DataPlace:
         mount_as=dataset.mount_as,
         mounted_file=dataset.mounted_file,
         is_present=dataset.sources[0].kind == ON_TARGET,
-        packed=bool(dataset.pack),
+        packed=dataset.pack == "squashfs",
+        staging=dataset.staging,
     )
 
 

@@ -89,19 +89,27 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
             out += ['# Mounted in the container where the folder would be.\n', str(each.shell), '_image=$', str(each.shell), '.sqsh\nif ! [ -e "$', str(each.shell), '_image" ]; then\n    echo "the image $', str(each.shell), '_image of the data is not there; deploy again, and it is made" >&2\n    exit 66\nfi\n']
     if given['staging_path']:
         out += ['\n# The node\'s own scratch is nearer than what all nodes share; without room there the shared data serves.\n# Others may write there too, so the folder is a new one that nobody else may enter.\nrm -rf "', str(given['staging_path']), '/modak-$(id -u)-$job_id."*\n']
+        if given['parts_of']:
+            out += ['# A rank reads every ', str(given['parts_of']), 'th file in the order of their names, as readers of shards share them out: a node\n# brings those of its ranks. The others are links to where they lie, so that a script that shares them out in\n# another way misses nothing; so are those that a node has no room for.\nbring_part() {\n    local number=0 left=0 name\n    while IFS= read -r -d \'\' name; do\n        mkdir -p "$(dirname "$2/$name")" || exit 1\n        if [ $((number++ % ', str(given['parts_of']), ' / ', str(given['job'].processes_per_node), ')) -ne "$SLURM_NODEID" ]; then\n            ln -s "$1/$name" "$2/$name" 2> /dev/null\n        elif cp "$1/$name" "$2/$name.part"; then\n            mv -fT "$2/$name.part" "$2/$name"\n        else\n            rm -f "$2/$name.part"\n            ln -s "$1/$name" "$2/$name" 2> /dev/null\n            left=$((left + 1))\n        fi\n    done < <(cd "$1" && find . -type f -printf \'%P\\0\' | LC_ALL=C sort -z)\n    [ "$left" -eq 0 ] || echo "$left files of $1 could not be brought to $(hostname); they are read where they lie" >&2\n}\n']
+        if given['brings_all']:
+            out += ['# A few files go from node to node; of many each node fetches its own, which names itself where it cannot.\nbring_all() {\n    local names\n    mapfile -d \'\' -t names < <(cd "$1" && find . -type f -printf \'%P\\0\')\n    if [ "$', str('{#names[@]}'), '" -gt ', str(given['broadcast']), ' ]; then\n        # shellcheck disable=SC2016 # a dollar there is for the other shell\n        ', str(given['everywhere']), 'sh -c \'cp -R "$1/." "$2/" || { echo "the data does not get to $(hostname)" >&2; exit 1; }\' sh "$1" "$2"\n        return\n    fi\n    # shellcheck disable=SC2016\n    ', str(given['everywhere']), 'sh -c \'cd "$1" && find . -type d -exec mkdir -p "$2/{}" ";"\' sh "$1" "$2" || return\n    for name in "${names[@]}"; do\n        sbcast --force "$1/$name" "$2/$name" || return\n    done\n}\n']
         if given['everywhere']:
             out += ['# Nodes may have one scratch between them after all: then the folder is there already, and the user\'s own.\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nif mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -u "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n    ', str(given['everywhere']), 'sh -c \'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }\' sh "$local_copy" &&\n']
         else:
             out += ['if mkdir -p "', str(given['staging_path']), '" && local_copy=$(mktemp -d "', str(given['staging_path']), '/modak-$(id -u)-$job_id.XXXXXX") &&\n']
-        for loop_193, (each) in _looped(given['copied']):
+        for loop_231, (each) in _looped(given['copied']):
             if each.below:
                 out += ['    ', str(given['everywhere']), 'mkdir ', str(('-p ' if given['everywhere'] else '')), '"$local_copy', str(each.below), '" &&\n']
-            if (not each.packed):
-                out += ['    ', str(given['everywhere']), 'cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_193.last else ' &&')), '\n']
+            if ((given['everywhere'] and (not each.packed)) and (each.staging == 'by-node')):
+                out += ['    ', str(given['everywhere']), 'bash -c "$(declare -f bring_part); bring_part \\"\\$@\\"" bash "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_231.last else ' &&')), '\n']
+            elif (given['everywhere'] and (not each.packed)):
+                out += ['    bring_all "$', str(each.shell), '" "$local_copy', str(each.below), '"', str(('; then' if loop_231.last else ' &&')), '\n']
+            elif (not each.packed):
+                out += ['    cp -R "$', str(each.shell), '/." "$local_copy', str(each.below), '/"', str(('; then' if loop_231.last else ' &&')), '\n']
             elif given['everywhere']:
-                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_193.last else ' &&')), '\n']
+                out += ['    sbcast --force "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_231.last else ' &&')), '\n']
             else:
-                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_193.last else ' &&')), '\n']
+                out += ['    cp "$', str(each.shell), '_image" "$local_copy', str(each.below), '/data.sqsh"', str(('; then' if loop_231.last else ' &&')), '\n']
         for each in given['copied']:
             out += ['    ', str(each.shell), str(('_image' if each.packed else '')), '=$local_copy', str(each.below), str(('/data.sqsh' if each.packed else '')), '\n']
         out += ['else\n    echo "the data could not be copied to ', str(given['staging_path']), '; it is read from $', str(given['copied'][0].shell), '"\n    [ -z "$local_copy" ] || ', str(given['everywhere']), 'rm -rf "$local_copy"\nfi\n']
@@ -113,8 +121,8 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['export MODAK_DATASET=', str(value), '\n']
     for each in given['named']:
         out += ['export ', str(each.variable), '="$', str(each.shell), '"\n']
-    for loop_224, (each) in _looped(given['mounted']):
-        if loop_224.first:
+    for loop_266, (each) in _looped(given['mounted']):
+        if loop_266.first:
             out += ['\n# Where the script looks for its data; what lies there already is left alone.\nput_data() {\n    local place=code/$1\n    if [ -e "$place" ] && ! [ -L "$place" ]; then\n        echo "the data is to lie at $1, and something else lies there" >&2\n        exit 73\n    fi\n    if ! { mkdir -p "$(dirname "$place")" && ln -sfn "$2" "$place"; }; then\n        exit 73\n    fi\n}\n']
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own name is only a dollar\nput_data ", str(shlex.quote(each.mount_as)), ' "$', str(each.shell), '"']
         if each.mounted_file:
@@ -147,7 +155,7 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
                 out += ['    --bind "$', str(each.shell), '_image:$', str(each.shell), ':image-src=/,ro"\n']
             else:
                 out += ['    --bind "$', str(each.shell)]
-                if (each.is_present or (not given['staging_path'])):
+                if (not (given['staging_path'] and each.is_copied)):
                     out += [':$', str(each.shell), ':ro']
                 out += ['"\n']
         for bind in given['binds']:

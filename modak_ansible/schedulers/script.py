@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .directives import plain
 from .rendered import render
@@ -30,6 +30,8 @@ _CLEANING = ("--cleanenv", "-e", "--containall", "-C", "--compat")
 _TUNER_GRACE = 60
 # What a training says by its exit code when it has saved its state and is to go on (ERESTART of errno.h).
 _GOES_ON = 85
+# Files of a dataset that are sent to all nodes one by one; each takes a fraction of a second besides its bytes.
+_BROADCAST = 64
 # Seconds before the wall at which a training is ended that was asked to end and does not; and how long that may take.
 _LATE, _MERCY = 30, 15
 
@@ -95,6 +97,7 @@ class DataPlace:
         mounted_file: the file that the link leads to; empty for the folder.
         is_present: whether the target has it already.
         packed: whether it is one squashfs image beside its folder's place, which the container mounts there.
+        staging: where the job has a place for copies: all of it, or by-node, or shared, where it lies.
     """
 
     name: str
@@ -104,6 +107,11 @@ class DataPlace:
     mounted_file: str = ""
     is_present: bool = False
     packed: bool = False
+    staging: Literal["shared", "node-local", "by-node"] = "node-local"
+
+    @property
+    def is_copied(self) -> bool:
+        return not self.is_present and self.staging != "shared"
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,8 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     container = parts.container_runtime is not None
     built, command = _program(parts)
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
-    copied = [each for each in data if not each.is_present]
+    copied = [each for each in data if each.is_copied] if parts.staging_path else []
+    ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
     return render(
         job.scheduler.value,
         {
@@ -205,7 +214,10 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "mounted": [each for each in data if each.mount_as],
             "copied": copied,
             "everywhere": _everywhere(job),
-            "staging_path": _node_path(parts.staging_path) if parts.staging_path and copied else "",
+            "parts_of": job.nodes * job.processes_per_node if "by-node" in ways else 0,
+            "brings_all": "node-local" in ways,
+            "broadcast": _BROADCAST,
+            "staging_path": _node_path(parts.staging_path or "") if copied else "",
             "scratch": _node_path(parts.scratch) if parts.scratch else "",
             "arguments": [_option(name, value) for name, value in parts.arguments],
             "environment": [(name, _word(value)) for name, value in parts.environment],
@@ -347,9 +359,11 @@ def _data(place: DataPlace, number: int, places: tuple[DataPlace, ...]) -> Simpl
 
     Of several that are copied to a node, each has a folder of its own ``below`` the copy's.
     """
-    is_alone = sum(not each.is_present for each in places) == 1
+    is_alone = sum(each.is_copied for each in places) == 1
     shell = f"dataset_{number + 1}" if number else "dataset"
-    return SimpleNamespace(**place.__dict__, shell=shell, below="" if is_alone else f"/{place.name}")
+    return SimpleNamespace(
+        **place.__dict__, is_copied=place.is_copied, shell=shell, below="" if is_alone else f"/{place.name}"
+    )
 
 
 def dataset_variable(name: str) -> str:

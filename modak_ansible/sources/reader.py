@@ -13,6 +13,7 @@ from modak_ansible.sources.address import several
 from modak_ansible.sources.base import Asked, SourceProblem, kind_of, read_source
 from modak_ansible.sources.on_target import OnTarget
 from modak_ansible.sources.samples import format_of
+from modak_ansible.target.datasets.shards import ENDING, key_of
 
 # Takes a field, the number of an element in it or None, and what is wrong there.
 Refuse = Callable[[str, "int | None", SourceProblem], None]
@@ -35,7 +36,7 @@ class Said:
     mount_as: str = ""
     checksum: dict[str, str] = field(default_factory=dict)
     size: int | None = None
-    pack: Literal["auto", "squashfs", "none"] = "auto"
+    pack: Literal["auto", "squashfs", "shards", "none"] = "auto"
 
 
 def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
@@ -71,7 +72,11 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
         return None
     first = sources[0]
     kind = kind_of(first)
-    form = form or format_of(kind.names(first, folder))
+    names = kind.names(first, folder)
+    form = form or format_of(names)
+    if said.pack == "shards" and (why_not := _why_no_shards(first, form, names)):
+        refuse("pack", None, why_not)
+        return None
     return Dataset(
         name=said.name,
         format=form,
@@ -102,6 +107,21 @@ def _sources(said: Said, form: str, folder: Path, no: Refuse) -> list[DataSource
         except SourceProblem as problem:
             no("source", number, problem)
     return found
+
+
+def _why_no_shards(source: DataSource, form: str, names: list[str]) -> SourceProblem | None:
+    """Why a dataset cannot become shards; of names that are not known here the target has the last word."""
+    if form != "webdataset":
+        hint = "format: webdataset, where the script reads tar files; pack: squashfs leaves it the files as they are"
+        return SourceProblem("pack", "shards serve scripts that read webdataset's form alone", hint)
+    if source.kind == OnTarget.kinds[0]:
+        return SourceProblem("pack", "the data is the target's own, and is read where it lies", "leave pack out")
+    if names and all(name.endswith(ENDING) for name in names):
+        return SourceProblem("pack", "its files are shards already", "leave pack out")
+    if nameless := next((name for name in names if not key_of(name)), ""):
+        reason = f"{nameless} has no ending, and readers of webdataset's form leave such files out"
+        return SourceProblem("pack", reason, "rename it or leave it out; pack: squashfs keeps files as they are")
+    return None
 
 
 def mount_problem(text: str) -> str:

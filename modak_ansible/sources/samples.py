@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
+from modak_ansible.target.datasets.shards import key_of
+
 _IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
 _TRAINING, _OTHERS = ("train", "training"), ("val", "valid", "validation", "test", "testing", "t10k", "eval")
 # By which names a format is told, the most telling first.
@@ -170,20 +172,17 @@ def _records(root: Path, names: Sequence[str]) -> int | None:
 
 
 def _keys_of_shards(root: Path, names: Sequence[str]) -> int | None:
-    """Of webdataset's shards: a sample is the files of one name, whatever their endings."""
+    """Of webdataset's shards, or of files for them: a sample is the files of one name, whatever their endings."""
     shards = [root / name for name in names if name.endswith(".tar")]
+    if not shards:
+        return len({key_of(name) for name in names} - {""})
     if sum(shard.stat().st_size for shard in shards) > _MOST_READ:
         return None
     found = 0
     for shard in shards:
         with tarfile.open(shard, "r:") as tar:
-            found += len({_key(member.name) for member in tar if member.isfile()})
+            found += len({key_of(member.name) for member in tar if member.isfile()} - {""})
     return found
-
-
-def _key(name: str) -> str:
-    folder, _, last = name.rpartition("/")
-    return f"{folder}/{last.partition('.')[0]}"
 
 
 def _rows_of_parquet(root: Path, names: Sequence[str]) -> int:

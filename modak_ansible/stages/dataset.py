@@ -40,7 +40,7 @@ def ensure_dataset(stage: Stage) -> Outcome:
 
 
 def _ensure(stage: Stage, dataset: PlannedDataset) -> Outcome:
-    if dataset.get("pack"):
+    if dataset.get("pack") == "squashfs":
         return ensure_packed(stage, dataset, lambda: _ensure_files(stage, dataset))
     return _ensure_files(stage, dataset)
 

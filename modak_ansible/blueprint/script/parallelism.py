@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -28,34 +28,45 @@ _RANKS = re.compile(
 # By MPI.
 _MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")
 _FORMS: tuple[tuple[Literal["mpi", "ranks"], re.Pattern[str]], ...] = (("mpi", _MPI), ("ranks", _RANKS))
+# By which each process reads files of its own.
+_SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split_dataset_by_node")
 # Lightning's words for what the job has.
 _LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
-_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod")
+_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
 
 
 def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
     """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
     paths = [each.path for each in code if each.path.endswith(".py")]
-    found = [each for path in paths for each in _of_file(folder, path)]
-    return min(found, key=lambda each: each.by != "mpi", default=None)
+    sources = {path: source for path in paths if (source := _read(folder / path))}
+    found = [
+        Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))
+        for by, pattern in _FORMS
+        for name, place in _used(sources, pattern)
+    ]
+    shares = next((f"{name}, {place}" for name, place in _used(sources, _SHARES)), "")
+    return found[0].model_copy(update={"shares": shares}) if found else None
 
 
-def _of_file(folder: Path, path: str) -> list[Parallelism]:
+def _read(path: Path) -> ScriptSource | None:
+    """The source of a file that may use something of it; None of one that cannot be parsed."""
     try:
-        text = (folder / path).read_bytes()
+        text = path.read_bytes()
         if not _WORDS.search(text):
-            return []
+            return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            source = ScriptSource(ast.parse(text))
+            return ScriptSource(ast.parse(text))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return [
-        Parallelism(by=by, name=name, place=f"{path}:{line}", **_said(source, name))
-        for by, pattern in _FORMS
-        for name, line in sorted(source.used.items(), key=lambda each: each[1])
-        if pattern.fullmatch(name)
-    ]
+        return None
+
+
+def _used(sources: Mapping[str, ScriptSource], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """What is used of a pattern's names, and where, in the order of files and lines."""
+    for path, source in sources.items():
+        for name, line in sorted(source.used.items(), key=lambda each: each[1]):
+            if pattern.fullmatch(name):
+                yield name, f"{path}:{line}"
 
 
 def _said(source: ScriptSource, name: str) -> dict[str, int]:

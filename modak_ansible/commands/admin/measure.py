@@ -15,12 +15,15 @@ from modak_ansible.discovery.writing import template_text
 from modak_ansible.discovery.written import link_types
 from modak_ansible.errors import ModakError
 from modak_ansible.measuring.suites.reader import find_suite
-from modak_ansible.model.measured.record import Record
+from modak_ansible.model.measured.record import Measure, Record
+from modak_ansible.model.target import RATES
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.store.project import state_folder
 from modak_ansible.target.core.files import expanded, make_private, write_whole
 
 _SUITE = "peaks"
+# Where the workload of storage looks for a node's own disk.
+_MEASURED_SCRATCH = ("$TMPDIR", "/tmp")  # noqa: S108
 # How long a quiet machine is waited for, in seconds, and how often a disturbed run is begun.
 _PATIENCE, _ATTEMPTS = 60, 2
 # Never run: a blueprint needs a training, and the suite takes its target only.
@@ -36,8 +39,8 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     """Measures a target's peaks by jobs; records of it go where those of modak bench go.
 
     Returns:
-        ``peak_gflops``, ``memory_bandwidth``, ``network_latency`` and ``network_bandwidth``, as far as they could be
-        measured.
+        ``peak_gflops``, ``memory_bandwidth``, ``network_latency``, ``network_bandwidth``, and of the storages ``home``
+        and ``scratch`` the rates, as far as they could be measured.
 
     Raises:
         ModakError: nothing could be measured.
@@ -52,7 +55,10 @@ def measured(found: Description, aim: Aim, *, is_quiet: bool) -> dict[str, Value
     benching = Benching(suite, Inputs(), groups, None)
     benching.run(records, again=False, patience=_PATIENCE, attempts=_ATTEMPTS, is_quiet=is_quiet)
     shutil.rmtree(folder)
-    return _peaks(benching.measured, records)
+    return {
+        **_peaks(benching.measured, records),
+        **_storage(benching.measured, str(found.value("scratch") or ""), records),
+    }
 
 
 def _prepare(folder: Path, found: Description, aim: Aim) -> Path:
@@ -86,6 +92,40 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     values = {"peak_gflops": machine.peaks, "memory_bandwidth": machine.bandwidths}
     found = {name: Value(max(each.values()), source) for name, each in values.items() if each}
     return {**found, **_network(records, path)}
+
+
+def _storage(records: list[Record], scratch: str, path: Path) -> dict[str, Value]:
+    """What files cost where jobs have their home, and on the node's own disk where that is what was measured.
+
+    Others slow a disk down as they slow down processors: what was measured beside them is a lower bound.
+    """
+    samples: dict[tuple[str, str], list[float]] = {}
+    kinds: dict[str, str] = {}
+    for record in records:
+        for measure in record.measures if record.outcome in ("measured", "disturbed") else ():
+            place, rate = str(measure.about.get("storage", "")), _rate_of(measure)
+            if rate:
+                samples.setdefault((place, rate), []).extend(measure.samples)
+                kinds[place] = str(measure.about.get("file_system", ""))
+    wanted = ["home"] if any(place == "home" for place, _ in samples) else []
+    if scratch.rstrip("/") in _MEASURED_SCRATCH:
+        wanted.append("scratch")
+    values = {}
+    for place in wanted:
+        source = f"measured on {kinds.get(place) or 'an unknown file system'}, {path.name}"
+        for rate in RATES:
+            if numbers := samples.get((place, rate)):
+                values[f"{place}_{rate}"] = Value(float(f"{median(numbers):.3g}"), source)
+    if any(name.startswith("home_") for name in values):
+        values["home"] = Value("~", "where jobs write; measured in the workspace there")
+    return values
+
+
+def _rate_of(measure: Measure) -> str:
+    """What a measure of storage is called in a target."""
+    if measure.name == "small_files_read":
+        return "warm_file_rate" if measure.about.get("cache") == "warm" else "file_rate"
+    return {"read": "read_bandwidth", "write": "write_bandwidth"}.get(measure.name, "")
 
 
 def _network(records: list[Record], path: Path) -> dict[str, Value]:

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import ceil
 
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.target import Storage
 
-# Seconds to open a file in an image that is mounted by FUSE, from no cache (benchmarks/findings.md).
-FROM_IMAGE = 1e-4
+# Seconds to open a file in an image that is mounted by FUSE: from no cache, and out of memory (benchmarks/findings.md).
+FROM_IMAGE, FROM_IMAGE_AGAIN = 1e-4, 2.5e-5
+# A node's memory keeps what it has read as long as that is no more than this part of it.
+_KEPT = 0.5
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a training reads.
+    """What a node reads of a training's data.
 
     Attributes:
         size: bytes.
         files: how many.
         epochs: how often.
+        memory: bytes of the node, which keeps files that fit there for the next epoch; None where that is not known.
     """
 
     size: int
     files: int
     epochs: int
+    memory: int | None = None
 
     @classmethod
-    def of(cls, datasets: Iterable[Dataset], epochs: int | None) -> Data | None:
+    def of(cls, datasets: Iterable[Dataset], epochs: int | None, memory: int | None = None) -> Data | None:
         """Of some datasets together; None where a size, or how many files there are, is not known beforehand."""
         size = files = 0
         for dataset in datasets:
             if not dataset.files or not dataset.size:
                 return None
             size, files = size + dataset.size, files + dataset.files
-        return cls(size, files, epochs or 1) if files else None
+        return cls(size, files, epochs or 1, memory) if files else None
+
+    def part(self, nodes: int) -> Data:
+        """What each of several nodes reads, where they share it out."""
+        return Data(ceil(self.size / nodes), ceil(self.files / nodes), self.epochs, self.memory)
+
+    @property
+    def is_kept(self) -> bool:
+        return self.memory is not None and self.size <= _KEPT * self.memory
 
 
 def once(storage: Storage | None, data: Data) -> float | None:
@@ -44,11 +57,32 @@ def once(storage: Storage | None, data: Data) -> float | None:
     return data.size / 1e6 / storage.read_bandwidth + data.files / storage.file_rate
 
 
+def again(storage: Storage | None, data: Data) -> float | None:
+    """The same in another epoch: out of memory, where that keeps them and was measured."""
+    if data.is_kept and storage is not None and storage.warm_file_rate:
+        return data.files / storage.warm_file_rate
+    return once(storage, data)
+
+
 def in_image(storage: Storage | None, data: Data) -> float | None:
     """To read all files from one image."""
     if storage is None or not storage.read_bandwidth:
         return None
     return data.size / 1e6 / storage.read_bandwidth + data.files * FROM_IMAGE
+
+
+def in_image_again(storage: Storage | None, data: Data) -> float | None:
+    """The same in another epoch, where it is asked as :func:`again` is."""
+    if data.is_kept and storage is not None and storage.warm_file_rate:
+        return data.files * FROM_IMAGE_AGAIN
+    return in_image(storage, data)
+
+
+def in_all(storage: Storage | None, data: Data, *, packed: bool) -> float | None:
+    """All epochs."""
+    first, other = (in_image, in_image_again) if packed else (once, again)
+    begin, more = first(storage, data), other(storage, data)
+    return None if begin is None or more is None else begin + (data.epochs - 1) * more
 
 
 def to_pack(storage: Storage | None, data: Data) -> float | None:
@@ -61,7 +95,7 @@ def to_pack(storage: Storage | None, data: Data) -> float | None:
 
 def to_copy(source: Storage | None, scratch: Storage | None, data: Data, *, packed: bool) -> float | None:
     """To copy the files, or their image, to another storage."""
-    reading = in_image(source, replace(data, files=0)) if packed else once(source, data)
+    reading = in_image(source, Data(data.size, 0, 1)) if packed else once(source, data)
     if reading is None or scratch is None or not scratch.write_bandwidth:
         return None
     return reading + data.size / 1e6 / scratch.write_bandwidth

@@ -5,13 +5,13 @@ from __future__ import annotations
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data.data_costs import Data, in_image, once, to_pack
+from modak_ansible.optimisations.data.data_costs import Data, again, in_all, in_image, once, to_pack
 
 # Fewer are opened in less time than an image is made, wherever that was measured.
 MANY = 2000
 # An image has to save this part of the time at least: how fast a file system answers depends on who else asks it.
 _WORTH = 0.8
-_IMAGE = "squashfs"
+_IMAGE, _SHARDS = "squashfs", "shards"
 
 
 class Pack(Optimisation):
@@ -25,11 +25,17 @@ class Pack(Optimisation):
         if draft.request.dataset is None:
             return ()
         reason = "one file is opened in place of many, and mounted in the container where the folder would be"
-        return Option("none", "its files are read as they lie"), Option(_IMAGE, reason, why_not=_why_not(draft))
+        found = (Option("none", "its files are read as they lie"), Option(_IMAGE, reason, why_not=_why_not(draft)))
+        if _SHARDS in _asked(draft):
+            return (
+                *found,
+                Option(_SHARDS, "tar shards, each of many samples, which its script reads one after another"),
+            )
+        return found
 
     def wish(self, draft: Draft) -> str:
-        asked = {dataset.pack for dataset in draft.request.datasets}
-        return _IMAGE if _IMAGE in asked else "none" if asked == {"none"} else ""
+        asked = _asked(draft)
+        return next((each for each in (_IMAGE, _SHARDS) if each in asked), "none" if asked == {"none"} else "")
 
     def default(self, draft: Draft) -> Default | None:
         return Default(*_chosen(draft))
@@ -39,6 +45,10 @@ class Pack(Optimisation):
             weighed = _many(draft) if _chosen(draft)[0] == _IMAGE else []
             asked = [dataset for dataset in draft.request.datasets if dataset.pack == _IMAGE]
             draft.packed = tuple(dataset.name for dataset in (*asked, *weighed))
+
+
+def _asked(draft: Draft) -> set[str]:
+    return {dataset.pack for dataset in draft.request.datasets}
 
 
 def _many(draft: Draft) -> list[Dataset]:
@@ -68,7 +78,7 @@ def _why_not(draft: Draft) -> str:
 def _chosen(draft: Draft) -> tuple[str, str]:
     """What is taken where nobody asks, and why."""
     many = _many(draft)
-    data = Data.of(many, draft.request.application.work.epochs)
+    data = Data.of(many, draft.request.application.work.epochs, draft.node_memory)
     if data is None:
         counts = [dataset.files for dataset in draft.request.datasets if dataset.files]
         few = f"{sum(counts):,} files are not many" if counts else "how many files it has is not known beforehand"
@@ -77,12 +87,17 @@ def _chosen(draft: Draft) -> tuple[str, str]:
     if why_not := _why_not(draft):
         return "none", f"{files} are read as they lie: {why_not}"
     lying, packed = once(home, data), in_image(home, data)
+    all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
     making = to_pack(home, data)
-    if lying is None or packed is None or making is None:
+    if lying is None or packed is None or making is None or all_lying is None or all_packed is None:
         told = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
         return "none", f"{files} are read as they lie: {told}; pack: squashfs asks for one image"
-    each = f"{files} take {format_seconds(lying)} an epoch as they lie and {format_seconds(packed)} from one image"
+    later = again(home, data)
+    memory = "" if later in (lying, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
+    each = (
+        f"{files} take {format_seconds(lying)} an epoch as they lie{memory} and {format_seconds(packed)} from one image"
+    )
     each += f", which takes {format_seconds(making)} to make; with {data.epochs} epochs "
-    if making + data.epochs * packed < _WORTH * data.epochs * lying:
+    if making + all_packed < _WORTH * all_lying:
         return _IMAGE, each + "that is the shorter way"
     return "none", each + "that saves less than a fifth"

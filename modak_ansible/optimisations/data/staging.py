@@ -1,23 +1,34 @@
-"""Whether the job copies its data to the node's own scratch before it trains."""
+"""Whether the job copies its data to the node's own scratch before it trains: all of it, or each node its part."""
 
 from __future__ import annotations
 
+from math import ceil
+from typing import Literal
+
+from modak_ansible.model.dataset import SHARDS
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-from modak_ansible.optimisations.data.data_costs import Data, in_image, once, to_copy
+from modak_ansible.optimisations.data.data_costs import Data, in_all, to_copy
 from modak_ansible.optimisations.properties import Property
 
 # Larger data would spend a noticeable part of a short job on the copy, and may not fit.
 LARGEST = 50 * 10**9
 # From the slowest to the fastest.
 _CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high")
+_SHARED: Literal["shared"] = "shared"
+_LOCAL: Literal["node-local"] = "node-local"
+_BY_NODE: Literal["by-node"] = "by-node"
 
 
 class Staging(Optimisation):
     name = "staging"
     properties = (
-        Property("Whether the job copies the data to its node's own scratch first.", ("shared", "node-local")),
+        Property(
+            "Whether the job copies the data to its node's own scratch first; by-node: each of several nodes those "
+            "shards that its own ranks read.",
+            (_SHARED, _LOCAL, _BY_NODE),
+        ),
     )
     suite_default = "shared"
     stock = ("shared",)
@@ -28,59 +39,91 @@ class Staging(Optimisation):
     def options(self, draft: Draft) -> tuple[Option, ...]:
         if draft.request.dataset is None:
             return ()
-        shared = Option("shared", "the data is read where it lies, through the shared file system")
+        shared = Option(_SHARED, "the data is read where it lies, through the shared file system")
         scratch = draft.request.target.scratch
         reason = f"every epoch then reads from {scratch.path} of its own node" if scratch else ""
-        return shared, Option("node-local", reason, why_not=_why_not(draft))
+        found = (shared, Option(_LOCAL, reason, why_not=_why_not(draft)))
+        if draft.request.resources.nodes == 1 and self.wish(draft) != _BY_NODE:
+            return found
+        reason = "each node brings the shards that its own ranks read, and finds the others where they lie"
+        return (*found, Option(_BY_NODE, reason, why_not=_why_not_by_node(draft)))
 
     def wish(self, draft: Draft) -> str:
         wanted = super().wish(draft)
-        return "" if wanted == "shared" and draft.request.dataset is None else wanted
+        return "" if wanted == _SHARED and draft.request.dataset is None else wanted
 
     def default(self, draft: Draft) -> Default | None:
         dataset, scratch = draft.request.dataset, draft.request.target.scratch
         why_not = _why_not(draft)
         if why_not or dataset is None or scratch is None:
-            return Default("shared", why_not)
-        total = draft.request.data_bytes or 0
+            return Default(_SHARED, why_not)
+        way, nodes = _way(draft), draft.request.resources.nodes
+        total = ceil((draft.request.data_bytes or 0) / (nodes if way == _BY_NODE else 1))
+        has = f"{'each node has' if way == _BY_NODE else 'the data has'} {format_size(total)}"
         if total > LARGEST:
-            size, limit = format_size(total), format_size(LARGEST)
-            return Default("shared", f"the data has {size}, more than the {limit} that are copied for one job")
+            return Default(_SHARED, f"{has}, more than the {format_size(LARGEST)} that are copied for one job")
         home = draft.request.target.home
         if home is not None and _rank(home.storage_class) > _rank(scratch.storage_class):
-            return Default("shared", f"the data lies on {home.storage_class}, faster than {scratch.storage_class}")
+            return Default(_SHARED, f"the data lies on {home.storage_class}, faster than {scratch.storage_class}")
         if scratch.room and total > scratch.room:
-            size, room = format_size(total), format_size(scratch.room)
-            return Default("shared", f"the data has {size}, and {scratch.path} has room for {room}")
-        if weighed := _weighed(draft):
-            return weighed
-        if (nodes := draft.request.resources.nodes) > 1:
-            return Default("shared", f"{nodes} nodes would copy it, and how fast the storage is, nobody has said")
+            return Default(_SHARED, f"{has}, and {scratch.path} has room for {format_size(scratch.room)}")
+        if times := _times(draft):
+            best = min((_SHARED, way), key=lambda each: times[each])
+            local = f"{format_seconds(times[way])} with {_COPIES[way]}"
+            told = f"{format_seconds(times[_SHARED])} of reading where it lies, and {local}"
+            return Default(best, f"{told}, as the storage was measured")
+        if nodes > 1 and way == _LOCAL:
+            return Default(_SHARED, f"{nodes} nodes would copy it, and how fast the storage is, nobody has said")
         if draft.request.application.work.epochs == 1:
-            return Default("shared", "one epoch reads the data once, and so would the copy")
-        return Default("node-local", f"every epoch then reads from {scratch.path} of its own node")
+            return Default(_SHARED, "one epoch reads the data once, and so would the copy")
+        if way == _BY_NODE:
+            return Default(_BY_NODE, f"{_shares(draft)}, so that each node brings one part of {nodes}")
+        return Default(_LOCAL, f"every epoch then reads from {scratch.path} of its own node")
+
+    def why_other(self, other: str, taken: str, draft: Draft) -> str:
+        times = _times(draft)
+        if other == _BY_NODE and not _shares(draft):
+            return "nothing in the script's source shares files out between ranks, and each node would need all of them"
+        if times and other in times and taken in times:
+            return f"{format_seconds(times[other])}, and {format_seconds(times[taken])} for {taken}"
+        return ""
 
     def apply(self, draft: Draft, value: str) -> None:
-        if value == "node-local":
-            draft.staging = "node-local"
+        if value != _SHARED:
+            draft.staging = _LOCAL if value == _LOCAL else _BY_NODE
             draft.settings[self.name] = value
 
 
-def _weighed(draft: Draft) -> Default | None:
-    """The shorter way, by what was measured of the storage; None where that was not, or the files are not counted."""
+_COPIES = {_LOCAL: "a copy to each node", _BY_NODE: "each node's part copied to it"}
+
+
+def _way(draft: Draft) -> str:
+    """The copy that is thought of: of each node's part where its ranks read nothing else, or of all."""
+    return _BY_NODE if _shares(draft) and not _why_not_by_node(draft) else _LOCAL
+
+
+def _shares(draft: Draft) -> str:
+    """What in the script's source has each rank read files of its own; empty where nothing is found."""
+    own = draft.request.parallelism
+    return f"its ranks share files out ({own.shares})" if own and own.shares else ""
+
+
+def _times(draft: Draft) -> dict[str, float]:
+    """Seconds of all epochs by each way, by what was measured of the storage; none where that was not, or the files
+    are not counted."""
     request, target = draft.request, draft.request.target
     copied = [dataset for dataset in request.datasets if dataset.sources[0].kind != "on_target"]
-    data, packed = Data.of(copied, request.application.work.epochs), bool(draft.packed)
+    data, packed = Data.of(copied, request.application.work.epochs, draft.node_memory), bool(draft.packed)
     if data is None or (packed and {each.name for each in copied} != set(draft.packed)):
-        return None
-    epoch = in_image if packed else once
-    far, near = epoch(target.home, data), epoch(target.scratch, data)
-    copy = to_copy(target.home, target.scratch, data, packed=packed)
-    if far is None or near is None or copy is None:
-        return None
-    shared, local = data.epochs * far, copy + data.epochs * near
-    told = f"{format_seconds(shared)} of reading where it lies, and {format_seconds(local)} with a copy to each node"
-    return Default("node-local" if local < shared else "shared", f"{told}, as the storage was measured")
+        return {}
+    part = data.part(request.resources.nodes) if _shares(draft) else data
+    far, near = in_all(target.home, part, packed=packed), in_all(target.scratch, part, packed=packed)
+    whole_or_part = {_LOCAL: data, _BY_NODE: part}
+    copies = {way: to_copy(target.home, target.scratch, each, packed=packed) for way, each in whole_or_part.items()}
+    if far is None or near is None:
+        return {}
+    found = {way: copy + near for way, copy in copies.items() if copy is not None}
+    return {_SHARED: far, **found} if found else {}
 
 
 def _rank(storage_class: str) -> int:
@@ -96,3 +139,17 @@ def _why_not(draft: Draft) -> str:
     if nodes > 1 and target.scheduler is not Scheduler.SLURM:
         return f"the copy is made on one node, and the job has {nodes}"
     return ""
+
+
+def _why_not_by_node(draft: Draft) -> str:
+    """Why nodes cannot each bring a part; whether their ranks read no other is the script's matter."""
+    if why_not := _why_not(draft):
+        return why_not
+    if draft.request.resources.nodes == 1:
+        return "the job has one node, which reads all of it"
+    shards = [dataset for dataset in draft.request.datasets if dataset.is_shards and dataset.name not in draft.packed]
+    if not shards:
+        return f"its files are no shards, which format says: {', '.join(SHARDS)}"
+    ranks = draft.layout.processes
+    few = next((each for each in shards if each.pack != "shards" and each.files and each.files < ranks), None)
+    return f"{few.name} has {few.files} shards, and the job {ranks} ranks" if few else ""

@@ -18,8 +18,9 @@ from ..core.files import NO_ROOM, read_json, sha256_of, write_json
 from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
-from .archive import is_archive, is_packed, limit_of, unpack
+from .archive import check_case, is_archive, is_packed, limit_of, unpack
 from .fetch import Access, fetch_all, origin_of
+from .shards import make_shards
 
 MANIFEST = ".manifest.json"
 # What our own workloads read of MNIST and the like, among its files.
@@ -48,6 +49,7 @@ class DatasetStore:
         self.partial = self.path.with_name(f".{self.path.name}.part")
         self.wanted = self.path.with_name(f".{self.path.name}.wanted.json")
         self._unpacked = self.path.with_name(f".{self.path.name}.unpacked.part")
+        self._shards = self.path.with_name(f".{self.path.name}.shards.part")
         self.activity = Activity(workspace.datasets, self.path.name)
         self.damaged = ""  # the file that is not what was staged, as the last description found it
 
@@ -181,6 +183,7 @@ class DatasetStore:
         wanted = (read_json(self.wanted) or {}).get("files") or source["files"]
         if not wanted:
             raise ModakError(f"nothing of {self._dataset['name']} has arrived", hint="deploy again")
+        self._check_case([file["name"] for file in wanted])
         files = []
         for number, file in enumerate(wanted):
             if number % 500 == 0:
@@ -194,7 +197,19 @@ class DatasetStore:
         if source.get("unpack"):
             folder = self._unpack(source, files, note)
             files = [_entry(folder, path) for path in _below(folder)]
+        if self._dataset.get("pack") == "shards":
+            folder = self._sharded(folder, files, note)
+            files = [_entry(folder, path) for path in _below(folder)]
         return self._publish(source, files, folder)
+
+    def _check_case(self, names: list[str]) -> None:
+        alike: dict[str, list[str]] = {}
+        for name in names:
+            alike.setdefault(name.casefold(), []).append(name)
+        for twins in alike.values():
+            there = [name for name in twins if (self.partial / name).is_file()]
+            if len(there) > 1:
+                check_case(self.partial, there, f"the dataset {self._dataset['name']}")
 
     def _verified(self, file: dict[str, Any]) -> dict[str, Any]:
         path = self.partial / file["name"]
@@ -226,6 +241,15 @@ class DatasetStore:
                 os.link(path, place)
         return self._unpacked
 
+    def _sharded(self, folder: Path, files: list[dict[str, Any]], note: Any) -> Path:
+        """Packs what was brought into shards, in a folder of their own."""
+        shutil.rmtree(self._shards, ignore_errors=True)
+        size = sum(file["size"] for file in files)
+        self._workspace.require_space(size, f"the shards of the dataset {self._dataset['name']}")
+        self._shards.mkdir(mode=0o700)
+        make_shards(folder, [file["name"] for file in files], self._shards, note)
+        return self._shards
+
     def _publish(self, source: dict[str, Any], files: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
         known = {
             "name": self._dataset["name"],
@@ -242,7 +266,7 @@ class DatasetStore:
             shutil.rmtree(self.path)
         write_json(manifest_of(self.path), known)
         folder.rename(self.path)
-        for left in (self.partial, self._unpacked):
+        for left in (self.partial, self._unpacked, self._shards):
             shutil.rmtree(left, ignore_errors=True)
         with suppress(FileNotFoundError):
             self.wanted.unlink()

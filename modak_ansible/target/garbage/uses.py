@@ -118,7 +118,8 @@ def paths_of(plan: Plan) -> list[str]:
         KeyError, TypeError: it is no plan.
     """
     paths = [layer["path"] for layer in plan["image"]["layers"]]
-    return paths + [dataset["path"] + (ENDING if dataset.get("pack") else "") for dataset in datasets_of(plan)]
+    datasets = datasets_of(plan)
+    return paths + [each["path"] + (ENDING if each.get("pack") == "squashfs" else "") for each in datasets]
 
 
 def _named_by(folder: Path) -> list[str]:

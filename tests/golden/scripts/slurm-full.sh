@@ -73,11 +73,26 @@ dataset="$workspace/datasets/mnist-1"
 # The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
 # Others may write there too, so the folder is a new one that nobody else may enter.
 rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
+# A few files go from node to node; of many each node fetches its own, which names itself where it cannot.
+bring_all() {
+    local names
+    mapfile -d '' -t names < <(cd "$1" && find . -type f -printf '%P\0')
+    if [ "${#names[@]}" -gt 64 ]; then
+        # shellcheck disable=SC2016 # a dollar there is for the other shell
+        srun --ntasks=2 --ntasks-per-node=1 sh -c 'cp -R "$1/." "$2/" || { echo "the data does not get to $(hostname)" >&2; exit 1; }' sh "$1" "$2"
+        return
+    fi
+    # shellcheck disable=SC2016
+    srun --ntasks=2 --ntasks-per-node=1 sh -c 'cd "$1" && find . -type d -exec mkdir -p "$2/{}" ";"' sh "$1" "$2" || return
+    for name in "${names[@]}"; do
+        sbcast --force "$1/$name" "$2/$name" || return
+    done
+}
 # Nodes may have one scratch between them after all: then the folder is there already, and the user's own.
 # shellcheck disable=SC2016 # a dollar there is for the other shell
 if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -u "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
     srun --ntasks=2 --ntasks-per-node=1 sh -c 'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }' sh "$local_copy" &&
-    srun --ntasks=2 --ntasks-per-node=1 cp -R "$dataset/." "$local_copy/"; then
+    bring_all "$dataset" "$local_copy"; then
     dataset=$local_copy
 else
     echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset"

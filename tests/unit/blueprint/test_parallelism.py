@@ -17,6 +17,20 @@ def found(folder, **texts):
 
 
 @pytest.mark.parametrize(
+    ("reads", "told"),
+    [
+        ("import webdataset as wds\nwds.WebDataset(x, nodesplitter=wds.split_by_node)", "webdataset.split_by_node, data.py:2"),
+        ("from datasets.distributed import split_dataset_by_node", ""),
+        ("from datasets.distributed import split_dataset_by_node\nsplit_dataset_by_node(x, 1, 2)",
+         "datasets.distributed.split_dataset_by_node, data.py:2"),
+        ("import webdataset as wds\nwds.WebDataset(x)", ""),
+    ],
+)  # fmt: skip
+def test_what_shares_files_out_between_ranks(tmp_path, reads, told):
+    assert found(tmp_path, train="import torch\ntorch.distributed.init_process_group()", data=reads).shares == told
+
+
+@pytest.mark.parametrize(
     ("text", "by", "name"),
     [
         ("import torch.distributed as dist\ndist.init_process_group('gloo')", "ranks", "init_process_group"),

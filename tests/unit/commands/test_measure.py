@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic_records import measured
 
-from modak_ansible.commands.admin.measure import _peaks
+from modak_ansible.commands.admin.measure import _peaks, _storage
 from modak_ansible.errors import ModakError
 
 PATH = Path("peaks-cluster.jsonl")
@@ -40,3 +40,29 @@ def test_what_is_no_network_of_trainings_is_left_out(records):
 def test_without_any_peak_nothing_was_measured():
     with pytest.raises(ModakError, match="nothing could be measured"):
         _peaks([], PATH)
+
+
+def stored(name, samples, place="home", **about):
+    return measured("measuring-tools", name, "files/s", samples, storage=place, file_system="lustre", **about)
+
+
+@pytest.mark.parametrize(
+    ("scratch", "has_scratch"), [("$TMPDIR", True), ("/tmp/", True), ("/scratch", False), ("", False)]
+)
+def test_what_files_cost_goes_into_the_target(scratch, has_scratch):
+    records = [
+        stored("read", [790.0, 800.0, 900.0]), stored("write", [500.0]),
+        stored("small_files_read", [240.0, 250.4, 900.0], cache="posix_fadvise"),
+        stored("small_files_read", [410.0], cache="warm"), stored("small_files_write", [99.0]),
+        stored("small_files_read", [8800.0], place="scratch", cache="posix_fadvise"),
+    ]  # fmt: skip
+    found = _storage(records, scratch, PATH)
+    values = {name: each.value for name, each in found.items() if name.startswith("home")}
+    assert values == {
+        "home": "~", "home_read_bandwidth": 800.0, "home_write_bandwidth": 500.0, "home_file_rate": 250.0,
+        "home_warm_file_rate": 410.0,
+    }  # fmt: skip
+    assert found["home_file_rate"].source == "measured on lustre, peaks-cluster.jsonl"
+    # the workload looks at $TMPDIR or /tmp: no number of those is another folder's
+    assert ("scratch_file_rate" in found) is has_scratch
+    assert _storage([PEAK], scratch, PATH) == {}

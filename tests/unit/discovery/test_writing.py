@@ -28,6 +28,9 @@ ALIKE = dataclasses.replace(CLUSTER, partitions=(BATCH,))
 PEAKS = {
     "peak_gflops": Value(812.5, "measured"), "memory_bandwidth": Value(95.1, "measured"),
     "network_latency": Value(271.0, "measured"), "network_bandwidth": Value(0.118, "measured"),
+    "home": Value("~", "measured"), "home_read_bandwidth": Value(800.0, "measured"),
+    "home_write_bandwidth": Value(500.0, "measured"), "home_file_rate": Value(250.0, "measured"),
+    "home_warm_file_rate": Value(410.0, "measured"), "scratch_file_rate": Value(8800.0, "measured"),
 }  # fmt: skip
 
 
@@ -70,6 +73,8 @@ def test_a_node_of_tosca(tmp_path):
     assert (target.network.latency, target.network.bandwidth) == (271.0, 0.118)
     assert (target.accelerator.vendor, target.accelerator.model, target.accelerator.count) == ("nvidia", "a100", 4)
     assert (target.scratch.path, target.scratch.sharing) == ("$TMPDIR", "node-local")
+    assert (target.home.path, target.home.read_bandwidth, target.home.write_bandwidth) == ("~", 800.0, 500.0)
+    assert (target.home.file_rate, target.home.warm_file_rate, target.scratch.file_rate) == (250.0, 410.0, 8800.0)
 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, dataclasses.replace(CLUSTER, scheduler="torque"), None])
@@ -82,7 +87,7 @@ def test_what_is_written_describes_the_target_of_any_blueprint(blueprint, tmp_pa
     target = read_blueprint(blueprint.service, Inputs(path), mistakes).targets["cluster"]
     assert [str(mistake) for mistake in mistakes] == []
     meant = read_back(tmp_path, template_text(found, DATE))
-    for name in ("scheduler", "local", "address", "container_runtime", "image_base", "accelerator"):
+    for name in ("scheduler", "local", "address", "container_runtime", "image_base", "accelerator", "home", "scratch"):
         assert getattr(target, name) == getattr(meant, name), name
     assert target.partitions == meant.partitions
     assert target.processor.architecture == meant.processor.architecture

@@ -121,6 +121,13 @@ CASES = {
         job("slurm", nodes=2),
         ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),
     ),
+    "slurm-by-node": (
+        job("slurm", nodes=2, processes_per_node=2),
+        dataclasses.replace(
+            PLAIN, staging_path="/scratch",
+            data=(DataPlace("s", "datasets/s-1", staging="by-node"), DataPlace("t", "datasets/t-1", staging="shared")),
+        ),
+    ),
     "none-packed-copied": (
         job("none"),
         ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),

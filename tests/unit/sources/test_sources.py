@@ -85,7 +85,7 @@ def test_a_pattern(folder, pattern, found):
 
 def test_a_folder_whose_name_is_a_pattern_is_a_folder(folder):
     (folder / "set[1]").mkdir()
-    (folder / "set[1]" / "x").touch()
+    (folder / "set[1]" / "x").write_text("x")
     assert one(folder, source=("set[1]",))[1].kind == "folder"
 
 
@@ -144,6 +144,12 @@ def socket_at(path):
         ({"source": ("nowhere",)}, ("source", 0, "there is no file or folder nowhere")),
         ({"source": ("corpus.txt", "*.none")}, ("source", 1, "nothing matches *.none")),
         ({"source": ("empty",)}, ("source", 0, "there are no files in the folder empty")),
+        ({"source": ("none.bin",)}, ("source", 0, "none.bin is empty")),
+        ({"source": ("nothings",)}, ("source", 0, "all files of nothings are empty")),
+        ({"source": ("parts",), "pack": "shards"}, ("pack", None, "shards serve scripts that read webdataset's form alone")),
+        ({"source": ("parts",), "pack": "shards", "format": "webdataset"}, ("pack", None, "LICENSE has no ending")),
+        ({"source": ("0.tar",), "pack": "shards", "format": "webdataset"}, ("pack", None, "its files are shards already")),
+        ({"on_target": "/data", "pack": "shards", "format": "webdataset"}, ("pack", None, "the data is the target's own")),
         ({"source": ("ftp://x/y",)}, ("source", 0, "'ftp://x/y' is not an http, https or file address")),
         ({"source": ("https://x/y/",)}, ("source", 0, "https://x/y/ is the address of a folder, and has no checksums")),
         ({"urls": ("https://x/a", "https://y/a")}, ("urls", 1, "two addresses end in a")),
@@ -155,6 +161,11 @@ def socket_at(path):
 )  # fmt: skip
 def test_what_is_refused(folder, said, told):
     (folder / "empty").mkdir()
+    (folder / "nothings").mkdir()
+    for path in ("none.bin", "nothings/a", "nothings/b"):
+        (folder / path).touch()
+    for path in ("parts/LICENSE", "0.tar"):
+        (folder / path).write_text("x")
     name, number, reason = refusal(folder, **said)
     assert (name, number) == told[:2]
     assert reason.startswith(told[2])
@@ -281,6 +292,14 @@ def test_formats_are_known_and_counted(tmp_path):
         assert samples.count(tmp_path, files, form) == count
     assert samples.format_of(["a.h5"]) == "hdf5"
     assert samples.format_of(["a.bin"]) == ""
+
+
+def test_loose_files_that_become_shards_are_counted_as_their_readers_count(folder):
+    for name in ("train/cat/1.jpg", "train/cat/1.cls", "train/2.jpg", "val/3.jpg"):
+        (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "photos" / name).write_text(name)
+    dataset, _ = one(folder, source=("photos",), format="webdataset", pack="shards")
+    assert (dataset.pack, dataset.samples) == ("shards", 2)
 
 
 def test_training_samples_are_those_of_the_part_of_that_name():

@@ -58,7 +58,7 @@ def server():
             begin = int((self.headers.get("Range") or "bytes=0-")[6:-1])
             if self.headers.get("If-Range", etag) != etag:
                 begin = 0
-            if begin >= len(content):
+            if begin and begin >= len(content):
                 self.send_error(416)
                 return
             self.send_response(206 if begin else 200)
@@ -178,6 +178,49 @@ def test_a_download_that_is_not_there(store, server):
     assert status["state"] == "failed"
     assert "/none/a.gz: 404" in status["message"]
     assert store.description() is None
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("digest", [None, "ab" * 32])
+def test_a_page_that_asks_for_a_login_is_no_data(store, server, digest):
+    server.state[1] = b"\n<!DOCTYPE html><html>Sign in</html>"
+    files = [{**entry(), "sha256": digest, "size": None}]
+    store.start_download(source_of(kind="url", location=server.address, files=files), {})
+    status = wait(store)
+    assert ("a web page" in status["message"], "asks for a login" in status["hint"]) == (True, True), status
+    assert store.description() is None
+    assert list(store.partial.iterdir()) == []
+
+
+@pytest.mark.component
+def test_a_page_that_is_asked_for_is_data(tmp_path, server):
+    server.state[1] = b"<html>1</html>"
+    store = store_of(tmp_path)
+    store.start_download(
+        source_of(location=server.address, files=[{**entry("a.html"), "sha256": None, "size": None}]), {}
+    )
+    assert wait(store)["state"] != "failed"
+    assert store.description()["files"] == 1
+
+
+@pytest.mark.component
+def test_a_server_that_gives_nothing(store, server):
+    server.state[1] = b""
+    nothing_known = {**entry(), "sha256": None, "size": None}
+    store.start_download(source_of(location=server.address, files=[nothing_known]), {})
+    assert "gave 0 bytes" in wait(store)["message"]
+    assert store.description() is None
+
+
+def test_two_names_that_the_file_system_takes_for_one(store, monkeypatch):
+    for name in ("a/x.gz", "a/X.gz"):
+        put(store, name)
+    files = [entry(name) for name in ("a/x.gz", "a/X.gz")]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", lambda _: ["x.gz"])
+        with pytest.raises(ModakError, match="differ by nothing but case, of which .*X.gz is one"):
+            store.commit(source_of(files=files))
+    assert store.commit(source_of(files=files))["files"] == 2
 
 
 @pytest.mark.component

@@ -1,0 +1,126 @@
+#!/bin/bash
+#SBATCH --job-name=example
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=4
+#SBATCH --time=0-01:30:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="${1:-$SLURM_JOB_ID}"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    [ -z "$local_copy" ] || srun --ntasks=2 --ntasks-per-node=1 rm -rf "$local_copy"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+local_copy=
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+dataset="$workspace/datasets/s-1"
+dataset_2="$workspace/datasets/t-1"
+
+# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# Others may write there too, so the folder is a new one that nobody else may enter.
+rm -rf "/scratch/modak-$(id -u)-$job_id."*
+# A rank reads every 4th file in the order of their names, as readers of shards share them out: a node
+# brings those of its ranks. The others are links to where they lie, so that a script that shares them out in
+# another way misses nothing; so are those that a node has no room for.
+bring_part() {
+    local number=0 left=0 name
+    while IFS= read -r -d '' name; do
+        mkdir -p "$(dirname "$2/$name")" || exit 1
+        if [ $((number++ % 4 / 2)) -ne "$SLURM_NODEID" ]; then
+            ln -s "$1/$name" "$2/$name" 2> /dev/null
+        elif cp "$1/$name" "$2/$name.part"; then
+            mv -fT "$2/$name.part" "$2/$name"
+        else
+            rm -f "$2/$name.part"
+            ln -s "$1/$name" "$2/$name" 2> /dev/null
+            left=$((left + 1))
+        fi
+    done < <(cd "$1" && find . -type f -printf '%P\0' | LC_ALL=C sort -z)
+    [ "$left" -eq 0 ] || echo "$left files of $1 could not be brought to $(hostname); they are read where they lie" >&2
+}
+# Nodes may have one scratch between them after all: then the folder is there already, and the user's own.
+# shellcheck disable=SC2016 # a dollar there is for the other shell
+if mkdir -p "/scratch" && local_copy=$(mktemp -u "/scratch/modak-$(id -u)-$job_id.XXXXXX") &&
+    srun --ntasks=2 --ntasks-per-node=1 sh -c 'mkdir -p "${1%/*}" && { mkdir -m 700 "$1" 2> /dev/null || [ -O "$1" ]; }' sh "$local_copy" &&
+    srun --ntasks=2 --ntasks-per-node=1 bash -c "$(declare -f bring_part); bring_part \"\$@\"" bash "$dataset" "$local_copy"; then
+    dataset=$local_copy
+else
+    echo "the data could not be copied to /scratch; it is read from $dataset"
+    [ -z "$local_copy" ] || srun --ntasks=2 --ntasks-per-node=1 rm -rf "$local_copy"
+fi
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    --bind "$dataset"
+    --bind "$dataset_2:$dataset_2:ro"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
+    MODAK_DATASET="$dataset"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+)
+"${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
