@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from cluster import modak
+from cluster import modak, thorough
 
 pytestmark = pytest.mark.testbed
 
@@ -55,3 +55,45 @@ def test_a_script_that_is_not_parallel_is_refused_on_two_nodes(project):
     assert done.returncode == 3
     assert "2 processes of train.py would each train all of it" in done.stderr
     assert "modak_runtime.prepare" in done.stderr
+
+
+# No rank needs a framework to say which of its data is its node's own.
+LOOKS = """\
+import json, os, tarfile
+folder = os.environ["MODAK_DATASET"]
+shards = sorted(name for name in os.listdir(folder) if name.endswith(".tar"))
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+found = {"folder": folder, "shards": {}, "own": []}
+for number, name in enumerate(shards):
+    path = os.path.join(folder, name)
+    if not os.path.islink(path):
+        found["own"].append(number)
+    with tarfile.open(path) as tar:
+        found["shards"][name] = sorted(tar.getnames())
+with open(os.environ["MODAK_METRICS"], "w") as file:
+    json.dump(found, file)
+"""
+
+
+@pytest.mark.parametrize("staging", ["by-node", *thorough("node-local")])
+def test_a_folder_becomes_shards_that_are_on_both_nodes(project, tmp_path, staging):
+    for number in range(8):
+        path = tmp_path / "photos" / f"class-{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes([number]) * 600_000)
+    project.script(LOOKS).training.update(
+        resources={"nodes": 2}, optimisation={"staging": staging, "strict": True}, distributed_training=True
+    )
+    project.dataset = {
+        "name": "photos", "source": [str(tmp_path / "photos")], "format": "webdataset", "pack": "shards",
+    }  # fmt: skip
+    done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = project.path / ".modak" / "deployments" / project.deployment / "results"
+    ranks = [json.loads((results / each / "metrics.json").read_text()) for each in (".", "ranks/1")]
+    everything = sorted(f"class-{number % 2}/{number}.jpg" for number in range(8))
+    for rank, found in enumerate(ranks):
+        assert sorted(name for names in found["shards"].values() for name in names) == everything
+        assert "/modak-" in found["folder"]
+        numbers = range(len(found["shards"]))
+        assert found["own"] == list(numbers[rank::2] if staging == "by-node" else numbers)
