@@ -248,28 +248,28 @@ def test_the_image_is_the_one_that_deployments_use(blueprint):
 def index(state, monkeypatch):
     """A package index with one release of JAX; the user has no entries yet."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(state / "config"))
-    files = [File("jax", "0.11.2", "a" * 64), File("jaxlib", "0.11.2", "b" * 64), File("numpy", "2.5.0", "c" * 64)]
-    monkeypatch.setattr(adding, "versions_of", lambda package, *_: {"jax": ["0.11.2"]}.get(package, []))
+    files = [File("jax", "0.13.2", "a" * 64), File("jaxlib", "0.13.2", "b" * 64), File("numpy", "2.5.0", "c" * 64)]
+    monkeypatch.setattr(adding, "versions_of", lambda package, *_: {"jax": ["0.13.2"]}.get(package, []))
     monkeypatch.setattr(adding, "resolved", lambda *_: {"3.13": files})
     return state / "config" / "modak" / "catalogue"
 
 
 def test_a_release_of_an_index_is_added_and_removed(index):
-    shown = call("add", "jax==0.11", "--dry-run")
+    shown = call("add", "jax==0.13", "--dry-run")
     assert (shown.exit_code, list(index.glob("*"))) == (0, [])
-    added = call("add", "jax==0.11", "--json")
+    added = call("add", "jax==0.13", "--json")
     told = json.loads(added.stdout)
-    assert (told["file"], told["packages"], told["built"]) == (str(index / "jax-0.11-cpu.yaml"), 3, None)
-    assert (index / "jax-0.11-cpu.yaml").read_text().rstrip() == shown.stdout.rstrip()
-    assert told["entry"]["requirements"] == ["jax==0.11.2", "jaxlib==0.11.2", "numpy==2.5.0"]
-    (row,) = (row for row in json.loads(call("list", "--json").stdout) if row["name"] == "jax-0.11-cpu")
+    assert (told["file"], told["packages"], told["built"]) == (str(index / "jax-0.13-cpu.yaml"), 3, None)
+    assert (index / "jax-0.13-cpu.yaml").read_text().rstrip() == shown.stdout.rstrip()
+    assert told["entry"]["requirements"] == ["jax==0.13.2", "jaxlib==0.13.2", "numpy==2.5.0"]
+    (row,) = (row for row in json.loads(call("list", "--json").stdout) if row["name"] == "jax-0.13-cpu")
     assert row["state"] == "your own"
-    assert call("show", "jax-0.11-cpu").exit_code == 0
-    with pytest.raises(UsageError, match=r"jax-0\.11-cpu is in .* already"):
+    assert call("show", "jax-0.13-cpu").exit_code == 0
+    with pytest.raises(UsageError, match=r"jax-0\.13-cpu is in .* already"):
         app(["add", "jax"], standalone_mode=False)
     assert call("add", "jax", "--replace").exit_code == 0
-    assert call("add", str(index / "jax-0.11-cpu.yaml"), "--replace").exit_code == 0
-    assert call("remove", "jax-0.11-cpu").exit_code == 0
+    assert call("add", str(index / "jax-0.13-cpu.yaml"), "--replace").exit_code == 0
+    assert call("remove", "jax-0.13-cpu").exit_code == 0
     assert not list(index.glob("[!.]*"))
 
 

@@ -209,9 +209,9 @@ def test_what_an_environment_lacks_on_a_host_an_image_may_have(decide, runtime):
 def test_an_earlier_release_of_the_same_build_has_to_be_asked_for(blueprint):
     blueprint.replace("framework: pytorch", "framework: jax")
     plan = make_plan(request_of(blueprint.service, Inputs()))
-    assert plan.image.entry == "jax-0.10-cpu"
+    assert plan.image.entry == "jax-0.12-cpu"
     image = next(choice for choice in plan.choices if choice.name == "image")
     reasons = {each.value: each.reason for each in image.rejected}
-    assert reasons["jax-0.9-cpu"] == "jax-0.10-cpu is newer; its version, or optimisation.entry, takes this one"
+    assert reasons["jax-0.9-cpu"] == "jax-0.12-cpu is newer; its version, or optimisation.entry, takes this one"
     blueprint.replace("framework: jax", 'framework: jax\n        version: "0.8"')
     assert make_plan(request_of(blueprint.service, Inputs())).image.entry == "jax-0.8-cpu"
