@@ -222,15 +222,29 @@ def _elapsed(entry: Entry, job: JobNote) -> float | None:
 
 def _predicted(plan: Plan, record: RecordData) -> float | None:
     """Seconds that the whole run was predicted to take; None where nothing like it was measured, or where it trains on
-    other data than was counted on, as none of the first source was to be had."""
-    data = plan.get("dataset")
-    sources = data.get("sources") if data else None
-    if sources and record.get("data", sources[0].get("label")) != sources[0].get("label"):
-        return None
+    other data than was counted on, of which nobody knows how much it is."""
     found = next(
         (candidate.get("prediction") for candidate in plan.get("candidates", ()) if candidate.get("chosen")), None
     )
-    return round(float(found["seconds"]["middle"]), 1) if found and found.get("known") else None
+    if not found or not found.get("known"):
+        return None
+    share, seconds = _share_of_data(plan, record), float(found["seconds"]["middle"])
+    if share == 1.0:
+        return round(seconds, 1)
+    training = _mapping(found.get("parts")).get("training")
+    return round(seconds - (1.0 - share) * float(training["middle"]), 1) if share and training else None
+
+
+def _share_of_data(plan: Plan, record: RecordData) -> float | None:
+    """How much of the samples that were counted on it trains with; None where it has other data than that."""
+    data = plan.get("dataset")
+    sources = data.get("sources") if data else None
+    if not sources or record.get("data", sources[0].get("label")) == sources[0].get("label"):
+        return 1.0
+    from modak_ansible.model.dataset import DIGITS_LABEL, DIGITS_SAMPLES  # noqa: PLC0415 - pydantic is slow to import
+
+    samples = _mapping(plan["application"].get("work")).get("samples")
+    return min(1.0, DIGITS_SAMPLES / samples) if record.get("data") == DIGITS_LABEL and samples else None
 
 
 def _planned_epochs(plan: Plan) -> int | None:

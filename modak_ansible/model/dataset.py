@@ -71,6 +71,11 @@ PROPERTIES = {
 }  # fmt: skip
 
 
+# Digits that are drawn where MNIST is not to be had, and how many there are to train with.
+DIGITS_LABEL = "drawn digits, not MNIST"
+DIGITS_SAMPLES = 6000
+
+
 class DataFile(Model):
     """A file of a dataset; what is None is known only once the file is there."""
 

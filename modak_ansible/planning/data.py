@@ -8,15 +8,13 @@ from typing import Literal
 
 from modak_ansible.catalogue import Catalogue
 from modak_ansible.errors import nearest
-from modak_ansible.model.dataset import IDX, Dataset, DataSource, field_of
+from modak_ansible.model.dataset import DIGITS_LABEL, DIGITS_SAMPLES, IDX, Dataset, DataSource, field_of
 from modak_ansible.model.plan import PlannedDataset, digest_of
 from modak_ansible.model.request import Request
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.schedulers.script import dataset_variable, datasets_named
 
-_DIGITS_LABEL = "drawn digits, not MNIST"
 _DIGITS_SIZE = 5 * 10**6
-_DIGITS_SAMPLES = 6000
 _LOCAL = ("folder", "file", "glob", "archive")
 ON_TARGET = "on_target"
 
@@ -118,7 +116,7 @@ def _with_published(dataset: Dataset, name: str, catalogue: Catalogue) -> Datase
                 raise CannotPlan(f"{name}.source", f"no addresses are known for the dataset {dataset.name}", hint)
             sources += [each.model_copy(update={"unpack": source.unpack}) for each in known.sources]
         elif source.kind == "digits":
-            sources.append(source.model_copy(update={"label": _DIGITS_LABEL}))
+            sources.append(source.model_copy(update={"label": DIGITS_LABEL}))
         else:
             if known and source.kind in _LOCAL:
                 _check_published(dataset.name, name, source, known.sources[0])
@@ -133,7 +131,7 @@ def _samples_there(dataset: Dataset, catalogue: Catalogue) -> int | None:
     """Those that the first source has; None where its files are neither here nor the published ones."""
     first, known = dataset.sources[0], catalogue.datasets.get(dataset.name)
     if first.kind == "digits":
-        return _DIGITS_SAMPLES
+        return DIGITS_SAMPLES
     if first.kind in _LOCAL or first.contents:
         return dataset.samples
     return known.samples if known and any(_alike(first, source) for source in known.sources) else None

@@ -157,6 +157,18 @@ def test_a_prediction_counts_on_the_data_of_the_first_source(deployed, blueprint
         assert row_of(entry)["predicted_seconds"] == seconds
 
 
+@pytest.mark.parametrize(("samples", "seconds"), [(60000, 16.0), (6000, 61.0), (3000, 61.0), (None, None)])
+def test_with_digits_drawn_it_counts_on_as_many_as_there_are(deployed, blueprint, samples, seconds):
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    plan = entry.known.plan
+    plan["dataset"] = {**(plan["dataset"] or {}), "sources": [{"label": "MNIST"}, {"label": "drawn digits, not MNIST"}]}
+    plan["application"]["work"] = {"samples": samples}
+    prediction = {"known": True, "seconds": {"middle": 61.0}, "parts": {"training": {"middle": 50.0}}}
+    plan["candidates"] = [{"chosen": True, "prediction": prediction}]
+    entry.known.record["data"] = "drawn digits, not MNIST"
+    assert row_of(entry)["predicted_seconds"] == seconds
+
+
 def test_a_row(deployed, blueprint):
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
     entry.answer = job(elapsed=90.0, progress={"step": 7, "epoch": 1, "loss": 0.25})
