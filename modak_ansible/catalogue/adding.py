@@ -59,7 +59,8 @@ def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -
     entries = {entry.name: entry for entry in catalogue.entries}
     if like:
         if like not in entries:
-            raise UsageError(f"the catalogue has no entry {like}", hint=nearest(like, entries) or "see modak catalogue")
+            message, hint = catalogue.why_none(like)
+            raise UsageError(message, hint=hint)
         if entries[like].framework != framework:
             raise UsageError(f"{like} is a build of {entries[like].framework}, not of {framework}")
         return entries[like]

@@ -7,6 +7,7 @@ from typing import Literal
 from packaging.version import InvalidVersion, Version
 from pydantic import Field
 
+from modak_ansible.errors import nearest
 from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.measured.workload import Workload, WorkloadScript
@@ -115,6 +116,16 @@ class Catalogue(Model):
     entries: tuple[Entry, ...]
     bases: dict[str, Base]
     datasets: dict[str, KnownDataset]
+    broken: dict[str, str] = Field(
+        default={}, description="what is wrong with entries of users and centres that cannot be taken, by their names"
+    )
+
+    def why_none(self, name: str) -> tuple[str, str]:
+        """Why there is no entry of a name, and a hint."""
+        if name in self.broken:
+            return f"the entry {name} has mistakes", self.broken[name]
+        known = [entry.name for entry in self.entries]
+        return f"the catalogue has no entry {name}", nearest(name, known) or "modak catalogue lists its entries"
 
     def of_framework(self, framework: str) -> list[Entry]:
         """The builds of a framework, newest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 
 from modak_ansible.catalogue.entry import Base, Catalogue, Entry, KnownDataset
+from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.store.configuration import own_entries
 
@@ -16,13 +18,15 @@ _FOLDER = Path(__file__).parent
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+class CatalogueWarning(UserWarning):
+    """Something in the catalogue cannot be taken, and the rest can."""
+
+
 def load_catalogue() -> Catalogue:
     """The catalogue that ships with the project, and the entries that users and centres added to it.
 
-    An entry of theirs takes the place of one that ships under its name.
-
-    Raises:
-        InvalidEntry: one of theirs is wrong.
+    An entry of theirs takes the place of one that ships under its name; one with mistakes is left out, with a
+    CatalogueWarning, and who needs it is told what they are.
     """
     return _with_own(tuple(map(_state_of, own_entries().values())))
 
@@ -38,10 +42,16 @@ def _with_own(files: tuple[tuple[Path, int], ...]) -> Catalogue:
         return catalogue
     from modak_ansible.catalogue.own import read_entry  # noqa: PLC0415 - few have any, and what checks them is slow to import
 
-    own = [read_entry(path, catalogue) for path, _ in files]
-    names = {entry.name for entry in own}
+    own, broken = [], {}
+    for path, _ in files:
+        try:
+            own.append(read_entry(path, catalogue))
+        except InvalidBlueprint as error:
+            broken[path.stem] = str(error)
+            warnings.warn(f"{error}\n  the entry {path.stem} is left out", CatalogueWarning, stacklevel=1)
+    names = {entry.name for entry in own} | set(broken)
     shipped = [entry for entry in catalogue.entries if entry.name not in names]
-    return catalogue.model_copy(update={"entries": (*shipped, *own)})
+    return catalogue.model_copy(update={"entries": (*shipped, *own), "broken": broken})
 
 
 @cache

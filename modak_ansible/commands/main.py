@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,6 +70,7 @@ def _root(
 
 def run() -> None:
     """Runs the command line; whatever goes wrong ends in one clear message and an exit code."""
+    warnings.showwarning = _warn
     sys.exit(_run())
 
 
@@ -104,6 +106,12 @@ def _run() -> int:
     if code == INTERRUPTED:  # of which typer makes this code, without a word
         print("interrupted", file=sys.stderr)  # noqa: T201
     return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Shows a warning of ours as people read it, and none of the libraries'."""
+    if type(message).__module__.startswith("modak_ansible."):
+        print(f"warning: {harmless(str(message))}", file=sys.stderr)  # noqa: T201
 
 
 def _show(message: str) -> None:

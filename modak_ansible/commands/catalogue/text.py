@@ -21,9 +21,11 @@ def find_entry(name: str) -> Entry:
     Raises:
         UsageError: the catalogue has no such entry.
     """
-    entries = {entry.name: entry for entry in load_catalogue().entries}
+    catalogue = load_catalogue()
+    entries = {entry.name: entry for entry in catalogue.entries}
     if name not in entries:
-        raise UsageError(f"the catalogue has no entry {name}", hint=nearest(name, entries) or "see modak catalogue")
+        message, hint = catalogue.why_none(name)
+        raise UsageError(message, hint=hint)
     return entries[name]
 
 

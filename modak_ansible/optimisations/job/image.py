@@ -193,8 +193,7 @@ def _check_wanted(draft: Draft, wanted: str) -> None:
     """Refuses an entry that is asked for and cannot be had."""
     entries = {entry.name: entry for entry in draft.catalogue.entries}
     if wanted not in entries:
-        hint = nearest(wanted, entries) or "modak catalogue lists its entries"
-        raise CannotPlan("optimisation.entry", f"the catalogue has no entry {wanted}", hint)
+        raise CannotPlan("optimisation.entry", *draft.catalogue.why_none(wanted))
     entry, framework = entries[wanted], draft.request.application.framework
     if entry not in _competing(draft):
         raise CannotPlan(

@@ -10,7 +10,8 @@ from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue, own
 from modak_ansible.catalogue.locks import FOLDER, lock_of
 from modak_ansible.catalogue.own import problems_of, read_entry, remove_entry, text_of_entry, write_entry
-from modak_ansible.catalogue.reader import shipped_catalogue
+from modak_ansible.catalogue.reader import CatalogueWarning, shipped_catalogue
+from modak_ansible.commands.catalogue.text import find_entry
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import CannotPlan, InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
@@ -148,3 +149,19 @@ def test_whatever_a_file_holds_is_an_entry_or_a_mistake(tmp_path_factory, conten
     path.write_bytes(content)
     with pytest.raises(InvalidBlueprint):
         read_entry(path, SHIPPED)
+
+
+def test_an_entry_with_mistakes_stops_only_who_needs_it(config, blueprint):
+    before = plan_blueprint(blueprint.service, Inputs()).plan
+    write_entry(NEWER, LOCK)
+    path = config / "pytorch-2.99-cpu.yaml"
+    path.write_text(path.read_text().replace("framework:", "framewrk:"))
+    with pytest.warns(CatalogueWarning, match="the entry pytorch-2.99-cpu is left out") as warned:
+        assert plan_blueprint(blueprint.service, Inputs()).plan == before
+        load_catalogue()
+    assert len(warned) == 1
+    blueprint.replace("numerics: same", "entry: pytorch-2.99-cpu")
+    with pytest.raises(InvalidBlueprint, match=r"(?s)the entry pytorch-2.99-cpu has mistakes \(.*framewrk"):
+        plan_blueprint(blueprint.service, Inputs())
+    with pytest.raises(UsageError, match=r"(?s)the entry pytorch-2.99-cpu has mistakes\n.*framewrk"):
+        find_entry("pytorch-2.99-cpu")
