@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.stages.base import Record
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.project import find_blueprint
+from modak_ansible.store.record import Record
 from modak_ansible.transport.ssh import Connection, connect
 
 MODAK = Path(sys.executable).with_name("modak")

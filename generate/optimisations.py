@@ -144,7 +144,9 @@ FILES: Writers = {
     "modak_ansible/model/application.py": lambda text: with_section(
         text, "optimisation", "\n".join(map(_model_field, _declared()))
     ),
-    "modak_ansible/requests/form/form.py": lambda text: with_section(text, "wishes", "\n".join(_application_fields())),
-    "modak_ansible/requests/form/optimisation.py": _with_frameworks,
+    "modak_ansible/reading/requests/form/form.py": lambda text: with_section(
+        text, "wishes", "\n".join(_application_fields())
+    ),
+    "modak_ansible/reading/requests/form/optimisation.py": _with_frameworks,
     **{f"modak_ansible/{optimisation.page()}": partial(page, matter=optimisation) for optimisation in optimisations()},
 }

@@ -17,10 +17,8 @@ from generate import Writers, table, with_section
 from modak_ansible.catalogue.entry import Entry
 from modak_ansible.catalogue.reader import shipped_catalogue
 from modak_ansible.commands.main import application
-from modak_ansible.deployment.results import Results
-from modak_ansible.deployment.status import StatusRow
+from modak_ansible.deployment.surface import Planned, Results, StatusRow
 from modak_ansible.optimisations import optimisations
-from modak_ansible.planning.service import Planned
 
 ROOT = Path(__file__).resolve().parents[1]
 _TYPES = ROOT / "tosca" / "types"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import get_origin
 
 from generate import Writers, table, with_section
-from modak_ansible.blueprint.forms.forms import Form, choices_of, fields_of, form_of, plain_types
-from modak_ansible.requests.form.form import RequestForm
-from modak_ansible.requests.form.older import OLDER
+from modak_ansible.reading.blueprint.forms.forms import Form, choices_of, fields_of, form_of, plain_types
+from modak_ansible.reading.requests.form.form import RequestForm
+from modak_ansible.reading.requests.form.older import OLDER
 
 _KINDS = {bool: "true, false", int: "whole number", float: "number"}
 

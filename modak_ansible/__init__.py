@@ -14,8 +14,7 @@ __path__.append(f"{__path__[0]}/share/playbooks/collections/ansible_collections/
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from modak_ansible.deployment.surface import __version__, deploy, plan, results, status
-    from modak_ansible.errors import ModakError
+    from modak_ansible.deployment.surface import ModakError, __version__, deploy, plan, results, status
 
 __all__ = ["ModakError", "__version__", "deploy", "plan", "results", "status"]
 
@@ -25,8 +24,7 @@ def __getattr__(name: str) -> object:
     import importlib
 
     if name in __all__:
-        where = "errors" if name == "ModakError" else "deployment.surface"
-        return getattr(importlib.import_module(__name__ + "." + where), name)
+        return getattr(importlib.import_module(__name__ + ".deployment.surface"), name)
     raise AttributeError("module " + repr(__name__) + " has no attribute " + repr(name))
 
 

@@ -22,9 +22,8 @@ from pathlib import Path
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from modak_ansible.catalogue.locking import PYTHONS, File, NotFound, Wanted, resolved, text_of_lock
-from modak_ansible.catalogue.locks import FOLDER, Lock, lock_of
+from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, Lock, lock_of
 from modak_ansible.catalogue.reader import shipped_catalogue
-from modak_ansible.planning.tuning import REQUIREMENTS, TUNER
 
 HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.
@@ -57,7 +56,7 @@ def main() -> None:
         for entry in catalogue.entries
         if entry.requirements
     ]
-    for wanted in (*all_wanted, Wanted(TUNER, REQUIREMENTS, PYTHONS[0])):
+    for wanted in (*all_wanted, Wanted(TUNER, TUNER_REQUIREMENTS, PYTHONS[0])):
         if wanted.name in (options.entries or [wanted.name]):
             lock(wanted, options)
 

@@ -7,10 +7,10 @@ import json
 
 from example_blueprint import ROOT
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.planning.service import plan_blueprint, request_of
-from modak_ansible.requests.reader import read_request
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.requests.reader import read_request
 
 TRAINING = {
     "job": {

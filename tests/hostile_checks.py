@@ -12,12 +12,12 @@ import subprocess
 from hostile import HOSTILE, PRINTABLE, Recorded, post_of
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.errors import ModakError
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.recipes.apptainer import PYTHON, pulled_definition, requirements_definition
 from modak_ansible.recipes.environment import environment_script
 from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_script
@@ -179,7 +179,7 @@ def images(folder):
     """An image's address or path stands in two lines of a definition, or is refused."""
 
     def check(data):
-        from modak_ansible.blueprint.training_reader import image_problem
+        from modak_ansible.reading.blueprint.training_reader import image_problem
 
         for text in data.draw(st.lists(HOSTILE, min_size=BATCH, max_size=BATCH)):
             for source in (text, f"docker://{text}", f"oras://registry.example/{text}", f"/images/{text}.sif"):

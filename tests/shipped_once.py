@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from example_blueprint import ROOT
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
-from modak_ansible.blueprint.types import definitions
 from modak_ansible.performance import model
 from modak_ansible.performance.stored import Stored, read_stored
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.types import definitions
 
 _TYPES = ROOT / "tosca" / "types"
 

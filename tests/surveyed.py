@@ -81,6 +81,6 @@ def surveyed(cluster: ClusterFacts | None = CLUSTER, entrance: Entrance = ENTRAN
 
 def bare(text: str = "alice@login.example") -> Aim:
     """A host that nobody has described."""
-    from modak_ansible.blueprint.inputs import Inputs
+    from modak_ansible.reading.blueprint.inputs import Inputs
 
     return aim_at(text, Inputs())

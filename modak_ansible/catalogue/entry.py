@@ -14,6 +14,7 @@ from modak_ansible.model.measured.workload import Workload, WorkloadScript
 from modak_ansible.model.plan import digest_of
 
 ANY = "any"
+PLAIN = "python"  # the framework of a script that needs none: nothing of ours acts in its code
 
 
 class Base(Model):

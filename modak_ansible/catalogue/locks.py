@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "locks"
 SUFFIX = ".txt"
+# What a tuner needs in the image, in the release that the tests have, and the name of its lock.
+TUNER = "optuna"
+TUNER_REQUIREMENTS = ("optuna==5.0.0",)
 # What a build that is Python alone takes of a host.
 _MAINTAINED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 

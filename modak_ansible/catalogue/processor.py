@@ -1,12 +1,16 @@
-"""The archspec name of a target's processor, from what its own kernel says of it."""
+"""Processors by their archspec names: which one a kernel describes, what it descends from, what fails on it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import archspec.cpu
 from archspec.cpu.detect import COMPATIBILITY_CHECKS, TARGETS_JSON, partial_uarch
+
+from modak_ansible.catalogue.entry import Entry
+from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.target import Target
 
 
 def architecture_of(machine: str, cpuinfo: Mapping[str, str]) -> str:
@@ -40,6 +44,25 @@ def is_family(architecture: str) -> bool:
     """Whether an archspec name says the family only, which leaves the processor open."""
     known = archspec.cpu.TARGETS.get(architecture)
     return known is not None and known.family.name == architecture
+
+
+def family_of(architecture: str) -> set[str]:
+    """A microarchitecture and those that it descends from."""
+    known = archspec.cpu.TARGETS.get(architecture)
+    return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
+
+
+def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal]) -> str:
+    """What is known against a build's probe on a target's processor; empty where nothing is."""
+    architecture = target.processor.architecture
+    for name in sorted(family_of(architecture) & set(entry.refusals)):
+        return f"its probe fails on {name}: {entry.refusals[name]}"
+    for refusal in refusals:
+        place = (refusal.entry, refusal.address, refusal.architecture)
+        is_alike = refusal.container in (None, target.container_runtime != "none")
+        if is_alike and place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
+            return f"its probe failed on {refusal.processor}: {refusal.reason}"
+    return ""
 
 
 def _information(machine: str, cpuinfo: Mapping[str, str]) -> Any:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.blueprint.forms.mistakes import NOT_KEPT
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.commands import completion as completing
 from modak_ansible.errors import Mistake, UsageError
+from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
+from modak_ansible.reading.blueprint.inputs import Inputs
 
 Blueprint = Annotated[
     str,

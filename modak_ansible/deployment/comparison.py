@@ -10,10 +10,10 @@ from typing import Any
 
 from modak_ansible.deployment.curves import curves_of
 from modak_ansible.errors import ModakError, UsageError, nearest
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.numbers import numbers_of
+from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import Curve, Curves, is_rising
 
 # What is compared by where nobody says: the first that the most trainings have.

@@ -21,11 +21,11 @@ from modak_ansible.transport.lifeline import OWNER, PASSING, run_folder
 from modak_ansible.transport.secrets import handed_on
 
 if TYPE_CHECKING:
-    from modak_ansible.stages.jobs.operations import OperatedJob
     from modak_ansible.store.record import JobNote
     from modak_ansible.target.core.probe import TargetFacts
     from modak_ansible.target.garbage.garbage import GarbageItem
     from modak_ansible.target.images.image import ImageFacts
+    from modak_ansible.target.jobs.operations import OperatedJob
     from modak_ansible.target.survey.survey import SurveyFacts
 
 _PROGRESS = re.compile(r"modak (\w+) \| (.*)")

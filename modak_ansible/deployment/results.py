@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_ansible.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.deployment.run import fetch_results
 from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import sha256_of

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
-from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.record import NOT_RUN, latest
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 
 if TYPE_CHECKING:
     from pathlib import Path

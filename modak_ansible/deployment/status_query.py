@@ -11,10 +11,11 @@ from typing import Any
 
 from modak_ansible.deployment.playbook import run_playbook
 from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.store.deployment import queue_of
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.record import ANSWERED
 from modak_ansible.target.core.files import read_json
-from modak_ansible.transport.ssh import Way, connect, queue_of
+from modak_ansible.transport.ssh import Way, connect
 
 
 @dataclass(frozen=True)

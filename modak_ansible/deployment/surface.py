@@ -9,16 +9,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
 from modak_ansible.deployment.run import deploy as run_all
 from modak_ansible.deployment.status import Entry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets
+from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import Planned, plan_all
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployments import find_trainings, known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 
+__all__ = ["ModakError", "Planned", "Results", "StatusRow", "__version__", "deploy", "plan", "results", "status"]
 __version__ = version("modak-ansible")
 
 

@@ -10,19 +10,20 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from modak_ansible.blueprint.forms import text_rules as rules
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import read_targets
-from modak_ansible.blueprint.target_words import Wanted
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import read_targets
+from modak_ansible.reading.blueprint.target_words import Wanted
 from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed, shipped, state_folder
 from modak_ansible.store.targets import own_targets
+from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.target.core.files import expanded
-from modak_ansible.transport.ssh import TESTBED, Connection, connect
+from modak_ansible.transport.ssh import Connection, connect
 
 LOCAL = "local"
 _FILES = (".yaml", ".yml", ".json")

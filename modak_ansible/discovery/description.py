@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modak_ansible.blueprint.forms import text_rules as rules
 from modak_ansible.catalogue.processor import architecture_of
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.limits import partition_from
@@ -17,6 +16,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_size
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.this_machine import TELLING
+from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.schedulers.cluster import ClusterFacts, NodeKind, PartitionFacts
 from modak_ansible.target.survey.node_view import NodePlace, NodeView
 from modak_ansible.target.survey.survey import SurveyFacts

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from modak_ansible.blueprint.target_words import SCHEDULER, TYPES
 from modak_ansible.discovery.description import Description
 from modak_ansible.model.quantities import format_walltime
 from modak_ansible.model.target import RATES, Partition
+from modak_ansible.reading.blueprint.target_words import SCHEDULER, TYPES
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
 _NOT_TEXT = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from modak_ansible.model.measured.finished_run import THRESHOLD
 from modak_ansible.model.target import Target
+from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.transport.rsync import Say
-from modak_ansible.transport.ssh import TESTBED
 
 _LOOK_SECONDS = 2.0
 _PAUSE_SECONDS = 5.0

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from modak_ansible.blueprint.files import code_files
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue.processor import is_family
 from modak_ansible.measuring.suites.switches import optimisation_of, script_switches, target_for
 from modak_ansible.measuring.suites.variants import Variant
@@ -20,6 +18,8 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Target
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.reading.blueprint.files import code_files
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.store.refusals import known_refusals
 from modak_ansible.target.core.files import expanded

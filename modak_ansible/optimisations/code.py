@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from packaging.version import Version
 
+from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
 
 _OLDEST_PYTHON = (3, 8)  # that the runtime can act in
 _OLDEST_KERAS = "2.6"  # TensorFlow's, that the runtime knows
 
-PLAIN = "python"  # the framework of a script that needs none: nothing of ours acts in its code
 NO_PREPARE = "the script calls no prepare; one line would let it: see docs/prepare.md"
 
 

@@ -10,10 +10,6 @@ from typing import cast
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
-from modak_ansible.blueprint.forms.mistakes import NOT_KEPT, Mistakes
-from modak_ansible.blueprint.reader import Blueprint, Inputs, read_blueprint
-from modak_ansible.blueprint.script.options import check_arguments
-from modak_ansible.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
@@ -24,14 +20,17 @@ from modak_ansible.planning.dependency_order import after_planned, in_order, is_
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
-from modak_ansible.requests.recognise import is_request, is_script
-from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin
+from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT, Mistakes
+from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_blueprint
+from modak_ansible.reading.blueprint.script.options import check_arguments
+from modak_ansible.reading.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
+from modak_ansible.reading.requests.recognise import is_request, is_script
+from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin, queue_of
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
 from modak_ansible.store.refusals import known_refusals
 from modak_ansible.store.seen_images import seen_images, seen_of
 from modak_ansible.target.core.files import make_private, write_whole
 from modak_ansible.target.core.plan import Plan as PlanJson
-from modak_ansible.transport.ssh import queue_of
 
 _SHOWN = 8  # names in a message
 _MOST_BEFORE = 500  # trainings before one: their folders are in one variable of its environment
@@ -250,7 +249,7 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...]) 
 def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
     """A blueprint, or a request or a script in the form of one; by the file's content."""
     if is_script(path):
-        from modak_ansible.drafts.reader import read_script  # noqa: PLC0415 - few plans need it
+        from modak_ansible.reading.drafts.reader import read_script  # noqa: PLC0415 - few plans need it
 
         return read_script(path, inputs, mistakes)
     if inputs.words:
@@ -261,7 +260,7 @@ def read(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
         raise UsageError(f"--nodes and --processes-per-node are for a script alone, and {path} is none", hint=hint)
     if not is_request(path):
         return read_blueprint(path, inputs, mistakes)
-    from modak_ansible.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment
+    from modak_ansible.reading.requests.reader import read_request  # noqa: PLC0415 - its many forms take a moment
 
     return read_request(path, inputs, mistakes)
 

@@ -7,7 +7,7 @@ import math
 from packaging.utils import canonicalize_name
 
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.locks import beside, lock_of, package_of
+from modak_ansible.catalogue.locks import TUNER, beside, lock_of, package_of
 from modak_ansible.model.plan import Choice
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
@@ -16,9 +16,6 @@ from modak_ansible.planning.search import Chosen
 from modak_ansible.planning.tuning_candidates import candidates
 
 ABOUT = "optimisation.autotuning"
-# What the tuner needs in the image, in the release that the tests have, and the name of its lock.
-REQUIREMENTS = ("optuna==5.0.0",)
-TUNER = "optuna"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
 _COUNTED = ("pytorch", "tensorflow", "keras")
 # Tuning is to make a job shorter: what it may take of the walltime, and where there is nothing but tuning.

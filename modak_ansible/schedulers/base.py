@@ -35,9 +35,6 @@ class JobState(str, Enum):
 
 
 _LIVING = (JobState.QUEUED, JobState.HELD, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDING)
-# What is said of a job whose scheduler does not answer; and of all jobs that may live.
-UNKNOWN = "UNKNOWN"
-LIVING = (*(state.value for state in _LIVING), UNKNOWN)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.training_reader import inputs_as_text
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import Planned, plan_all, plan_node, planned_from_file
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.training_reader import inputs_as_text
 from modak_ansible.stages.opera import find_opera_deployment, is_run_by_opera
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import find_blueprint

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from modak_ansible.errors import JobFailed
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.campaign import counts
 from modak_ansible.store.record import NOT_RUN, Metrics, RecordData
-from modak_ansible.target.jobs.situation import Situation
+from modak_ansible.target.jobs.situation import LIVING, Situation
 
 _SHOWN = 8
 

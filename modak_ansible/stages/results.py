@@ -9,7 +9,6 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.record import record_job
@@ -24,6 +23,7 @@ from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
 from modak_ansible.target.jobs.progress import METRICS, read_metrics, with_curves
 from modak_ansible.target.jobs.results import Left, ResultFile, Results
+from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import read_curves
 from modak_ansible.transport.rsync import pull
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, cast
 
-from modak_ansible.schedulers.base import LIVING, UNKNOWN
 from modak_ansible.store.record import NAME, JobNote, Record, RecordData
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 
 # In a project's state folder.
 FOLDER = "deployments"
 _SAVED = "saved"
+# What tells one way to a target, and one queue there, from another.
+_QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
 
 
 class Origin(TypedDict, total=False):
@@ -24,7 +28,7 @@ class Origin(TypedDict, total=False):
     Attributes:
         blueprint, state, testbed: paths, as planning.service.Planned has them.
         node, parallel: as it has them; not there for a request.
-        queue: as transport.ssh.queue_of.
+        queue: as queue_of.
     """
 
     blueprint: str
@@ -33,6 +37,22 @@ class Origin(TypedDict, total=False):
     node: str
     parallel: int | None
     queue: str
+
+
+def queue_of(plan: Plan, blueprint: str) -> str:
+    """The digest of the way to a plan's target and of its scheduler: deployments with the same are asked for together.
+
+    Args:
+        plan: a plan's JSON.
+        blueprint: the service template's path; a key beside it is found from there.
+
+    Raises:
+        KeyError, TypeError, AttributeError: it is none.
+    """
+    target = plan["target"]
+    where = blueprint if target.get("identity_file") else ""
+    way = [plan["job"]["scheduler"], where, *(target.get(name) for name in _QUEUE)]
+    return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from typing import TypedDict, cast
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import expanded, make_private, read_json, write_whole
 
+# The address by which blueprints and requests mean the testbed that runs.
+TESTBED = "testbed"
+
 
 class Testbed(TypedDict, total=False):
     """What a running testbed says of itself."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 import subprocess
@@ -15,15 +14,13 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.store.project import control_folder
-from modak_ansible.store.testbeds import owner_of, running
+from modak_ansible.store.testbeds import TESTBED, owner_of, running
 from modak_ansible.target.core.files import expanded, read_json, write_whole
-from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.plan import Target as PlannedTarget
 
 if TYPE_CHECKING:
     from modak_ansible.model.target import Target
 
-TESTBED = "testbed"
 _CONNECT_SECONDS = 15
 _PLAIN_PATH = r'"[^"\\$]+"'
 # All that a testbed's ssh_config may say. A project's files come from anybody: no other option, and no other machine.
@@ -58,26 +55,6 @@ class Way:
             KeyError: it is none.
         """
         return cls(target["address"], target["username"], target["port"], target["identity_file"], target["local"])
-
-
-# What tells one way to a target, and one queue there, from another.
-_QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
-
-
-def queue_of(plan: Plan, blueprint: str) -> str:
-    """The digest of the way to a plan's target and of its scheduler: deployments with the same are asked for together.
-
-    Args:
-        plan: a plan's JSON.
-        blueprint: the service template's path; a key beside it is found from there.
-
-    Raises:
-        KeyError, TypeError, AttributeError: it is none.
-    """
-    target = plan["target"]
-    where = blueprint if target.get("identity_file") else ""
-    way = [plan["job"]["scheduler"], where, *(target.get(name) for name in _QUEUE)]
-    return hashlib.sha256(json.dumps(way).encode()).hexdigest()[:16]
 
 
 class LoginNote(TypedDict, total=False):

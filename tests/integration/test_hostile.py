@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.job_options import JobDependency, JobOptions
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
 from modak_ansible.stages.jobs.code import code_archive

@@ -15,8 +15,8 @@ import pytest
 from example_blueprint import ROOT
 from shipped_once import share
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.errors import Location
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.store.project import project_root
 
 # Nor any target, or entry of the catalogue, that they have; what tests read when they are collected included.

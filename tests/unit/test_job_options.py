@@ -9,7 +9,6 @@ import pytest
 from modak_ansible.allocation import allocate
 from modak_ansible.allocation.limits import resource_problems
 from modak_ansible.allocation.options import account_of, settled
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Application, Optimisation, Resources
 from modak_ansible.model.hpc import HpcApplication
@@ -18,6 +17,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 def request(scheduler="slurm", options=None, *, site=None, **resources):

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from example_blueprint import ROOT
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan import packaging
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.csar import unpack
 from modak_ansible.store.project import blueprint_state, find_blueprint
 

@@ -9,12 +9,12 @@ import struct
 import pytest
 from measured import Measured
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.facts import facts_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.plan import digest_of
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import plan_blueprint, planned_from_file, request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.sources.samples import samples_in
 
 

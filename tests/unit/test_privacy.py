@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from modak_ansible.blueprint.files import code_files
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.deployment.playbook import run_playbook
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.files import code_files
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.target.core.files import make_private, write_whole
 from modak_ansible.target.core.workspace import Workspace
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import plan_trainings, planned_from_file
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from statistics import median
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.commands.bench.run import Benching
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.description import Description, Value
@@ -18,6 +17,7 @@ from modak_ansible.measuring.suites.reader import find_suite
 from modak_ansible.model.measured.record import Measure, Record
 from modak_ansible.model.target import RATES
 from modak_ansible.performance.fit.machines import machines
+from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.project import state_folder
 from modak_ansible.target.core.files import expanded, make_private, write_whole
 

@@ -92,10 +92,10 @@ def _read(path: Path, name: str) -> list[Target]:
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
-    from modak_ansible.blueprint.forms.mistakes import Mistakes
-    from modak_ansible.blueprint.inputs import Inputs
-    from modak_ansible.blueprint.reader import read_targets
-    from modak_ansible.blueprint.target_words import Wanted
+    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+    from modak_ansible.reading.blueprint.inputs import Inputs
+    from modak_ansible.reading.blueprint.reader import read_targets
+    from modak_ansible.reading.blueprint.target_words import Wanted
 
     mistakes = Mistakes()
     found = read_targets(path, Inputs(), mistakes, Wanted(name))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.prediction import Gain, Prediction, Question
 from modak_ansible.performance import PerformanceModel
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import blueprint_state, find_blueprint
 from modak_ansible.store.refusals import known_refusals
 

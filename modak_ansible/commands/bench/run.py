@@ -15,7 +15,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.measuring.executor import PlaybookExecutor
 from modak_ansible.measuring.history import History
@@ -26,6 +25,7 @@ from modak_ansible.measuring.runner import Runner
 from modak_ansible.measuring.suites.reader import find_target, known_here, read_suite
 from modak_ansible.measuring.suites.variants import Variant, blocks_of
 from modak_ansible.model.measured.record import Record
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import state_folder
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import Console
 
-from modak_ansible.blueprint.training_reader import image_problem
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.catalogue.adding import (
     asked_for,
@@ -31,6 +30,7 @@ from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.reading.blueprint.training_reader import image_problem
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed

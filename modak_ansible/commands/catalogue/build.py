@@ -11,16 +11,16 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Catalogue, Entry, load_catalogue
+from modak_ansible.catalogue.processor import why_refused
 from modak_ansible.commands.deploy.progress import StageDisplay
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError
 from modak_ansible.model.application import Optimisation
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.model.request import GivenImage, Request
-from modak_ansible.optimisations.job.image import why_refused
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import blueprint_state, known_testbed
 from modak_ansible.store.refusals import forget_refusals, known_refusals

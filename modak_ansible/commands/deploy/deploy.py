@@ -26,10 +26,10 @@ from modak_ansible.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from modak_ansible.blueprint.inputs import Inputs
     from modak_ansible.commands.deploy.notification import Ending
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.planning.service import Planned
+    from modak_ansible.reading.blueprint.inputs import Inputs
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 

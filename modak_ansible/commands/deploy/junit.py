@@ -7,8 +7,8 @@ from xml.etree import ElementTree as Xml
 
 from modak_ansible.errors import JOB_FAILED
 from modak_ansible.model.plan import Plan
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.store.record import NOT_RUN, STAGES, JobNote, RecordData
+from modak_ansible.target.jobs.situation import LIVING
 
 # What XML 1.0 has no way to hold.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

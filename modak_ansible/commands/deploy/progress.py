@@ -146,8 +146,7 @@ def look(words: str, *, quiet: bool = False) -> Iterator[None]:
 
 def whose_testbed(planned: Planned) -> str:
     """Whose testbed a plan goes to, in words, where that is another project's; empty elsewhere."""
-    from modak_ansible.store.testbeds import owner_of
-    from modak_ansible.transport.ssh import TESTBED
+    from modak_ansible.store.testbeds import TESTBED, owner_of
 
     is_others = planned.testbed.exists() and owner_of(planned.testbed) != planned.state.resolve().parent
     return (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
-from modak_ansible.optimisations.code import PLAIN
 from modak_ansible.performance.doubts import STRANGER
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}

@@ -14,7 +14,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import Json, Nodes, Processes, Words
 
 if TYPE_CHECKING:
-    from modak_ansible.drafts.draft import Draft
+    from modak_ansible.reading.drafts.draft import Draft
 
 EXAMPLES = "Example: modak init train.py --on mycluster; and to deploy it without a blueprint: modak deploy train.py"
 
@@ -57,9 +57,9 @@ def command(
     Nothing of the script is run. What the source does not tell is asked; -- is followed by options that the script is
     to be started with.
     """
-    from modak_ansible.drafts.draft import draft_of
-    from modak_ansible.drafts.text import text_of
     from modak_ansible.errors import UsageError
+    from modak_ansible.reading.drafts.draft import draft_of
+    from modak_ansible.reading.drafts.text import text_of
     from modak_ansible.target.core.files import expanded
 
     if on and target:
@@ -150,12 +150,12 @@ def _likely_targets() -> list[str]:
 
 def _surveyed(host: str, *, is_quiet: bool) -> str:
     """Looks at a cluster and keeps its target file; the name that it has then."""
-    from modak_ansible.blueprint.inputs import Inputs
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.discovery.description import describe
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
+    from modak_ansible.reading.blueprint.inputs import Inputs
     from modak_ansible.store.targets import new_target, own_targets
 
     name = host.rpartition("@")[2].partition(".")[0]
@@ -198,8 +198,8 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
     """
     import difflib
 
-    from modak_ansible.blueprint.reader import SERVICE_FILE
     from modak_ansible.errors import UsageError
+    from modak_ansible.reading.blueprint.reader import SERVICE_FILE
     from modak_ansible.target.core.files import write_whole
 
     path = folder / SERVICE_FILE
@@ -216,13 +216,13 @@ def _write(text: str, folder: Path, *, force: bool) -> str:
 
 
 def _report(draft: Draft, folder: Path, written: str, *, as_json: bool) -> None:
-    from modak_ansible.blueprint.forms.mistakes import Mistakes
-    from modak_ansible.blueprint.inputs import Inputs
-    from modak_ansible.blueprint.reader import SERVICE_FILE
     from modak_ansible.commands.options import as_data, show_warnings
     from modak_ansible.commands.tables import print_table
     from modak_ansible.errors import INVALID_BLUEPRINT
     from modak_ansible.planning.service import check_blueprint
+    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+    from modak_ansible.reading.blueprint.inputs import Inputs
+    from modak_ansible.reading.blueprint.reader import SERVICE_FILE
 
     path = folder / SERVICE_FILE
     mistakes, warnings = Mistakes(), Mistakes()

@@ -11,18 +11,18 @@ from typing import Any
 
 import yaml
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import read_yaml
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import Blueprint
-from modak_ansible.blueprint.script.folder import WORKLOAD_FILE
-from modak_ansible.blueprint.types.definitions import built_in
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.dataset import DataSource
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.quantities import format_size
 from modak_ansible.planning.service import plan_trainings, read
-from modak_ansible.requests.recognise import is_request
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import Blueprint
+from modak_ansible.reading.blueprint.script.folder import WORKLOAD_FILE
+from modak_ansible.reading.blueprint.types.definitions import built_in
+from modak_ansible.reading.requests.recognise import is_request
 from modak_ansible.sources.local import local_files
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.csar import archive

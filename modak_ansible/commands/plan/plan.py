@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.blueprint.forms.mistakes import NOT_KEPT
 from modak_ansible.commands.options import (
     Blueprint,
     InputsFile,
@@ -27,6 +26,7 @@ from modak_ansible.commands.options import (
     without_collecting,
 )
 from modak_ansible.errors import Mistake
+from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 
 if TYPE_CHECKING:
     from modak_ansible.model.plan import Plan

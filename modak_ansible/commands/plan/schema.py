@@ -44,7 +44,7 @@ def schema_of(document: Document) -> dict[str, object]:
 def _request() -> dict[str, object]:
     from pydantic import RootModel
 
-    from modak_ansible.requests.form.form import OptimisationOnlyForm, RequestForm
+    from modak_ansible.reading.requests.form.form import OptimisationOnlyForm, RequestForm
 
     class Either(RootModel[RequestForm | OptimisationOnlyForm]):
         pass

@@ -33,8 +33,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
-    from modak_ansible.blueprint.forms.mistakes import Mistakes
     from modak_ansible.errors import INVALID_BLUEPRINT
+    from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 
     without_collecting()
     from modak_ansible.planning.service import check_blueprint

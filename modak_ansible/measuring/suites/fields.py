@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import Item
 from modak_ansible.errors import nearest
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 Value = TypeVar("Value")
 

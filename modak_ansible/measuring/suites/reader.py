@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.blueprint.forms import text_rules as rules
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.measuring.suites.fields import Fields, named
@@ -20,6 +17,9 @@ from modak_ansible.model.measured.suite import Group, Matrix, Suite
 from modak_ansible.model.measured.workload import Workload
 from modak_ansible.model.quantities import parse_walltime
 from modak_ansible.performance.stock import suite_switches
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.target.core.files import expanded
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import archspec.cpu
 
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
+from modak_ansible.catalogue.processor import family_of, why_refused
 from modak_ansible.errors import nearest
 from modak_ansible.model.hpc import STOCK_MPI
-from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.request import GivenImage, Request
-from modak_ansible.model.target import Target
 from modak_ansible.optimisations.base import CannotPlan, Draft, Optimisation, Option
 from modak_ansible.optimisations.properties import Property
 
@@ -253,7 +251,7 @@ def _why_no_library(entry: Entry, draft: Draft) -> str:
 
 
 def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...]) -> str:
-    if _family(architecture).isdisjoint(entry.architectures):
+    if family_of(architecture).isdisjoint(entry.architectures):
         return f"it needs {' or '.join(entry.architectures)}, and the processor is {architecture}"
     known = archspec.cpu.TARGETS.get(architecture)
     missing = [feature for feature in entry.features if (known is None or feature not in known) and feature not in has]
@@ -284,19 +282,6 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
         return "the target reaches no hub"
     if entry.address and entry.address != draft.request.target.address:
         return f"its image lies on {entry.address}"
-    return ""
-
-
-def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal]) -> str:
-    """What is known against a build's probe on a target's processor; empty where nothing is."""
-    architecture = target.processor.architecture
-    for name in sorted(_family(architecture) & set(entry.refusals)):
-        return f"its probe fails on {name}: {entry.refusals[name]}"
-    for refusal in refusals:
-        place = (refusal.entry, refusal.address, refusal.architecture)
-        is_alike = refusal.container in (None, target.container_runtime != "none")
-        if is_alike and place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
-            return f"its probe failed on {refusal.processor}: {refusal.reason}"
     return ""
 
 
@@ -347,12 +332,6 @@ def _why_other(other: Entry, taken: Entry) -> str:
     if other.version == taken.version:
         return f"{taken.name} is as new; optimisation.entry takes this one"
     return f"{taken.name} is newer"
-
-
-def _family(architecture: str) -> set[str]:
-    """A microarchitecture and those that it descends from."""
-    known = archspec.cpu.TARGETS.get(architecture)
-    return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
 
 
 def _nothing_fits_with(draft: Draft, refused: list[Option]) -> CannotPlan:

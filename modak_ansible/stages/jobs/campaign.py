@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers.base import has_no_room
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
 from modak_ansible.stages.jobs.members import Member, Members
@@ -239,14 +238,14 @@ class Campaign:
     def _waiting(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self._is_queued and self.members.known(name).state != "COMPLETED"]
 
-    def _refused(self, deployment: str, message: str, hint: str, exit_code: int) -> bool:
+    def _refused(self, deployment: str, message: str, hint: str, exit_code: int, *, is_full: bool) -> bool:
         """Waits for room, whoever takes it now; False, since nothing more is submitted for the moment.
 
         Raises:
             ModakError: it was refused for another reason, or nobody stays to wait.
         """
         living = any(member.known.situation.is_living for member in self.members)
-        if not has_no_room(message) or not (self._wait or living):
+        if not is_full or not (self._wait or living):
             training = self.members[deployment].training
             error = ModakError(message if self.only else f"{training}: {message}", hint=hint)
             error.exit_code = exit_code

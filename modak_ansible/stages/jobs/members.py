@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.jobs.campaign import Known
+from modak_ansible.target.jobs.situation import LIVING
 
 
 class Member:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import TypedDict
 
 from modak_ansible.errors import ModakError, SchedulerAway
 from modak_ansible.stages.base import Outcome, Stage
@@ -14,7 +13,7 @@ from modak_ansible.stages.jobs.members import Member
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import Wanted
-from modak_ansible.target.jobs.operations import Operated
+from modak_ansible.target.jobs.operations import Operated, OperatedJob
 from modak_ansible.target.jobs.situation import Situation
 
 # The operation behind each state that jobs are to be in.
@@ -70,18 +69,6 @@ def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcom
         campaign.watch(output, alone=True)
     output.drain()
     return Outcome(False, campaign.summary())
-
-
-class OperatedJob(TypedDict):
-    """What became of a deployment's job, as commands show it."""
-
-    training: str
-    deployment: str
-    job_id: str
-    state: str
-    changed: bool
-    message: str
-    problem: str
 
 
 def operate(stages: Sequence[Stage], state: str) -> Outcome:

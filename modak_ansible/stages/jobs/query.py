@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypedDict
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers.base import LIVING
 from modak_ansible.stages.base import Stage
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import ANSWERED, JobNote, Record, latest
 from modak_ansible.target.core.files import write_json
 from modak_ansible.target.jobs.progress import Progress
+from modak_ansible.target.jobs.situation import LIVING
 
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Callable, Mapping
 
 from ...errors import ModakError
+from ...schedulers.base import has_no_room
 from ..core.staging import is_log
 from ..core.workspace import Workspace
 from ..garbage.garbage import Garbage
@@ -92,7 +93,13 @@ def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, A
     refused = None
     if submitted.refused:
         name, error = submitted.refused
-        refused = {"deployment": name, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        refused = {
+            "deployment": name,
+            "message": error.message,
+            "hint": error.hint,
+            "exit_code": error.exit_code,
+            "is_full": has_no_room(error.message),
+        }
     return any(job["submitted"] for job in jobs.values()), {"jobs": jobs, "refused": refused}
 
 

@@ -13,7 +13,6 @@ from typing import Callable, Iterable, Sequence, TypeVar
 from ...errors import ModakError
 from ...schedulers import SCHEDULERS
 from ...schedulers.base import (
-    LIVING,
     AccountingSilent,
     JobRecord,
     JobState,
@@ -30,7 +29,7 @@ from .arrays import Arrays, remove_arrays
 from .intent import refused
 from .job import Deployment
 from .judgement import GRACE, Ask
-from .situation import Situation
+from .situation import LIVING, Situation
 
 # What the controller sends: the plans in one file, and each different set of files in an archive.
 PLANS = "plans.json.gz"

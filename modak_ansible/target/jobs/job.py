@@ -9,15 +9,7 @@ from typing import cast
 
 from ...errors import ModakError, SchedulerAway
 from ...schedulers import SCHEDULERS
-from ...schedulers.base import (
-    NO_WAITS,
-    UNKNOWN,
-    JobState,
-    SchedulerSilent,
-    SubmissionRefused,
-    SubmissionUncertain,
-    Waits,
-)
+from ...schedulers.base import NO_WAITS, JobState, SchedulerSilent, SubmissionRefused, SubmissionUncertain, Waits
 from ..core.commands import TimedRun
 from ..core.files import Lock, read_json, read_text, write_json, write_whole
 from ..core.plan import Plan
@@ -27,7 +19,7 @@ from .attempts import earlier_jobs, remember_jobs, set_aside
 from .intent import Intents, refused, unreached, withdraw_intent, write_intent
 from .judgement import CANCELLED, SKIPPED, Ask, Judgement
 from .markers import claimed_by, known_job, noted_code, submitted_job
-from .situation import Situation
+from .situation import UNKNOWN, Situation
 
 # The ids of the jobs that one was submitted to run after, by their deployments.
 _WAITS = "waits.json"

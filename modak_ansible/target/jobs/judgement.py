@@ -5,14 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Callable, Optional
 
-from ...schedulers.base import (
-    UNKNOWN,
-    AccountingSilent,
-    JobRecord,
-    JobState,
-    Scheduler,
-    SchedulerSilent,
-)
+from ...schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from ..core.commands import TimedRun
 from ..core.files import changed_at, lack_of_room, read_text, tail
 from ..core.staging import RANKS, STATE
@@ -32,7 +25,7 @@ from .markers import (
     outgrew_memory,
 )
 from .runs import explained, living_state, own, run_of
-from .situation import Situation, known_end, note_end
+from .situation import UNKNOWN, Situation, known_end, note_end
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
 # The marker of a job that modak has cancelled.

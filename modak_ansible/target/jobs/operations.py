@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Callable, ClassVar, Iterable
+from typing import Callable, ClassVar, Iterable, TypedDict
 
 from ...errors import FAILED, ModakError, SchedulerAway
-from ...schedulers.base import UNKNOWN, ActionRefused, JobState, Run, SchedulerSilent
+from ...schedulers.base import ActionRefused, JobState, Run, SchedulerSilent
 from .campaign import Campaign
 from .intent import Intents
 from .job import Deployment
 from .judgement import GRACE
-from .situation import Situation
+from .situation import UNKNOWN, Situation
 
 # How long a cancelled job may take to leave the scheduler, and another operation to be seen in its answers.
 _END_SECONDS = 60.0
@@ -48,6 +48,18 @@ class Operated:
     hint: str = ""
     permitted: bool = True
     exit_code: int = FAILED
+
+
+class OperatedJob(TypedDict):
+    """What became of a deployment's job, as commands show it."""
+
+    training: str
+    deployment: str
+    job_id: str
+    state: str
+    changed: bool
+    message: str
+    problem: str
 
 
 class Operation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable
 
-from ...schedulers.base import LIVING, JobRecord, SchedulerSilent
+from ...schedulers.base import JobRecord, SchedulerSilent
 from ..core.files import clock_of, read_text
 from ..core.staging import STATE
 from ..core.workspace import Workspace
@@ -13,7 +13,7 @@ from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
 from .progress import Progress, progress_of
-from .situation import Situation
+from .situation import LIVING, Situation
 
 # What damaged files of a deployment make of reading them.
 _DAMAGED = (KeyError, TypeError, ValueError, OSError)

@@ -7,12 +7,16 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Mapping
 
-from ...schedulers.base import LIVING, JobState
+from ...schedulers.base import JobState
 from ..core.files import NO_ROOM, read_json, write_json
 
 _END = "end.json"
 # Of a situation, what is looked up anew each time.
 _FRESH = ("error_tail", "attempt")
+
+# What is said of a job whose scheduler does not answer; and of all jobs that may live.
+UNKNOWN = "UNKNOWN"
+LIVING = (*(state.value for state in JobState if not state.is_final), UNKNOWN)
 
 
 @dataclass

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 
 SCRATCH = "scratch: { properties: { path: /scratch } }"
 

@@ -12,11 +12,11 @@ from example_blueprint import ROOT, SERVICE, BlueprintFolder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import read_yaml
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.types.definitions import load_definitions
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.types.definitions import load_definitions
 
 NODES = {
     "cluster": "modak.nodes.Slurm",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.files import code_files
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.script.counting import counting
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.files import code_files
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.script.counting import counting
 
 BESIDE = {
     "helpers.py": "X = 1\n", "evaluate.py": "import helpers\n", "notes.txt": "x", "vocab.txt": "a b",

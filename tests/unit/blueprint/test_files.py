@@ -8,11 +8,11 @@ import zipfile
 
 import pytest
 
-from modak_ansible.blueprint.files import code_files
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.files import code_files
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.code import code_archive
 
 
@@ -84,7 +84,7 @@ def test_a_circle_of_several_links_is_found(project):
 
 
 def test_folders_behind_links_without_end_are_counted(project, monkeypatch):
-    monkeypatch.setattr("modak_ansible.blueprint.files.MAX_FILES", 500)
+    monkeypatch.setattr("modak_ansible.reading.blueprint.files.MAX_FILES", 500)
     below = project / "lib" / "l0"
     for number in range(1, 40):  # each holds the next one twice: 2^39 paths
         below.mkdir()

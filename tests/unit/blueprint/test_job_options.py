@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modak_ansible.blueprint.forms.forms import plain_types
-from modak_ansible.blueprint.job_options import JobOptionsForm
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.planning.service import plan_blueprint, request_of
+from modak_ansible.reading.blueprint.forms.forms import plain_types
+from modak_ansible.reading.blueprint.job_options import JobOptionsForm
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 def with_options(blueprint, text):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning import service
 from modak_ansible.planning.service import check_blueprint, plan_all, plan_blueprint, plan_node, planned_from_file
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
 
 NODE = """\
     {name}:

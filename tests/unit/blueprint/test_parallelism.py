@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.script.parallelism import parallelism_of
 from modak_ansible.model.application import SourceFile
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 
 
 def found(folder, **texts):

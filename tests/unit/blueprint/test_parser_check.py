@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.types import parser_check
-from modak_ansible.blueprint.types.parser_check import _import_tosca_parser, check_with_tosca_parser
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.types import parser_check
+from modak_ansible.reading.blueprint.types.parser_check import _import_tosca_parser, check_with_tosca_parser
 from modak_ansible.store.project import find_blueprint
 
 _import_tosca_parser()

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.script.folder import ScriptFolders, is_reached, read_workload, work_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint, request_of
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.script.folder import ScriptFolders, is_reached, read_workload, work_of
 
 WORKLOAD = """\
 name: digits

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.script.hydra import hydra_of, hydra_of_script
-from modak_ansible.blueprint.script.options import options_of
+from modak_ansible.reading.blueprint.script.hydra import hydra_of, hydra_of_script
+from modak_ansible.reading.blueprint.script.options import options_of
 
 HYDRA = """\
 import hydra

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.script.options import options_of
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.script.options import options_of
 
 PLAIN = """\
 import argparse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.secret_rules import named_problem, text_problem
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.secret_rules import named_problem, text_problem
+from modak_ansible.reading.blueprint.reader import Inputs
 
 SECRETS = [
     ("WANDB_API_KEY", "0123456789abcdef"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.model.application import Optimisation, Resources
 from modak_ansible.model.rule import Conditions, Effects, Rule
 from modak_ansible.model.target import Accelerator, Partition, Processor, Site
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
 
 BLUEPRINTS = (
     "digits-sklearn-slurm",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
-from modak_ansible.blueprint.sweep import Axis, point_name, points_of, with_point
 from modak_ansible.planning.service import check_blueprint, plan_all, plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.blueprint.sweep import Axis, point_name, points_of, with_point
 
 ARGUMENTS = "          batch-size: 128\n"
 

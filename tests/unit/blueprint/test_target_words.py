@@ -11,15 +11,15 @@ from example_blueprint import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import item_from
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import read_blueprint
-from modak_ansible.blueprint.target_words import WORDS, with_targets
-from modak_ansible.blueprint.types.definitions import load_definitions
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import InvalidBlueprint, Location
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import item_from
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import read_blueprint
+from modak_ansible.reading.blueprint.target_words import WORDS, with_targets
+from modak_ansible.reading.blueprint.types.definitions import load_definitions
 from modak_ansible.store.csar import unpack
 
 SHIPPED = ROOT / "tosca" / "blueprints"

@@ -9,11 +9,11 @@ from example_blueprint import SERVICE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.secret_rules import text_problem
-from modak_ansible.blueprint.reader import Inputs, read_blueprint
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.secret_rules import text_problem
+from modak_ansible.reading.blueprint.reader import Inputs, read_blueprint
 
 
 def check(blueprint, **inputs):

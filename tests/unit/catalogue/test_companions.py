@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from modak_ansible.blueprint.forms.text_rules import requirement_problem
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.catalogue.companions import collision, constraints_of, tries_of
 from modak_ansible.catalogue.locks import lock_of
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
+from modak_ansible.reading.blueprint.reader import Inputs
 
 ENTRIES = {entry.name: entry for entry in load_catalogue().entries}
 TORCH, CUDA, OLD = (ENTRIES[f"pytorch-{name}"] for name in ("2.13-cpu", "2.13-cuda", "1.4-hub"))

@@ -9,9 +9,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from modak_ansible.catalogue import load_catalogue
-from modak_ansible.catalogue.locks import FOLDER, beside, lock_of
+from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, beside, lock_of
 from modak_ansible.errors import ModakError
-from modak_ansible.planning.tuning import REQUIREMENTS, TUNER
 
 CATALOGUE = load_catalogue()
 INSTALLING = [entry for entry in CATALOGUE.entries if entry.requirements]
@@ -44,7 +43,7 @@ def test_the_tuner_s_lock_has_what_it_asks_for():
     check_that_all_is_pinned_by_hashes(text)
     for python in lock_of(TUNER).pythons:
         assert {f"{name}=={version}" for name, version in pins_in(text, {"python_version": python}).items()} >= {
-            *REQUIREMENTS
+            *TUNER_REQUIREMENTS
         }
 
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue, own
 from modak_ansible.catalogue.locks import FOLDER, lock_of
 from modak_ansible.catalogue.own import problems_of, read_entry, remove_entry, text_of_entry, write_entry
@@ -15,6 +14,7 @@ from modak_ansible.commands.catalogue.text import find_entry
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.errors import CannotPlan, InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 
 SHIPPED = shipped_catalogue()
 ENTRIES = {entry.name: entry for entry in SHIPPED.entries}

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import adding, load_catalogue
 from modak_ansible.catalogue.locking import File
 from modak_ansible.commands.catalogue import build as catalogue_build
@@ -23,6 +22,7 @@ from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, UsageError
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import find_blueprint
 from modak_ansible.store.refusals import known_refusals, note_refusal
 from modak_ansible.store.seen_images import note_image

@@ -217,7 +217,7 @@ def test_a_plan_imports_only_what_it_needs():
     modules = {
         "modak_ansible.catalogue.companions",
         "modak_ansible.deployment",
-        "modak_ansible.requests.reader",
+        "modak_ansible.reading.requests.reader",
         "packaging.requirements",
         "xml.etree.ElementTree",
     }

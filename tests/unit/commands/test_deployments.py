@@ -8,11 +8,11 @@ import zipfile
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.commands.status import status
 from modak_ansible.errors import UsageError
 from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployments import (
     find_deployments,
     find_trainings,

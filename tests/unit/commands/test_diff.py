@@ -7,11 +7,11 @@ import json
 import pytest
 import typer
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.deploy.again import lines_again
 from modak_ansible.commands.plan.diff import command
 from modak_ansible.commands.plan.differences import difference_lines, differences
 from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 
 

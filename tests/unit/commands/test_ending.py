@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.commands.deploy.notification import Ending, facts_of, run_command
 from modak_ansible.errors import JobFailed, ModakError, TimeIsOver, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import NOT_RUN
 from modak_ansible.target.core.files import write_json
 

@@ -9,13 +9,13 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.admin.garbage import known_targets
 from modak_ansible.commands.main import application
 from modak_ansible.deployment import playbook as deployment
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.target.core.files import write_json
 
 FOUND = {"kind": "image", "name": "pytorch (abc)", "path": "/w/images/abc.sif", "size": 10**9, "idle": 3 * 86400.0}

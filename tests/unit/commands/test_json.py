@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands import main
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import write_json
 

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.jobs import log_text as log_texts
 from modak_ansible.commands.jobs import logs, results
 from modak_ansible.commands.jobs.log_start import Since
@@ -16,6 +15,7 @@ from modak_ansible.deployment import results as fetched
 from modak_ansible.deployment.status import most_telling
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store import logs as looks
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import write_json

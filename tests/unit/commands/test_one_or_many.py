@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands import main
 from modak_ansible.deployment import playbook
 from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun
 from modak_ansible.planning.service import plan_all
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.record import Record
 
 ARGUMENTS = "          batch-size: 128\n"

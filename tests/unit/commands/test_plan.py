@@ -9,7 +9,6 @@ import pytest
 from golden import assert_golden
 from measured import Measured
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands import main
 from modak_ansible.commands.plan.explanation import plan_story, plan_texts
@@ -19,6 +18,7 @@ from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Choice, Rejected
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 # a new entry of the catalogue is no other table
 ENTRIES = ("pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cuda", "pytorch-1.4-pip", "pytorch-1.4-hub")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from measured import Measured
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.plan.picture import RECORDS, compared, draw
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.record import Record, RecordedTarget, Steps
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from example_request import PROGRAM, TRAINING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
 from modak_ansible.commands.plan.schema import Document, schema_of
-from modak_ansible.requests.reader import read_form
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.requests.reader import read_form
 
 
 @pytest.fixture(scope="module")

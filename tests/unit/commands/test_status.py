@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.status import status
 from modak_ansible.commands.status.table import clock, lines_of, shortened
 from modak_ansible.commands.status.watch import watch_for
@@ -20,11 +19,11 @@ from modak_ansible.deployment.playbook import PlaybookRun
 from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import read_json, write_json
-from modak_ansible.transport.ssh import queue_of
 
 DONE = {"probe": {"state": "done", "message": "x"}}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.discovery.aim import aim_at, likely_blueprint
 from modak_ansible.errors import InvalidBlueprint, UsageError
+from modak_ansible.reading.blueprint.inputs import Inputs
 
 
 def test_without_a_name_it_is_the_testbed(tmp_path, monkeypatch):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from surveyed import BATCH, CLUSTER, FOLDER, GPU, NODE, bare, surveyed
 
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.discovery.aim import aim_at
 from modak_ansible.discovery.judging import findings_of
 from modak_ansible.discovery.surveying import Entrance
+from modak_ansible.reading.blueprint.inputs import Inputs
 
 
 def found(aim, survey):

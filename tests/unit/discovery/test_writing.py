@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from surveyed import BATCH, CLUSTER, NODE, bare, surveyed
 
-from modak_ansible.blueprint.forms import text_rules as rules
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import read_blueprint, read_targets
 from modak_ansible.discovery.description import Value, describe
 from modak_ansible.discovery.limits import partition_from
 from modak_ansible.discovery.writing import inputs_text, template_text
 from modak_ansible.planning.service import check_blueprint, request_of
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import read_blueprint, read_targets
 from modak_ansible.schedulers.cluster import NodeKind, PartitionFacts
 from modak_ansible.store.project import find_blueprint
 

@@ -13,10 +13,10 @@ from documented import Page
 from example_blueprint import ROOT
 
 from generate.told import Source, errors, rules
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.project import find_blueprint
 
 PAGE = Page(ROOT / "docs" / "errors.md")

@@ -11,10 +11,10 @@ from documented import pages
 from example_blueprint import SERVICE as EXAMPLE
 from example_blueprint import BlueprintFolder
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.reader import Inputs, read_targets
 from modak_ansible.measuring.suites.reader import read_suite
 from modak_ansible.planning.service import check_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.reader import Inputs, read_targets
 from modak_ansible.transport.secrets import read_secrets
 
 # On a processor that has all that a page may ask for.

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.inputs import Inputs
 from modak_ansible.commands import main
 from modak_ansible.commands.plan.packaging import contents, lay_out
-from modak_ansible.drafts.draft import draft_of, name_of
-from modak_ansible.drafts.outputs import outputs_of
-from modak_ansible.drafts.text import MOST_LINES, flow, text_of
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.drafts.draft import draft_of, name_of
+from modak_ansible.reading.drafts.outputs import outputs_of
+from modak_ansible.reading.drafts.text import MOST_LINES, flow, text_of
 from modak_ansible.store.targets import target_file
 
 TORCH = """\
@@ -306,7 +306,7 @@ def test_types_are_built_in_and_those_beside_go_first(project):
 def test_whatever_a_file_is_called_its_blueprint_has_a_name(stem):
     from pathlib import PurePosixPath
 
-    from modak_ansible.blueprint.forms.text_rules import name_problem
+    from modak_ansible.reading.blueprint.forms.text_rules import name_problem
 
     if "/" not in stem and stem.strip("."):
         assert not name_problem(name_of(PurePosixPath(f"{stem}.py")))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.drafts.imports import BrokenScript, read_code
 from modak_ansible.errors import ModakError, UsageError
+from modak_ansible.reading.drafts.imports import BrokenScript, read_code
 
 
 def written(folder, **files):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from modak_ansible.drafts.pins import pins_of, plain
+from modak_ansible.reading.drafts.pins import pins_of, plain
 
 NAMES = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=8).filter(lambda name: name[0].isalpha())
 VERSIONS = st.lists(st.integers(0, 99), min_size=1, max_size=3).map(lambda parts: ".".join(map(str, parts)))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.script.option import Option
-from modak_ansible.drafts.words import arguments_of
+from modak_ansible.reading.blueprint.script.option import Option
+from modak_ansible.reading.drafts.words import arguments_of
 
 DECLARED = (
     Option(("--epochs",), True, "int"),

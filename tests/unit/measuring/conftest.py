@@ -9,7 +9,6 @@ import pytest
 import yaml
 from example_suite import GROUP
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Catalogue, load_catalogue
 from modak_ansible.measuring.executor import Outcome
 from modak_ansible.measuring.plans import place_of, plan_run
@@ -17,6 +16,7 @@ from modak_ansible.measuring.suites.reader import Inventory, read_suite
 from modak_ansible.measuring.suites.variants import blocks_of
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.workload import Workload
+from modak_ansible.reading.blueprint.reader import Inputs
 
 SCRIPTS = [
     {"framework": "pytorch", "script": "pytorch.py", "switches": {"memory_format": ["contiguous", "channels_last"]}},

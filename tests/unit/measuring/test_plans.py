@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import CannotPlan
 from modak_ansible.measuring.plans import Place, place_of, plan_run
 from modak_ansible.measuring.suites.reader import find_suite, known_here, read_suite
@@ -12,6 +11,7 @@ from modak_ansible.measuring.suites.switches import optimisation_of
 from modak_ansible.measuring.suites.variants import blocks_of
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 @pytest.fixture(scope="module")

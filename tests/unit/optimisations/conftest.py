@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from modak_ansible.allocation.allocate import allocate
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.optimisations import optimisations
 from modak_ansible.optimisations.base import Draft
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 @pytest.fixture

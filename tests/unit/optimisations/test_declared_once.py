@@ -95,7 +95,7 @@ def test_a_new_one_is_the_last_property_of_blueprints(generated, root):
 
 
 def test_a_new_one_is_a_field_of_requests_and_in_their_schema(generated):
-    form = generated("modak_ansible/requests/form/form.py").RequestForm
+    form = generated("modak_ansible/reading/requests/form/form.py").RequestForm
     assert form.model_validate({"job": {"application": {"page_cache": "off"}}}).job.runs.page_cache == "off"
     field = form.model_json_schema()["$defs"]["ApplicationForm"]["properties"]["page_cache"]
     assert (field["anyOf"][0]["enum"], field["description"]) == (

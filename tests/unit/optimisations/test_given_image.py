@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.deployment.looking import look_first, unseen
 from modak_ansible.errors import InvalidBlueprint, ModakError
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.seen_images import forget_image, note_image, seen_images, seen_of
 
 SEEN = SeenImage(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import Base, Catalogue, Entry
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.target import Accelerator
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 def base(name, python):

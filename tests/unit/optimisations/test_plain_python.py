@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands.plan.facts import predicted
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.recipes.environment import environment_script
 
 ENTRIES = {entry.name: entry for entry in load_catalogue().entries}

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
@@ -17,6 +16,7 @@ from modak_ansible.performance.features import Facts
 from modak_ansible.performance.together import Together, together
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 MODEL = load_model()
 PLACE = {"processor": "AMD EPYC", "architecture": "x86_64_v4", "threads": 1, "cores": 1, "node_cores": 2}

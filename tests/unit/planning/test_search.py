@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from measured import Measured
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import CannotPlan
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 
 @pytest.fixture

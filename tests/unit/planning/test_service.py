@@ -9,7 +9,6 @@ import sys
 import archspec.cpu
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.commands.plan.table import trainings_table
 from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
@@ -17,6 +16,7 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.performance.stored import write_stored
 from modak_ansible.planning import this_machine as here
 from modak_ansible.planning.service import basis_of, model_of, plan_blueprint, plan_trainings, request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.refusals import note_refusal
 
 
@@ -126,7 +126,7 @@ def test_all_trainings_are_planned_or_the_one_that_is_named(blueprint):
 def test_a_plan_does_not_depend_on_the_order_of_sets(blueprint):
     """Strings are hashed anew in every process: what is summed in the order of a set differs in its last digits."""
     script = (
-        "import sys; from pathlib import Path; from modak_ansible.blueprint.reader import Inputs;"
+        "import sys; from pathlib import Path; from modak_ansible.reading.blueprint.reader import Inputs;"
         "from modak_ansible.planning.service import plan_blueprint; print(plan_blueprint(Path(sys.argv[1]), Inputs()).plan.digest)"
     )
     digests = {

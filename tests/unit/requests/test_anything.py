@@ -12,14 +12,14 @@ from example_request import PROGRAM, TRAINING, RequestFolder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.forms import choices_of, fields_of, form_of
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.forms.yaml_tree import parse_yaml
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.model.request import Request
-from modak_ansible.requests.form.form import RequestForm
-from modak_ansible.requests.form.json_tree import parse_json
-from modak_ansible.requests.reader import read_form, read_request
+from modak_ansible.reading.blueprint.forms.forms import choices_of, fields_of, form_of
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml
+from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.reading.requests.form.form import RequestForm
+from modak_ansible.reading.requests.form.json_tree import parse_json
+from modak_ansible.reading.requests.reader import read_form, read_request
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 100), st.integers(), st.floats(allow_nan=False, allow_infinity=False),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.requests.form.json_tree import parse_json
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.requests.form.json_tree import parse_json
 
 
 def parsed(text):

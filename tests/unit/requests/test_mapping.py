@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.model.hpc import Build
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import Scale
 from modak_ansible.planning.service import plan_blueprint, request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 
 T = "optimisation/app_type-ai_training"
 P = "optimisation/app_type-hpc"

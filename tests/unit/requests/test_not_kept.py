@@ -8,10 +8,10 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.commands.main import application
 from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint, planned_from_file
+from modak_ansible.reading.blueprint.reader import Inputs
 
 T = "optimisation/app_type-ai_training"
 P = "optimisation/app_type-hpc"

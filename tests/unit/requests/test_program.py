@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.forms import FieldProblem
-from modak_ansible.requests.application.program import options_of, program_of, words_of
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem
+from modak_ansible.reading.requests.application.program import options_of, program_of, words_of
 from modak_ansible.schedulers.script import _option
 
 

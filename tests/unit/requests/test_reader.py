@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from modak_ansible.requests.recognise import is_request
+from modak_ansible.reading.requests.recognise import is_request
 
 T = "optimisation/app_type-ai_training"
 P = "optimisation/app_type-hpc"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.job_options import JobOptionsForm
-from modak_ansible.requests.application.shape import ShapeProblem, shape_of
+from modak_ansible.reading.blueprint.job_options import JobOptionsForm
+from modak_ansible.reading.requests.application.shape import ShapeProblem, shape_of
 
 
 def shape(options, warnings=None, **given):

@@ -15,10 +15,10 @@ from golden import assert_golden
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.model.job_options import OPTIONS, JobDependency, JobOptions
 from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
+from modak_ansible.reading.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.schedulers.directives import CannotExpress
 from modak_ansible.schedulers.script import ScriptParts, render_script
 from modak_ansible.schedulers.slurm_directives import slurm_directives

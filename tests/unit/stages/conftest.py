@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.base import Stage
 from modak_ansible.transport.ssh import Connection
 

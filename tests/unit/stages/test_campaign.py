@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from fake_queue import FakeQueue
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.errors import JobFailed, ModakError
 from modak_ansible.planning.service import plan_all
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import JobState, SubmissionRefused, Waits
 from modak_ansible.stages.base import Stage

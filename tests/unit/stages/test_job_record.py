@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.records import read_records
 from modak_ansible.model.plan import Candidate, Choice
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.record import _append, job_record, program_record, record_job
 
 JOB = {"job_id": "7", "state": "COMPLETED", "explanation": "", "started": 1.7e9, "nodes": "n1"}

@@ -13,8 +13,8 @@ from ansible.errors import AnsibleActionFail
 from example_blueprint import ROOT
 from example_request import TRAINING, RequestFolder
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.plan import plan_deployment
 
 

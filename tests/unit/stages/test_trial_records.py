@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.measuring.records import read_records
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
@@ -14,6 +13,7 @@ from modak_ansible.performance.fit.cases import cases
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.planning.tuning import tuning_alone
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials, trial_records
 from modak_ansible.store.tuned import read_report

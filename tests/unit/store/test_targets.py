@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from example_blueprint import ROOT
 
-from modak_ansible.blueprint.forms.mistakes import Mistakes
-from modak_ansible.blueprint.inputs import Inputs
-from modak_ansible.blueprint.reader import read_blueprint
 from modak_ansible.discovery.aim import aim_at
 from modak_ansible.errors import InvalidBlueprint, UsageError
 from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import read_blueprint
 from modak_ansible.store.targets import built_in_targets, known_targets, new_target, target_file, targets_folder
 
 SHIPPED = ROOT / "tosca" / "blueprints"

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from modak_ansible.blueprint.reader import Inputs
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.runtime import FILES
 
 sys.path.append(str(FILES))  # as PYTHONPATH has it in a job

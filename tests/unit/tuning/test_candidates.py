@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from measured import Measured
 
+from modak_ansible.catalogue.locks import TUNER_REQUIREMENTS
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.tuning import REQUIREMENTS, tuning_alone
+from modak_ansible.planning.tuning import tuning_alone
 from modak_ansible.planning.tuning_candidates import MOST
 
 
@@ -108,7 +109,7 @@ def test_the_image_gets_what_the_tuner_needs(tuned_plan):
     made = tuned_plan(application={"requirements": ("pillow",)})
     assert "pillow" in made.image.definition
     definition = made.image.definition
-    assert f"{REQUIREMENTS[0]} --hash=sha256:" in definition
+    assert f"{TUNER_REQUIREMENTS[0]} --hash=sha256:" in definition
     assert definition.index("--require-hashes") < definition.index(" pillow")
     assert "numpy" not in definition  # PyTorch's image has it, and in its own release
     assert {file.path for file in made.runtime} >= {"modak_tuner/__main__.py", "modak_runtime/__init__.py"}
@@ -116,7 +117,7 @@ def test_the_image_gets_what_the_tuner_needs(tuned_plan):
 
 def test_the_version_is_the_one_that_was_tested(pytestconfig):
     lock = (pytestconfig.rootpath / "requirements" / "modak.txt").read_text()
-    assert set(REQUIREMENTS) <= {line.split()[0] for line in lock.splitlines()}
+    assert set(TUNER_REQUIREMENTS) <= {line.split()[0] for line in lock.splitlines()}
 
 
 def test_tuning_never_takes_more_than_its_share_of_the_walltime(tuned_plan):

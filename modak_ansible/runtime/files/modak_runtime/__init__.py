@@ -49,9 +49,10 @@ def log(step=None, epoch=None, **numbers):
         TypeError, ValueError: it is no number.
     """
     if os.environ.get("MODAK_METRICS") and sys.version_info >= (3, 8):
-        from modak_runtime import hooks
+        from modak_runtime import curves, hooks
 
-        hooks.curves().add(step, epoch, numbers)
+        hooks.install()
+        curves.curves().add(step, epoch, numbers)
 
 
 def load_onnx(path):

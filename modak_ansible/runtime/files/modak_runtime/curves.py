@@ -10,6 +10,19 @@ from modak_runtime.report import warn
 
 # Seconds that a line may wait for the next one, so that many of them cost a file system little.
 _PAUSE = 1.0
+_state = []  # of this process: its report, and its curves where there are any
+
+
+def begin(report):
+    """Notes the report of this process, once."""
+    _state.append(report)
+
+
+def curves():
+    """What is logged in this process, which has begun."""
+    if len(_state) == 1:
+        _state.append(Curves(_state[0], os.environ.get("MODAK_METRICS", "")))
+    return _state[1]
 
 
 class Curves:

@@ -4,13 +4,11 @@ import os
 import sys
 import time
 
-from modak_runtime import ranks
-from modak_runtime.curves import Curves
+from modak_runtime import curves, ranks
 from modak_runtime.report import Report, parsed
 from modak_runtime.steps import Steps
 
 _state = []  # of this process: its report and its steps
-_curves = []
 
 
 def install():
@@ -19,15 +17,8 @@ def install():
         ranks.begin()
         report, steps = _begin()
         _state.append((report, steps))
+        curves.begin(report)
         sys.meta_path.insert(0, _Finder(report, steps))
-
-
-def curves():
-    """What a script logs in this process."""
-    install()
-    if not _curves:
-        _curves.append(Curves(_state[0][0], os.environ.get("MODAK_METRICS", "")))
-    return _curves[0]
 
 
 def prepared(objects):

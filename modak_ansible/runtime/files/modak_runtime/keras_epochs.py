@@ -2,6 +2,7 @@
 
 import functools
 
+from modak_runtime.curves import curves
 from modak_runtime.report import warn
 
 
@@ -30,10 +31,8 @@ def follow(keras, progress):
 
 
 def _log(epoch, logs):
-    from modak_runtime import hooks
-
     try:
-        hooks.curves().add(None, _number(epoch, 1), dict(logs or {}))
+        curves().add(None, _number(epoch, 1), dict(logs or {}))
     except Exception as error:  # the border: whatever a backend or a model of the script's own gives
         warn("the numbers of an epoch are not kept: %s" % error)
 

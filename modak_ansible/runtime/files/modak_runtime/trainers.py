@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+from modak_runtime.curves import curves
 from modak_runtime.report import warn
 
 SCHEMA = "modak.trainer/1"
@@ -71,9 +72,7 @@ class Numbers:
         found = {name: number for name, number in found.items() if name not in ("step", "epoch")}
         moment = (step, epoch, found)
         if found and step is not None and moment != self._logged:
-            from modak_runtime import hooks
-
-            hooks.curves().add(*moment)
+            curves().add(*moment)
             self._logged = moment
 
     def get(self, name):

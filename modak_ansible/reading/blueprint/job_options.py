@@ -1,0 +1,178 @@
+"""The options of a job as users write them, in requests and in blueprints; out come those of the model."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
+
+from modak_ansible.model.job_options import OPTIONS, DependencyKind, Event, JobDependency, JobOptions, Kind
+from modak_ansible.model.quantities import parse_size, parse_walltime
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem, Form, split, text
+
+_ARRAY = re.compile(r"\d{1,9}(-\d{1,9}(:\d{1,9})?)?(,\d{1,9}(-\d{1,9}(:\d{1,9})?)?)*(%\d{1,9})?", re.ASCII)
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+", re.ASCII)
+_SCHEDULERS_SIZE = re.compile(r"(\d{1,15})\s*([kKmMgGtT])([bB]?)", re.ASCII)
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]*", re.ASCII)
+_TORQUES_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(?:\.(\d{2}))?", re.ASCII)
+_KINDS: tuple[DependencyKind, ...] = get_args(DependencyKind)
+_EVENTS: dict[str, Event] = {"a": "abort", "b": "begin", "e": "end"}
+# Other words for the same, first of all Slurm's; Torque's f, of a job that fails, is a part of Slurm's FAIL.
+_EVENT_WORDS = {
+    "ABORT": "a", "BEGIN": "b", "END": "e", "FAIL": "a", "F": "a", "ALL": "abe", "NONE": "n", "P": "n",
+    "TIME_LIMIT": "a", "INVALID_DEPEND": "a",
+}  # fmt: skip
+_UNTOLD_EVENTS = ("REQUEUE", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS")
+
+
+def seconds_of(value: Any) -> Any:
+    """Seconds of a wall time."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_walltime(value)
+    except ValueError as error:
+        raise FieldProblem("walltime", str(error)) from error
+
+
+def bytes_of(value: Any) -> Any:
+    """Bytes of a size; a size as schedulers write it (16gb, 16G) is in powers of two, as they read it."""
+    if not isinstance(value, str):
+        return value
+    found = _SCHEDULERS_SIZE.fullmatch(value.strip())
+    power = " kmgt".index(found[2].lower()) if found else 0
+    try:
+        if found and (found[2] + found[3] not in ("kB", "MB", "GB", "TB")):
+            size = int(found[1]) * 1024**power
+        elif value.strip().isdigit():
+            raise ValueError(f"{value!r} has no unit, and schedulers disagree about it")
+        else:
+            size = parse_size(value)
+        if size < 1:
+            raise ValueError("nothing is left to run in")
+    except ValueError as error:
+        raise FieldProblem("size", str(error), 'write a number and a unit, such as "4 GB" or "512 MiB"') from error
+    return size
+
+
+def _array(value: str) -> str:
+    if not _ARRAY.fullmatch(value):
+        raise FieldProblem("job-array", f"{rules.shown(value)} is not a list of indices", "such as 0-9 or 1,3,5-7%2")
+    return value
+
+
+def _email(value: str) -> str:
+    if not _EMAIL.fullmatch(value) or len(value) > 254:
+        raise FieldProblem("email", f"{rules.shown(value)} is not an address of mail", "such as alice@example.org")
+    return value
+
+
+def _variable(value: str) -> str:
+    name, _, given = value.partition("=")
+    problem = rules.variable_problem(name) or rules.value_problem(given)
+    if problem or "," in given or '"' in given:
+        raise FieldProblem("unsafe-value", problem or f"{rules.shown(given)} holds a comma or a quote")
+    return value
+
+
+def _events(value: Any) -> Any:
+    given = value if isinstance(value, tuple | list) else [value]
+    words = [part for each in given for part in (each.replace(",", " ").split() if isinstance(each, str) else ["?"])]
+    untold = [word for word in words if word.upper() in _UNTOLD_EVENTS]
+    if untold:
+        hint = "ALL, or of a (abort), b (begin) and e (end)"
+        raise FieldProblem("cannot-be-done", f"mail is not asked for of {', '.join(untold)}", hint)
+    found = {letter for word in words for letter in _EVENT_WORDS.get(word.upper(), word.replace("f", "a"))}
+    if not found <= {*_EVENTS, "n"} or ("n" in found and len(found) > 1):
+        shown = rules.shown(str(value))
+        raise FieldProblem(
+            "not-allowed-value", f"{shown} is not made of a (abort), b (begin) and e (end)", "such as abe"
+        )
+    return tuple(_EVENTS[letter] for letter in "abe" if letter in found)
+
+
+def _moment(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    hint = "write it as 2026-11-22T03:00:00, by the target's own clock"
+    found = _TORQUES_DATE.fullmatch(value.strip())
+    try:
+        if found:
+            value = "{}-{}-{}T{}:{}:{}".format(*(group or "00" for group in found.groups()))
+        moment = _iso_date(value.strip())
+    except ValueError:
+        raise FieldProblem("date", f"{rules.shown(value)} is not a date with a time", hint) from None
+    if moment.tzinfo is not None:
+        raise FieldProblem("date", f"{rules.shown(value)} names a time zone, which schedulers do not know", hint)
+    return moment.replace(microsecond=0)
+
+
+def _iso_date(value: str) -> datetime:
+    if not re.match(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}", value):
+        raise ValueError(value)
+    return datetime.fromisoformat(value)
+
+
+def _dependencies(value: Any) -> Any:
+    words = value.replace(" ", "").split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple):
+        return value
+    return tuple(_dependency(word) for word in words)
+
+
+def _dependency(word: Any) -> JobDependency:
+    kind, *jobs = word.split(":") if isinstance(word, str) else ("",)
+    good = all(_JOB_ID.fullmatch(job) for job in jobs) and (bool(jobs) != (kind == "singleton"))
+    found = next((each for each in _KINDS if each == kind), None)
+    if found is None or not good:
+        hint = f"a kind and ids, such as afterok:1234:1235; kinds: {', '.join(_KINDS)}"
+        raise FieldProblem("job-dependency", f"{rules.shown(str(word))} is not what a job can wait for", hint)
+    return JobDependency(kind=found, jobs=tuple(jobs))
+
+
+Name = Annotated[str, text(rules.name_problem)]
+Count = Annotated[int, Field(ge=1, le=10**7)]
+WallTime = Annotated[
+    str,
+    AfterValidator(seconds_of),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*(\d{1,4}-)?\d{1,5}:\d{2}:\d{2}\s*$"}),
+]
+Size = Annotated[
+    str,
+    AfterValidator(bytes_of),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]([iI]?[bB])?|B)\s*$"}),
+]
+# Each kind of option as it is written, and read; without Any, mypy takes them for types.
+_READ: dict[Kind, Any] = {
+    "name": Name,
+    "names": Annotated[tuple[Name, ...], split(",+")],
+    "path": Annotated[str, text(rules.path_problem)],
+    "constraint": Annotated[str, text(rules.constraint_problem)],
+    "count": Count,
+    "count or none": Annotated[int, Field(ge=0, le=1024)],
+    "truth": bool,
+    "wall time": WallTime,
+    "size": Size,
+    "array": Annotated[str, AfterValidator(_array)],
+    "variables": Annotated[tuple[Annotated[str, AfterValidator(_variable)], ...], split()],
+    "dependencies": Annotated[
+        tuple[JobDependency, ...], BeforeValidator(_dependencies, json_schema_input_type=str | list[str])
+    ],
+    "events": Annotated[tuple[Event, ...], BeforeValidator(_events, json_schema_input_type=str | list[str])],
+    "addresses": Annotated[tuple[Annotated[str, AfterValidator(_email)], ...], split(",;")],
+    "moment": Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)],
+}
+_FIELDS: dict[str, Any] = {
+    name: (_READ[option.kind] | None, Field(None, description=option.as_written)) for name, option in OPTIONS.items()
+}
+
+
+class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_FIELDS)):  # type: ignore[misc]
+    """What the job asks of the scheduler; every option becomes a directive of Slurm or Torque."""
+
+    def to_model(self) -> JobOptions:
+        """The options in the model's units."""
+        return JobOptions(**{name: value for name, value in self if value is not None})

@@ -1,0 +1,142 @@
+"""What a script's folder tells of the training: the files that travel, workload.yaml, and whether choices reach it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from modak_ansible.errors import nearest
+from modak_ansible.model.application import SourceFile
+from modak_ansible.model.measured.work import Work
+from modak_ansible.model.measured.workload import Workload, WorkloadScript
+from modak_ansible.reading.blueprint import files
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.script.hydra import takes_overrides
+
+WORKLOAD_FILE = "workload.yaml"
+_RUNTIME = "modak_runtime"
+# Libraries whose trainers run the loop, and tell the runtime what a line in the script would.
+_TRAINERS = {"transformers", "lightning", "pytorch_lightning", "trl"}
+_TRAINS = re.compile(rb"Trainer\b|\bLightningCLI\b")
+# Options by which scripts are told what they compute, with _ for -.
+_ARGUMENTS = {"epochs": ("epochs",), "batch_size": ("batch_size",), "samples": ("images", "limit")}
+
+
+class ScriptFolders:
+    """The folders of a blueprint's scripts; each is looked at once, however many trainings share it."""
+
+    def __init__(self) -> None:
+        self._files: dict[object, list[SourceFile]] = {}
+        self._workloads: dict[Path, Workload | None] = {}
+        self._prepares: dict[Path, bool] = {}
+        self._overrides: dict[Path, bool] = {}
+
+    def files(self, folder: Path, patterns: list[str] | None, *, top: Path) -> list[SourceFile]:
+        """The files that travel; see :func:`files.code_files`."""
+        key = (folder, None if patterns is None else tuple(patterns), top)
+        if key not in self._files:
+            self._files[key] = files.code_files(folder, patterns, top=top, is_blueprint=folder == top)
+        return self._files[key]
+
+    def workload(self, folder: Path, mistakes: Mistakes) -> Workload | None:
+        """What workload.yaml in the folder says; None where there is none, or where it is damaged, which is noted."""
+        if folder not in self._workloads:
+            path = folder / WORKLOAD_FILE
+            self._workloads[folder] = read_workload(path, mistakes) if path.is_file() else None
+        return self._workloads[folder]
+
+    def takes_overrides(self, script: Path) -> bool:
+        """Whether a script has hydra read its command line."""
+        if script not in self._overrides:
+            self._overrides[script] = takes_overrides(script)
+        return self._overrides[script]
+
+    def prepares(self, folder: Path, code: Iterable[SourceFile]) -> bool:
+        """Whether one of the files imports the runtime, to call prepare, or trains with a trainer that is reached."""
+        return any(
+            self._is_reached(folder / source_file.path) for source_file in code if source_file.path.endswith(".py")
+        )
+
+    def _is_reached(self, path: Path) -> bool:
+        if path not in self._prepares:
+            self._prepares[path] = is_reached(path)
+        return self._prepares[path]
+
+
+def is_reached(path: Path) -> bool:
+    """Whether a Python file imports modak_runtime, or a library's trainer; one that cannot be parsed does not."""
+    try:
+        text = path.read_bytes()
+        trains = _TRAINS.search(text) is not None
+        if _RUNTIME.encode() not in text and not trains:
+            return False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {name.name.split(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.split(".")[0])
+    return _RUNTIME in names or (trains and not names.isdisjoint(_TRAINERS))
+
+
+def read_workload(path: Path, mistakes: Mistakes) -> Workload | None:
+    """A workload.yaml; what is wrong in it is noted with its place."""
+    root = read_yaml(path, mistakes)
+    if root is None:
+        return None
+    if not root.is_map:
+        mistakes.add(root.location, "workload", f"{WORKLOAD_FILE} must be a mapping", "name, title, kind and scripts")
+        return None
+    try:
+        return Workload(**root.plain())
+    except (ValidationError, TypeError) as error:
+        _note(root, error, mistakes)
+    return None
+
+
+def _note(root: Item, error: Exception, mistakes: Mistakes) -> None:
+    if not isinstance(error, ValidationError):
+        mistakes.add(root.location, "workload", f"its names must be texts: {error}")
+        return
+    for problem in error.errors():
+        place, known = root, tuple(Workload.model_fields)
+        for step in problem["loc"]:
+            inner = place.elements[step] if isinstance(step, int) and step < len(place.elements) else None
+            inner = inner or (place.entries.get(step) if isinstance(step, str) else None)
+            known = tuple(WorkloadScript.model_fields) if isinstance(step, int) else known
+            place = inner or place
+        name = ".".join(map(str, problem["loc"]))
+        last = str(problem["loc"][-1])
+        hint = nearest(last, known) if problem["type"] == "extra_forbidden" else ""
+        what = "there is no such name" if problem["type"] == "extra_forbidden" else problem["msg"]
+        mistakes.add(place.location, "workload", f"{name}: {what}", hint)
+
+
+def work_of(given: Mapping[str, Any], workload: Workload | None, arguments: Iterable[tuple[str, str | bool]]) -> Work:
+    """What a training computes: as the user says, else as its arguments say, else as workload.yaml says."""
+    facts: dict[str, Any] = {}
+    if workload is not None:
+        facts = {
+            "workload": workload.name,
+            "parameters": workload.parameters,
+            "gflop_per_sample": workload.gflop_per_image,
+        }
+    said = {name.replace("-", "_"): value for name, value in arguments}
+    for fact, options in _ARGUMENTS.items():
+        values = [said[option] for option in options if option in said]
+        if values and isinstance(values[0], str) and values[0].isascii() and values[0].isdigit() and int(values[0]):
+            facts[fact] = int(values[0])
+    facts.update({name: value for name, value in given.items() if value not in (None, "")})
+    return Work(**facts)

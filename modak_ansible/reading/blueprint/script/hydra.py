@@ -1,0 +1,191 @@
+"""What hydra makes of a script's configuration folder: names that may be overridden, values, and where outputs go."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from modak_ansible.errors import nearest
+from modak_ansible.reading.blueprint.script.option import literal
+
+MISSING = "???"
+_MAIN = "hydra.main"
+_OVERRIDE = re.compile(r"([A-Za-z_][\w.@/:-]*)=(.*)", re.DOTALL | re.ASCII)
+_INTERPOLATED = re.compile(r"\$\{[^{}]*\}")
+_OTHER_FILE = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd")
+_MULTIRUN = ("-m", "--multirun")
+_MOST_FILES = 500
+
+
+@dataclass(frozen=True)
+class Hydra:
+    """A script's configuration, as far as files beside it say it.
+
+    Attributes:
+        folder: of the configuration, below the script's; empty where it is in no file beside it.
+        values: the texts that it holds, by dotted names, with what is overridden; those of a group only where it is
+            known which of its files is taken.
+        names: the first parts of the names that may be overridden; None where nobody can tell.
+        below: of each such name those below it, where they are known.
+        outputs: patterns of the folder that a run gets, below the script's.
+        changes_folder: whether the script runs in it.
+        missing: what has no value, and needs one.
+    """
+
+    folder: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] | None = None
+    below: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    changes_folder: bool = False
+    missing: tuple[str, ...] = ()
+
+    def problem(self, word: str) -> tuple[str, str]:
+        """What hydra does not do with a word of the command line, and a hint; empty where nothing is known."""
+        override = _OVERRIDE.fullmatch(word)
+        if self.names is None or override is None:
+            return "", ""
+        first, _, rest = override[1].partition("@")[0].partition(".")
+        known = self.names | {"hydra"}
+        if first.partition("/")[0] not in known:
+            return f"has no {first} in its configuration", nearest(first, known) or f"+{word} adds it"
+        inner, second = self.below.get(first), rest.partition(".")[0]
+        if second and inner is not None and second not in inner:
+            return f"has no {first}.{second} in its configuration", nearest(second, inner) or f"+{word} adds it"
+        return "", ""
+
+
+def takes_overrides(script: Path) -> bool:
+    """Whether a script has hydra read its command line."""
+    return (tree := _parsed(script)) is not None and _main(tree) is not None
+
+
+def hydra_of_script(script: Path, words: Sequence[str]) -> Hydra | None:
+    """The same as :func:`hydra_of`, of a file; None where it cannot be read."""
+    tree = _parsed(script)
+    return hydra_of(script, tree, words) if tree is not None else None
+
+
+def _parsed(script: Path) -> ast.AST | None:
+    try:
+        text = script.read_bytes()
+        if b"hydra" not in text:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ast.parse(text)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | None:
+    """What a script tells hydra; None where it does not.
+
+    Args:
+        script: its path.
+        tree: its syntax.
+        words: of its command line.
+    """
+    call = _main(tree)
+    if call is None:
+        return None
+    given = {each.arg: literal(each.value) for each in call.keywords if each.arg}
+    given |= dict(zip(("config_path", "config_name"), map(literal, call.args), strict=False))
+    # what hydra does where nobody says a version is what 1.1 did
+    is_old = "version_base" not in given or str(given["version_base"]) in ("1.0", "1.1")
+    overrides = {match[1]: match[2] for word in words if (match := _OVERRIDE.fullmatch(word.lstrip("+")))}
+    path, name = given.get("config_path") or ("." if is_old else None), given.get("config_name")
+    is_told_otherwise = any(word.partition("=")[0] in _OTHER_FILE for word in words)
+    folder = script.parent / path if isinstance(path, str) and ":" not in path and not path.startswith("/") else None
+    main = _read(folder, name) if folder and isinstance(name, str) and not is_told_otherwise else None
+    relative = posixpath.normpath(str(path)) if folder and folder.is_dir() else ""
+    relative = "" if relative == "." else relative
+    if folder is None or main is None:
+        return Hydra(relative, overrides, outputs=_outputs(overrides, words), changes_folder=is_old)
+    makes_more = any(isinstance(node, ast.Attribute) and node.attr == "store" for node in ast.walk(tree))
+    return _configured(folder, main, overrides, words, Hydra(relative, changes_folder=is_old), is_open=makes_more)
+
+
+def _configured(
+    folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], known: Hydra, *, is_open: bool
+) -> Hydra:
+    defaults = main.pop("defaults", None) or []
+    is_open |= any(isinstance(each, str) and each != "_self_" for each in defaults)
+    chosen = {key: value for each in defaults if isinstance(each, dict) for key, value in each.items()}
+    values = dict(_flat(main))
+    names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
+    for place in sorted(each for each in folder.iterdir() if each.is_dir() and each.name.isidentifier()):
+        group = place.name
+        files = {path.stem: _read(place, path.name) or {} for path in sorted(place.glob("*.yaml"))[:_MOST_FILES]}
+        if not files:
+            continue
+        is_open |= any(
+            "@package" in path.read_text(encoding="utf-8", errors="replace") for path in place.glob("*.yaml")
+        )
+        names.add(group)
+        below.setdefault(group, set()).update(key for each in files.values() for key in each)
+        taken = files.get(str(overrides.get(group, chosen.get(group))), {})
+        values = {**dict(_flat(taken, f"{group}.")), **values}
+    values |= overrides
+    return Hydra(
+        known.folder,
+        values,
+        None if is_open else frozenset(names),
+        {} if is_open else {key: frozenset(map(str, value)) for key, value in below.items() if value},
+        _outputs(values, words),
+        values.get("hydra.job.chdir", str(known.changes_folder)).lower() == "true",
+        tuple(sorted(key for key, value in values.items() if value == MISSING)),
+    )
+
+
+def _main(tree: ast.AST) -> ast.Call | None:
+    """The call of hydra's decorator."""
+    full: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "hydra":
+            full |= {each.asname or each.name: f"hydra.{each.name}" for each in node.names}
+        elif isinstance(node, ast.Import):
+            full |= {each.asname: each.name for each in node.names if each.asname}
+    for node in ast.walk(tree):
+        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            name = ast.unparse(each.func) if isinstance(each, ast.Call) else ""
+            first, dot, rest = name.partition(".")
+            if isinstance(each, ast.Call) and f"{full.get(first, first)}{dot}{rest}" == _MAIN:
+                return each
+    return None
+
+
+def _read(folder: Path, name: str) -> dict[str, Any] | None:
+    """A file of the configuration; None where it is none."""
+    path = folder / (name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+    return {} if read is None else read if isinstance(read, dict) else None
+
+
+def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        elif isinstance(value, str | bool):
+            yield f"{before}{key}", str(value)
+
+
+def _outputs(values: Mapping[str, str], words: Iterable[str]) -> tuple[str, ...]:
+    """Where a run's files go: the part of the folder's name that is known."""
+    is_many = any(word in _MULTIRUN for word in words)
+    name, usual = ("hydra.sweep.dir", "multirun") if is_many else ("hydra.run.dir", "outputs")
+    text = _INTERPOLATED.sub("*", values.get(name, usual))
+    text = _INTERPOLATED.sub("*", text)  # of one in another
+    known = text.partition("*")[0]
+    return (known.rstrip("/") if "*" not in text or known.endswith("/") else f"{known}*",)

@@ -1,0 +1,91 @@
+"""Options that a library makes a parser of: flags of absl, and dataclasses for Hugging Face's HfArgumentParser."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+
+from modak_ansible.reading.blueprint.script.option import Option, literal
+
+_FLAGS = "absl.flags."
+_MARKS = ("mark_flag_as_required", "mark_flags_as_required")
+_KINDS = {"integer": "int", "float": "float"}
+_PARSERS = ("HfArgumentParser", "TrlParser")
+_PLAIN = ("str", "int", "float")
+
+Namer = Callable[[ast.AST], str]
+
+
+def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
+    """The flags that one file defines with absl, whose modules define more.
+
+    Args:
+        calls: of the file.
+        name_of: gives the full name of what is called.
+    """
+    named = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
+    marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
+    required = {word for given in marked for word in ([given] if isinstance(given, str) else given or ())}
+    for defining, call in named:
+        given = {each.arg: each.value for each in call.keywords if each.arg}
+        name = literal(call.args[0] if call.args else given.get("name"))
+        kind = defining.removeprefix("DEFINE_")
+        if kind == defining or not isinstance(name, str):
+            continue
+        short = literal(given.get("short_name"))
+        names = (f"--{name}", *([f"-{short}"] if isinstance(short, str) and short else []))
+        default = literal(call.args[1] if len(call.args) > 1 else given.get("default"))
+        values = literal(call.args[2] if len(call.args) > 2 else given.get("enum_values")) if kind == "enum" else None
+        is_switch = kind in ("bool", "boolean")
+        yield Option(
+            (*names, f"--no{name}") if is_switch else names,
+            None if is_switch or kind.startswith("multi") else True,
+            _KINDS.get(kind, ""),
+            tuple(values) if isinstance(values, list | tuple) else None,
+            is_required=name in required or literal(given.get("required")) is True,
+            default=default,
+            held_by=name,
+        )
+
+
+def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
+    """The names of the dataclasses that a file has Hugging Face's parser make options of."""
+    found: set[str] = set()
+    for call in calls:
+        if name_of(call.func).rpartition(".")[2] in _PARSERS:
+            given = [*call.args, *(each.value for each in call.keywords)]
+            found |= {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
+    return found
+
+
+def dataclass_options(node: ast.ClassDef) -> list[Option]:
+    """The options that the fields of a dataclass become."""
+    lines = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+    return [_of_field(line, line.target.id) for line in lines if isinstance(line.target, ast.Name)]
+
+
+def _of_field(line: ast.AnnAssign, name: str) -> Option:
+    value = line.value
+    is_field = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field"
+    given = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) and is_field else {}
+    has_default = not {"default", "default_factory"}.isdisjoint(given) if is_field else value is not None
+    words = ast.unparse(line.annotation).strip("'\"")
+    kinds = [each for each in _PLAIN if each in words.replace("[", " ").replace("]", " ").replace("|", " ").split()]
+    is_list = any(word in words.lower() for word in ("list", "tuple", "sequence"))
+    is_switch = "bool" in words
+    metadata = literal(given.get("metadata"))
+    told = metadata if isinstance(metadata, dict) else {}
+    spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
+    aliases = told.get("aliases", [])
+    also = [aliases] if isinstance(aliases, str) else [each for each in aliases if isinstance(each, str)]
+    switches = [f"--no_{name}", f"--no-{name.replace('_', '-')}"] if is_switch else []
+    choices = told.get("choices")
+    return Option(
+        (*spelt, *also, *switches),
+        True if kinds and not is_list and not is_switch else None,
+        kinds[0] if kinds in (["int"], ["float"]) and not is_list else "",
+        tuple(choices) if isinstance(choices, list | tuple) else None,
+        is_required=not has_default and not is_switch,
+        default=literal(given.get("default") if is_field else value),
+        held_by=name,
+    )

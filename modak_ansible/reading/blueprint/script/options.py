@@ -1,0 +1,268 @@
+"""What a training script's command line takes, as far as its source says it; nothing of the script is run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import NEAR, nearest
+from modak_ansible.model.application import Application
+from modak_ansible.model.request import Request
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.text_rules import option_problem
+from modak_ansible.reading.blueprint.reader import Blueprint
+from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
+from modak_ansible.reading.blueprint.script.option import Option
+from modak_ansible.reading.blueprint.script.source import ScriptSource
+
+_MAX_BYTES = 2**20
+_MOST_FILES = 100
+_OF_OPTIONS = (b"ArgumentParser", b"add_argument")
+_OF_FIELDS = b"dataclass"
+_CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a script.
+
+    Attributes:
+        declared: all that are seen.
+        are_all: whether there can be no others; where this is false, there may be.
+        abbreviates: whether the beginning of a name stands for it.
+        has_more: whether there are others for certain, which a library declares.
+    """
+
+    declared: tuple[Option, ...]
+    are_all: bool
+    abbreviates: bool = True
+    has_more: bool = False
+
+    def problem(self, name: str, value: str | bool) -> tuple[str, str]:
+        """What the script does not do with an argument, and a hint; empty where nothing is known against it.
+
+        Args:
+            name: of the option, without dashes.
+            value: what it is given; with True it stands alone, and with False it is left out.
+        """
+        if value is False:
+            return "", ""
+        written = _written(name)
+        found = self._meant(written)
+        if not found:
+            return self.unknown(name)
+        if len(found) > 1:
+            names = sorted(known for each in found for known in each.names if known.startswith(written))
+            return f"cannot tell whether {written} is {' or '.join(names)}", "write it in full"
+        return _value_problem(found[0], written, value)
+
+    def unknown(self, name: str) -> tuple[str, str]:
+        """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
+        if self._meant(_written(name)):
+            return "", ""
+        hint = self._nearest(name)
+        is_far = self.has_more and not hint.startswith(NEAR)
+        return ("", "") if is_far else (f"has no option {_written(name)}", hint)
+
+    def missing(self, names: Iterable[str]) -> Iterator[str]:
+        """The options that the script does not start without, and that none of these names is."""
+        given = [each for name in names for each in self._meant(_written(name))]
+        for each in self.declared:
+            if each.is_required and each not in given:
+                yield max(each.names, key=len)
+
+    def _meant(self, written: str) -> list[Option]:
+        """The option of a name, or all that the name is the beginning of."""
+        exact = [each for each in self.declared if written in each.names]
+        if exact or not self.abbreviates or not written.startswith("--"):
+            return exact
+        return [each for each in self.declared if any(known.startswith(written) for known in each.names)]
+
+    def _nearest(self, name: str) -> str:
+        known = {one.lstrip("-"): one for each in self.declared for one in each.names if one not in ("-h", "--help")}
+        if known.get(name) == f"-{name}":
+            return f'it declares -{name}, and is given --{name}: have it declare "--{name}", too'
+        return nearest(name, known)
+
+
+def options_of(script: Path, switches: Iterable[str] | None = None) -> Options | None:
+    """The options of a script; None where its source, and that of the files which it imports, leaves them open.
+
+    Args:
+        script: its path.
+        switches: options that its workload.yaml names, with _ for -; None where it has none.
+    """
+    found = _sources(script)
+    if not found or any(script_source.is_dynamic for script_source in found.values()):
+        return None
+    if any(not name or name not in found for script_source in found.values() for name in script_source.handed_to):
+        return None
+    library = library_options(found.values())
+    if library:
+        besides = (option for source in found.values() for option in source.options)
+        abbreviates = any(source.parsed for source in found.values())  # its parser is one of argparse's
+        return Options((*library, *besides, Option(("-h", "--help"), False)), False, abbreviates, has_more=True)
+    makes_names = any(script_source.makes_names for script_source in found.values())
+    if makes_names and switches is None:
+        return None
+    first, *others = found.values()
+    is_alone = not any(each.makes_parsers or each.options for each in others)
+    if first.command is not None:
+        certain = is_alone and not first.makes_parsers and not first.is_doubtful
+        return Options((*first.command, Option(("--help",), False)), certain, abbreviates=False)
+    if not any(script_source.makes_parsers for script_source in found.values()):
+        return None
+    named = [Option((f"--{switch.replace('_', '-')}",)) for switch in (switches or ())] if makes_names else []
+    declared = (
+        *(option for script_source in found.values() for option in script_source.options),
+        *named,
+        Option(("-h", "--help"), False),
+    )
+    certain = is_alone and not makes_names and first.makes_parsers == 1 and first.parses and not first.is_doubtful
+    return Options(declared, certain, abbreviates=all(script_source.abbreviates for script_source in found.values()))
+
+
+def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
+    """The options that some files have a library make: of flags, and of the fields of dataclasses."""
+    sources = list(sources)
+    parsed = {name for source in sources for name in source.parsed}
+    fields = [each for source in sources for name, own in source.classes.items() if name in parsed for each in own]
+    return [*(each for source in sources for each in source.flags), *fields]
+
+
+def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:
+    """Notes the arguments that a training's script would end at; where its source leaves a doubt, as a warning."""
+    known: dict[Path, Options | None] = {}
+    for request in blueprint.requests:
+        application = request.application
+        if not application.script or application.framework == "any":  # a workload names the script of each framework
+            continue
+        script = blueprint.folder / application.folder / application.script
+        if script not in known:
+            known[script] = options_of(script, _switches(application))
+        options, places = known[script], blueprint.places.get(request.training, {})
+        if hydra := hydra_of_script(script, application.words):
+            _check_overrides(hydra, request, blueprint, mistakes)
+            continue
+        if options is None:
+            continue
+        into, certainty = (mistakes, "") if options.are_all else (warnings, ", as far as its source shows")
+        for name in _options_in(application.words):
+            problem, hint = options.unknown(name)
+            if problem:
+                place = places.get("words") or blueprint.place(request.training, "arguments")
+                into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
+        for name, value in application.arguments:
+            problem, hint = options.problem(name, value)
+            about = f"sweep.{name}" if f"sweep.{name}" in places and "no option" not in problem else f"arguments.{name}"
+            if problem:
+                place = places.get(about) or blueprint.place(request.training, "arguments")
+                into.add(place, "argument", f"{application.script} {problem}{certainty}", hint)
+        if options.are_all and not application.words and application.workload is None:
+            given = [name for name, value in application.arguments if value is not False]
+            for name in options.missing(given):
+                message = f"{application.script} does not start without {name}"
+                mistakes.add(
+                    blueprint.place(request.training, "arguments"),
+                    "argument",
+                    message,
+                    f"{name.lstrip('-')}: its value",
+                )
+
+
+def _check_overrides(hydra: Hydra, request: Request, blueprint: Blueprint, mistakes: Mistakes) -> None:
+    """Notes what hydra does not know, or misses, of a training's words."""
+    application, places = request.application, blueprint.places.get(request.training, {})
+    for word in application.words:
+        problem, hint = hydra.problem(word)
+        place = places.get(f"arguments.{word.partition('=')[0]}") or places.get("words")
+        if problem:
+            place = place or blueprint.place(request.training, "arguments")
+            mistakes.add(place, "argument", f"{application.script} {problem}", hint)
+    for name in hydra.missing:
+        message = f"{application.script} does not start without {name}"
+        mistakes.add(blueprint.place(request.training, "arguments"), "argument", message, f'words: [ "{name}=VALUE" ]')
+
+
+def _options_in(words: Iterable[str]) -> Iterator[str]:
+    """The names of the long options among the words of a command line, up to ``--``."""
+    for word in takewhile(lambda each: each != "--", words):
+        name = word[2:].partition("=")[0]
+        if word.startswith("--") and not option_problem(name):
+            yield name
+
+
+def _switches(application: Application) -> set[str] | None:
+    """The switches that workload.yaml names, where the script is one of its own."""
+    scripts = application.workload.scripts if application.workload else ()
+    own = [script for script in scripts if script.script == application.script]
+    return {name for each in own for name in each.switches} if own else None
+
+
+def _sources(script: Path) -> dict[str, ScriptSource]:
+    """A script and what it imports from beside it, by the names of the modules; the script itself comes first.
+
+    Files without a word of options are left out, and nothing more is read behind one that leaves them open.
+    """
+    found: dict[str, ScriptSource] = {}
+    open_ones = [(script.stem, script)]
+    while open_ones and len(found) < _MOST_FILES:
+        name, path = open_ones.pop()
+        first = next(iter(found.values()), None)
+        words = (*_OF_OPTIONS, *([_OF_FIELDS] if first and first.parsed else [])) if first else ()
+        tree = _parsed(path, words) if name not in found else None
+        if tree is None:
+            continue
+        found[name] = source = ScriptSource(tree)
+        if source.is_dynamic:
+            break
+        for module in sorted(source.imported):
+            place = script.parent.joinpath(*module.split("."))
+            open_ones += [(module, each) for each in (place.with_suffix(".py"), place / "__init__.py")]
+    return found
+
+
+def _parsed(path: Path, words: Iterable[bytes]) -> ast.Module | None:
+    """A file's syntax; None for what is none, or has none of some words where they are given."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            return None
+        text = path.read_bytes()
+        if words and not any(word in text for word in words):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ast.parse(text)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _written(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name}"
+
+
+def _value_problem(option: Option, written: str, value: str | bool) -> tuple[str, str]:
+    name = written.lstrip("-")
+    if option.takes_value is False and value is not True:
+        return f"takes no value for {written}, and {value} is given", f"{name}: true, or leave it out"
+    if option.takes_value and value is True:
+        return f"needs a value for {written}", ""
+    if value is True or "{" in str(value):  # what stands there is known later
+        return "", ""
+    convert, words = _CONVERTERS.get(option.kind, (str, ""))
+    try:
+        converted = convert(str(value))
+    except ValueError:
+        return f"takes {words} for {written}, not {value}", ""
+    if option.choices is not None and converted not in option.choices:
+        valid = [str(choice) for choice in option.choices]
+        return f"does not know {value} for {written}", f"valid: {', '.join(valid)}"
+    return "", ""

@@ -1,0 +1,77 @@
+"""What makes a script parallel by itself, as far as its source says it; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from modak_ansible.model.application import SourceFile
+from modak_ansible.model.distributed import Parallelism
+from modak_ansible.reading.blueprint.script.source import ScriptSource
+
+# Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
+_RANKS = re.compile(
+    r"torch\.distributed(\.\w+)*\.(init_process_group|init_device_mesh)"
+    r"|accelerate(\.\w+)*\.(Accelerator|PartialState)"
+    r"|(transformers|trl|sentence_transformers|setfit)(\.\w+)*\.\w*Trainer"
+    r"|(lightning|pytorch_lightning|lightning_fabric)(\.\w+)*\.(Trainer|Fabric|LightningCLI)"
+    r"|deepspeed\.(initialize|init_distributed)"
+    r"|composer(\.\w+)*\.Trainer"
+    r"|ignite\.distributed\.(Parallel|initialize)"
+    r"|jax\.distributed\.initialize"
+    r"|tensorflow\.distribute\.cluster_resolver\.SlurmClusterResolver"
+)
+# By MPI.
+_MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")
+_FORMS: tuple[tuple[Literal["mpi", "ranks"], re.Pattern[str]], ...] = (("mpi", _MPI), ("ranks", _RANKS))
+# By which each process reads files of its own.
+_SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split_dataset_by_node")
+# Lightning's words for what the job has.
+_LIGHTNING = {"num_nodes": "nodes", "devices": "processes_per_node"}
+_WORDS = re.compile(rb"distribut|[aA]ccelerat|Trainer|[lL]ightning|deepspeed|mpi4py|horovod|split_\w*by_node")
+
+
+def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | None:
+    """What one of a script's files uses for it; MPI where several things are used, for it is started otherwise."""
+    paths = [each.path for each in code if each.path.endswith(".py")]
+    sources = {path: source for path in paths if (source := _read(folder / path))}
+    found = [
+        Parallelism(by=by, name=name, place=place).model_copy(update=_said(sources[place.partition(":")[0]], name))
+        for by, pattern in _FORMS
+        for name, place in _used(sources, pattern)
+    ]
+    shares = next((f"{name}, {place}" for name, place in _used(sources, _SHARES)), "")
+    return found[0].model_copy(update={"shares": shares}) if found else None
+
+
+def _read(path: Path) -> ScriptSource | None:
+    """The source of a file that may use something of it; None of one that cannot be parsed."""
+    try:
+        text = path.read_bytes()
+        if not _WORDS.search(text):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ScriptSource(ast.parse(text))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _used(sources: Mapping[str, ScriptSource], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """What is used of a pattern's names, and where, in the order of files and lines."""
+    for path, source in sources.items():
+        for name, line in sorted(source.used.items(), key=lambda each: each[1]):
+            if pattern.fullmatch(name):
+                yield name, f"{path}:{line}"
+
+
+def _said(source: ScriptSource, name: str) -> dict[str, int]:
+    """The processes that Lightning is told in the source, which it then believes more than the job."""
+    if "lightning" not in name:
+        return {}
+    numbers = source.numbers_at(name)
+    return {ours: numbers[theirs] for theirs, ours in _LIGHTNING.items() if theirs in numbers}

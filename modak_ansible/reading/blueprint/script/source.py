@@ -1,0 +1,369 @@
+"""The options that one Python file declares: with argparse, as its one command of click or typer, or for a library."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
+from modak_ansible.reading.blueprint.script.option import Option, literal
+
+_PARSER = "argparse.ArgumentParser"
+_READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
+# What a parser may be asked for without taking options that are not seen here.
+_HARMLESS = {
+    "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default", "parse_args",
+    "parse_intermixed_args", "error", "exit", "print_help", "print_usage", "format_help", "format_usage", "prog",
+    "description", "epilog", "usage",
+}  # fmt: skip
+# All words of the command line, which is what a parser reads by itself.
+_WORDS = "sys.argv[1:]"
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
+_ALONE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
+_CLICK_PLAIN = ("argument", "help_option", "version_option", "pass_context")
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class ScriptSource:
+    """What one file says of its command line.
+
+    Attributes:
+        imported: the modules that it imports, and what may be modules.
+        used: what it names, by full names such as ``torch.distributed.get_rank``, and the first line of each.
+        options: those that are added to a parser of argparse, by literal names.
+        makes_parsers: how many parsers of argparse it makes.
+        parses: whether a parser reads the command line in it.
+        abbreviates: whether its parsers take the beginning of a name for it.
+        handed_to: the modules whose code gets a parser, and may add to it; empty for code that nobody knows.
+        makes_names: whether options get their names at run time.
+        is_dynamic: whether options may be declared in ways that are not seen.
+        is_doubtful: whether the options that are seen may not be those of the script's own command line.
+        command: the options of its one command of click or typer; None where it has none.
+        flags: those that it defines with absl.
+        classes: the options that its dataclasses would become, by the names of these.
+        parsed: the names of the dataclasses that are options, be they its own.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.imported: set[str] = set()
+        self.used: dict[str, int] = {}
+        self.options: list[Option] = []
+        self.makes_parsers = 0
+        self.parses = False
+        self.abbreviates = True
+        self.handed_to: set[str] = set()
+        self.makes_names = False
+        self.is_dynamic = False
+        self.is_doubtful = False
+        self.command: tuple[Option, ...] | None = None
+        self._nodes: list[ast.AST] = [tree]  # all, in the order of ast.walk
+        self._parents: dict[ast.AST, ast.AST] = {}
+        for node in self._nodes:
+            children = list(ast.iter_child_nodes(node))
+            self._parents.update(dict.fromkeys(children, node))
+            self._nodes += children
+        self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
+        self._dotted = [node for node in self._nodes if isinstance(node, ast.Name | ast.Attribute)]
+        self._full: dict[str, str] = {}
+        self._functions = {node.name: node for node in self._nodes if isinstance(node, Function)}
+        self._classes = {_PARSER}
+        self._parsers: set[str] = set()
+        self._read()
+
+    def numbers_at(self, name: str) -> dict[str, int]:
+        """What the calls of a full name are given by keyword as plain numbers; of several calls, the last one's."""
+        given = [keyword for call in self._calls if self._name(call.func) == name for keyword in call.keywords]
+        values = {each.arg: each.value.value for each in given if each.arg and isinstance(each.value, ast.Constant)}
+        return {name: value for name, value in values.items() if type(value) is int}
+
+    def _read(self) -> None:
+        for node in self._nodes:
+            self._import(node)
+        for node in self._nodes:
+            if isinstance(node, ast.ClassDef) and any(self._name(base) == _PARSER for base in node.bases):
+                self._classes.add(node.name)
+                self.is_doubtful = True
+        for call in self._calls:
+            if self._name(call.func) in self._classes:
+                self._made(call)
+        for call in self._calls:
+            self._held(call)
+        for node in self._dotted:
+            name = self._name(node)
+            self.used[name] = min(node.lineno, self.used.get(name, node.lineno))
+            if name in ("sys.argv", "sys.orig_argv") and ast.unparse(self._parents[node]) != _WORDS:
+                self.is_doubtful = True  # which may change them
+            if name in self._classes and not self._is_plain_use(node):
+                self.is_dynamic = True  # which may be handed on
+            if isinstance(node, ast.Attribute):
+                self._attribute(node)
+            elif isinstance(node.ctx, ast.Load) and node.id in self._parsers:
+                self._use(node)
+        self._commands()
+        self.flags = tuple(absl_options(self._calls, self._name))
+        self.parsed = parsed_classes(self._calls, self._name)
+        classes = [node for node in self._nodes if isinstance(node, ast.ClassDef)]
+        self.classes = {node.name: dataclass_options(node) for node in classes if _is_dataclass(node)}
+
+    def _import(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                self.imported.add(each.name)
+                first = each.name.split(".")[0]
+                self._full[each.asname or first] = each.name if each.asname else first
+        elif isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                name = f"{node.module}.{each.name}" if node.module else each.name
+                self.imported |= {name, node.module or each.name}
+                self._full[each.asname or each.name] = name
+
+    def _name(self, node: ast.AST) -> str:
+        """``argparse.ArgumentParser`` of whatever names it here; empty for what is no dotted name."""
+        if isinstance(node, ast.Name):
+            return self._full.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._name(node.value)
+            return f"{owner}.{node.attr}" if owner else ""
+        return ""
+
+    # --- argparse
+
+    def _made(self, call: ast.Call) -> None:
+        self.makes_parsers += 1
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if None in given or _READ_FROM_ELSEWHERE & set(given) or len(call.args) > 4:
+            self.is_dynamic = True
+        if "allow_abbrev" in given and literal(given["allow_abbrev"]) is not True:
+            self.abbreviates = False
+
+    def _held(self, node: ast.Call) -> None:
+        """Notes the variables that hold a parser or a group of one; a parser that is held otherwise is out of sight."""
+        is_parser = self._name(node.func) in self._classes
+        is_group = isinstance(node.func, ast.Attribute) and node.func.attr in _GROUPS
+        if not (is_parser or is_group or self._gives_parser(node.func)):
+            return
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            self._parsers.add(parent.targets[0].id)
+        elif isinstance(parent, ast.AnnAssign) and isinstance(parent.target, ast.Name):
+            self._parsers.add(parent.target.id)
+        elif not isinstance(parent, ast.Attribute | ast.Expr | ast.Return):
+            self.is_dynamic = True
+
+    def _gives_parser(self, function: ast.AST) -> bool:
+        """Whether it is a function of this file that makes a parser, which it may give back."""
+        own = self._functions.get(function.id) if isinstance(function, ast.Name) else None
+        makes = (each for each in ast.walk(own) if isinstance(each, ast.Call)) if own else ()
+        returns = any(isinstance(each, ast.Return) and each.value for each in ast.walk(own)) if own else False
+        return returns and any(self._name(make.func) in self._classes for make in makes)
+
+    def _is_plain_use(self, node: ast.AST) -> bool:
+        """Whether a parser's class is called, derived from, or an annotation."""
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Call):
+            return parent.func is node
+        if isinstance(parent, Function):
+            return parent.returns is node
+        return isinstance(parent, ast.ClassDef | ast.arg) or getattr(parent, "annotation", None) is node
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        parent = self._parents.get(node)
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        if node.attr == "add_argument":
+            self._adds([call] if call else self._calls_of_alias(parent))
+        elif node.attr in ("parse_known_args", "parse_known_intermixed_args", "add_subparsers"):
+            self.is_dynamic = True
+        elif node.attr in ("parse_args", "parse_intermixed_args"):
+            self.parses = True
+            given = [ast.unparse(each) for each in (*call.args, *call.keywords)] if call else ["elsewhere"]
+            self.is_doubtful |= given not in ([], [_WORDS])
+        elif isinstance(node.value, ast.Name) and node.value.id in self._parsers and node.attr not in _HARMLESS:
+            self.is_dynamic = True
+
+    def _adds(self, calls: list[ast.Call] | None) -> None:
+        self.is_dynamic |= calls is None
+        for call in calls or ():
+            option = _argument(call)
+            if option is None:
+                self.makes_names = True
+            elif option.names[0].startswith("-"):
+                self.options.append(option)
+
+    def _calls_of_alias(self, parent: ast.AST | None) -> list[ast.Call] | None:
+        """The calls of a variable that holds add_argument; None for whatever else becomes of it."""
+        if not (isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets)):
+            return None
+        names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
+        uses = [node for node in self._nodes if isinstance(node, ast.Name) and node.id in names]
+        calls = [self._parents.get(use) for use in uses if isinstance(use.ctx, ast.Load)]
+        found = [call for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
+        return found if len(found) == len(calls) else None
+
+    def _use(self, node: ast.Name) -> None:
+        """Notes what else becomes of a parser than that its methods are called."""
+        parent = self._parents.get(node)
+        call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if isinstance(parent, ast.Attribute | ast.Return):
+            return
+        if not isinstance(call, ast.Call):
+            self.is_dynamic = True
+            return
+        self.is_doubtful = True
+        if not (isinstance(call.func, ast.Name) and call.func.id in self._functions):
+            self.handed_to.add(self._name(call.func).rpartition(".")[0])
+
+    # --- click and typer
+
+    def _commands(self) -> None:
+        """Notes the options of the one command that the file has."""
+        commands = [
+            function
+            for function in self._functions.values()
+            if any(self._decorates(one) for one in function.decorator_list)
+        ]
+        run = [node for node in self._calls if self._name(node.func) == "typer.run"]
+        commands += [
+            self._functions[argument.id]
+            for each in run
+            for argument in each.args
+            if isinstance(argument, ast.Name) and argument.id in self._functions
+        ]
+        is_other = any(self._name(node) in ("click.group", "click.Group") for node in self._dotted)
+        if len(commands) > 1 or is_other:
+            self.is_dynamic = True
+        elif commands:
+            click = any(self._name(_called(each)) == "click.command" for each in commands[0].decorator_list)
+            found = list(self._of_click(commands[0]) if click else self._of_typer(commands[0]))
+            self.is_dynamic |= None in found
+            self.command = tuple(each for each in found if each)
+
+    def _decorates(self, node: ast.expr) -> bool:
+        name = self._name(_called(node))
+        if name == "click.command":
+            return True
+        return "typer" in self._full and name.endswith(".command") and not name.startswith("click.")
+
+    def _of_click(self, function: Function) -> Iterator[Option | None]:
+        """The options of a command; None for what may declare others."""
+        for each in function.decorator_list:
+            name = self._name(_called(each)).removeprefix("click.")
+            words, given = _given(each)
+            if name == "option":
+                yield self._click_option(words, given)
+            elif name not in _CLICK_PLAIN and not (
+                name == "command" and not {"cls", "context_settings", None} & set(given)
+            ):
+                yield None
+
+    def _click_option(self, words: tuple[Any, ...] | None, given: dict[str | None, ast.expr]) -> Option | None:
+        if not words or None in given or "cls" in given or not all(isinstance(word, str) for word in words):
+            return None
+        names = tuple(name.strip() for word in words if word.startswith("-") for name in word.split("/"))
+        if not names:
+            return None
+        is_flag = len(names) > sum(word.startswith("-") for word in words) or literal(given.get("is_flag")) is True
+        may = {"nargs", "multiple", "flag_value", "prompt", "callback", "type"} & set(given)
+        takes_value = False if is_flag or "count" in given else None if may - {"type"} else True
+        kind = self._kind(given.get("type"))
+        required = literal(given.get("required")) is True and not {"default", "envvar", "prompt"} & set(given)
+        held_by = next((word for word in words if not word.startswith("-")), "").partition("/")[0]
+        default = _text_of(given.get("default"))
+        return Option(names, takes_value, kind, is_required=required, default=default, held_by=held_by)
+
+    def _of_typer(self, function: Function) -> Iterator[Option | None]:
+        """The options of a function; None for what may declare others."""
+        given = function.args
+        settings = [_given(each)[1] for each in function.decorator_list]
+        if (
+            given.vararg
+            or given.kwarg
+            or given.posonlyargs
+            or any({"cls", "context_settings", None} & set(setting) for setting in settings)
+        ):
+            yield None
+        defaults: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
+        pairs = [*zip(given.args, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        for argument, default in pairs:
+            yield from self._typer_option(argument, default)
+
+    def _typer_option(self, argument: ast.arg, default: ast.expr | None) -> Iterator[Option | None]:
+        annotation, more = argument.annotation, [default]
+        if isinstance(annotation, ast.Subscript) and self._name(annotation.value).endswith("Annotated"):
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            annotation, more = parts[0], [*parts[1:], default]
+        info = [each for each in more if isinstance(each, ast.Call) and self._name(each.func).startswith("typer.")]
+        if (info and self._name(info[0].func) == "typer.Argument") or (default is None and not info):
+            return
+        words, keywords = _given(info[0]) if info else ((), {})
+        if words is None or None in keywords:
+            yield None
+            return
+        own = tuple(
+            name for word in words if isinstance(word, str) and word.startswith("-") for name in word.split("/")
+        )
+        plain = f"--{argument.arg.replace('_', '-')}"
+        kind = self._name(annotation) if annotation else ""
+        is_flag = kind == "bool" or (not kind and isinstance(literal(default), bool))
+        names = own or ((plain, f"--no-{plain[2:]}") if is_flag else (plain,))
+        takes_value = False if is_flag else True if kind in ("int", "float", "str") else None
+        known = (
+            _text_of(default if default not in info else next(iter(info[0].args), None)) if info else _text_of(default)
+        )
+        kind = kind if kind in ("int", "float") and not is_flag else ""
+        yield Option(names, takes_value, kind, default=known, held_by=argument.arg)
+
+    def _kind(self, node: ast.expr | None) -> str:
+        name = self._name(node) if node is not None else ""
+        return name if name in ("int", "float") else ""
+
+
+def _argument(call: ast.Call) -> Option | None:
+    """What a call of add_argument declares; None where its names are made at run time."""
+    names = tuple(literal(argument) for argument in call.args)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        return None
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    action = given.get("action")
+    if None in given or (action is not None and not isinstance(literal(action), str)):
+        if isinstance(action, ast.Attribute | ast.Name) and _last(action) == "BooleanOptionalAction":
+            return Option((*names, *(f"--no-{name[2:]}" for name in names if name.startswith("--"))), False)
+        return Option(names)
+    required = literal(given.get("required")) is True
+    default, held_by = _text_of(given.get("default")), str(literal(given.get("dest")) or "")
+    if action is not None and literal(action) in _ALONE:
+        return Option(names, False, is_required=required)
+    kind = given.get("type")
+    is_plain = kind is None or (isinstance(kind, ast.Name) and kind.id in ("str", "int", "float"))
+    name = kind.id if isinstance(kind, ast.Name) and is_plain and kind.id != "str" else ""
+    choices = literal(given.get("choices")) if is_plain else None
+    known = tuple(choices) if isinstance(choices, list | tuple) else None
+    return Option(names, None if "nargs" in given else True, name, known, required, default, held_by)
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(_called(each)).rpartition(".")[2] == "dataclass" for each in node.decorator_list)
+
+
+def _called(node: ast.AST) -> ast.AST:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _given(node: ast.AST) -> tuple[tuple[Any, ...] | None, dict[str | None, ast.expr]]:
+    """The literal words that something is called with, and the rest by name; no words where one is not literal."""
+    if not isinstance(node, ast.Call):
+        return (), {}
+    words = None if any(isinstance(argument, ast.Starred) for argument in node.args) else tuple(map(literal, node.args))
+    return words, {keyword.arg: keyword.value for keyword in node.keywords}
+
+
+def _text_of(node: ast.expr | None) -> Any:
+    """The value of a literal, be it wrapped in a call such as Path("data"); None for anything else."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        node = node.args[0]
+    return literal(node)
+
+
+def _last(node: ast.Attribute | ast.Name) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id

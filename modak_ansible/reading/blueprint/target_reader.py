@@ -1,0 +1,203 @@
+"""A target node in, a target of the model out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.model.quantities import parse_size, parse_walltime
+from modak_ansible.model.target import (
+    RATES,
+    Accelerator,
+    Network,
+    Partition,
+    Processor,
+    Scheduler,
+    Site,
+    Storage,
+    Target,
+)
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.rule_reader import read_rules
+from modak_ansible.reading.blueprint.types.topology import Node, Topology
+from modak_ansible.target.core.files import expanded
+
+TARGET = "modak.nodes.Target"
+_SCHEDULERS = {
+    "modak.nodes.Slurm": Scheduler.SLURM,
+    "modak.nodes.Torque": Scheduler.TORQUE,
+    "modak.nodes.Host": Scheduler.NONE,
+    "modak.nodes.Local": Scheduler.NONE,
+}
+_SITE_RULES: dict[str, Callable[[str], str]] = {
+    "account": rules.name_problem,
+    "partition": rules.name_problem,
+    "modules": rules.module_problem,
+    "binds": rules.bind_problem,
+    "launcher": rules.launcher_problem,
+    "gpu_request": rules.gpu_request_problem,
+    "apt_mirror": rules.url_problem,
+    "certificate_bundle": rules.path_problem,
+    "pip_index_url": rules.url_problem,
+    "pip_extra_index_urls": rules.url_problem,
+    "pip_find_links": rules.value_problem,
+    "signing_key": rules.path_problem,
+}
+
+
+def read_target(topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> Target | None:
+    """The target that a node describes, or None when its type or its address is wrong."""
+    return _TargetReader(topology, node, folder, mistakes).read()
+
+
+class _TargetReader:
+    def __init__(self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes) -> None:
+        self._topology = topology
+        self._node = node
+        self._folder = folder
+        self._mistakes = mistakes
+
+    def read(self) -> Target | None:
+        kind = next((scheduler for scheduler in _SCHEDULERS if self._topology.is_a(self._node, scheduler)), None)
+        if kind is None:
+            place = self._node.item.get("type") or self._node.item
+            hint = f"use one of {', '.join(_SCHEDULERS)}"
+            self._mistakes.add(place.location, "abstract-type", f"{self._node.type} says not what kind it is", hint)
+            return None
+        local = kind == "modak.nodes.Local"
+        address = "localhost" if local else self._address()
+        self._check(self._node.properties.get("workspace"), rules.path_problem)
+        target = Target(
+            name=self._node.name,
+            scheduler=_SCHEDULERS[kind],
+            local=local,
+            address=address or "",
+            username=self._text("username", rules.user_problem),
+            port=self._value("port") or None,
+            identity_file=self._identity_file(),
+            workspace=self._value("workspace") or "modak",
+            container_runtime=self._value("container_runtime") or "any",
+            image_base=self._value("image_base") or "debootstrap",
+            partitions=tuple(self._partitions()),
+            processor=Processor(**self._capability("processor", {"memory": parse_size})),
+            accelerator=Accelerator(**self._capability("accelerator", {"memory": parse_size})),
+            home=self._storage("home", "shared"),
+            scratch=self._storage("scratch", "node-local"),
+            network=self._network(),
+            site=self._site(),
+        )
+        return target if address else None
+
+    def _value(self, name: str) -> Any:
+        item = self._node.properties.get(name)
+        return item.plain() if item else None
+
+    def _check(self, item: Item | None, rule: Callable[[str], str], name: str = "unsafe-value") -> bool:
+        problem = rule(str(item.value)) if item and item.value else ""
+        if item and problem:
+            self._mistakes.add(item.location, name, problem)
+        return not problem
+
+    def _text(self, name: str, rule: Callable[[str], str]) -> str | None:
+        item = self._node.properties.get(name)
+        return str(item.value) if item and item.value and self._check(item, rule) else None
+
+    def _address(self) -> str | None:
+        item = self._node.attributes.get("public_address")
+        if item is None and self._node.item.get("attributes", "public_address"):
+            return None  # its value was refused where it was read
+        if item is None or not item.value:
+            place = item.location if item else self._node.item.location
+            hint = "attributes: { public_address: the front end }"
+            self._mistakes.add(place, "missing-address", f"{self._node.name} has no public_address", hint)
+            return None
+        return str(item.value) if self._check(item, rules.address_problem) else None
+
+    def _identity_file(self) -> str | None:
+        item = self._node.properties.get("identity_file")
+        if item is None or not item.value:
+            return None
+        self._check(item, rules.local_path_problem)
+        path = expanded(str(item.value))
+        if not (self._folder / path).is_file():
+            hint = "a path is relative to the blueprint's folder, absolute, or begins with ~"
+            self._mistakes.add(item.location, "file-not-found", f"there is no identity file {item.value}", hint)
+        return str(item.value)
+
+    def _partitions(self) -> list[Partition]:
+        section = self._node.properties.get("partitions")
+        found: list[Partition] = []
+        for element in section.elements if section else []:
+            values = element.plain()
+            name = element.get("name")
+            if name is None or not self._check(name, rules.name_problem):
+                continue
+            if any(partition.name == values["name"] for partition in found):
+                self._mistakes.add(name.location, "duplicate-key", f"the partition {name.value} is given twice")
+            for key, parse in (("memory", parse_size), ("walltime", parse_walltime)):
+                values[key] = self._parsed(element.get(key), parse)
+            found.append(Partition(**values))
+        return found
+
+    def _parsed(self, item: Item | None, parse: Callable[[str], int]) -> int | None:
+        if item is None:
+            return None
+        try:
+            return parse(item.text)
+        except ValueError as error:
+            self._mistakes.add(item.location, "walltime" if parse is parse_walltime else "size", str(error))
+            return None
+
+    def _capability(self, name: str, parsers: dict[str, Callable[[str], int]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in self._node.capabilities.get(name, {}).items():
+            values[key] = self._parsed(item, parsers[key]) if key in parsers else item.plain()
+        architecture = self._node.capabilities.get(name, {}).get("architecture")
+        self._check(architecture, rules.name_problem)
+        return values
+
+    def _storage(self, name: str, sharing: str) -> Storage | None:
+        given = self._node.capabilities.get(name, {})
+        path = given.get("path")
+        if path is None or not path.value or not self._check(path, _storage_problem):
+            return None
+        explicit = self._node.item.get("capabilities", name, "properties", "sharing")
+        values = {key: item.plain() for key, item in given.items()}
+        return Storage(
+            path=str(path.value),
+            sharing=values["sharing"] if explicit else sharing,
+            storage_class=values.get("class", "default-common"),
+            room=self._parsed(given["room"], parse_size) if "room" in given else None,
+            **{name: float(values[name]) for name in RATES if name in values},
+        )
+
+    def _network(self) -> Network | None:
+        """What was measured of it; half of that tells nothing."""
+        given = self._node.capabilities.get("network", {})
+        values = {name: item.plain() for name, item in given.items() if item.value is not None}
+        missing = [name for name in Network.model_fields if name not in values]
+        if values and missing:
+            place = next(iter(given.values())).location
+            self._mistakes.add(place, "missing-key", f"the network has no {missing[0]}", "latency and bandwidth: both")
+        return Network(**values) if values and not missing else None
+
+    def _site(self) -> Site:
+        values: dict[str, Any] = {}
+        for key, item in self._node.capabilities.get("site", {}).items():
+            if key == "rules":
+                values[key] = read_rules(item, self._mistakes)
+                continue
+            items = item.elements if item.is_list else [item]
+            good = [each for each in items if self._check(each, _SITE_RULES[key])]
+            texts = [str(each.value) for each in good if each.value]
+            values[key] = tuple(texts) if item.is_list else (texts[0] if texts else None)
+        return Site(**values)
+
+
+def _storage_problem(text: str) -> str:
+    if not text.startswith(("/", "~", "$")):
+        return f"{rules.shown(text)} must be absolute, or begin with ~ or $NAME"
+    return rules.path_problem(text)

@@ -1,0 +1,283 @@
+"""The words of a target file, such as modak discover writes: what they say of a target goes to the blueprint's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modak_ansible.errors import Location, nearest
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.target_reader import TARGET
+from modak_ansible.reading.blueprint.types.definitions import Definitions
+from modak_ansible.reading.blueprint.types.functions import function_name
+
+LOCAL = "modak.nodes.Local"
+# The word for the kind of a target, and what it may be.
+SCHEDULER = "scheduler"
+TYPES = {"slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host", "local": LOCAL}
+_FRONTEND = "frontend"
+_PROPERTIES = ("username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions")
+# A capability, and which of its properties is meant where a word gives no mapping of them.
+_CAPABILITIES = {
+    "processor": "model", "accelerator": "model", "home": "path", "scratch": "path", "network": "bandwidth",
+    "site": "account",
+}  # fmt: skip
+_PATHS: dict[str, tuple[str, ...]] = {
+    _FRONTEND: ("attributes", "public_address"),
+    **{name: ("properties", name) for name in _PROPERTIES},
+    "account": ("capabilities", "site", "properties", "account"),
+    **{
+        name: ("capabilities", "processor", "properties", name)
+        for name in ("architecture", "peak_gflops", "memory_bandwidth")
+    },
+}
+_OF_A_MACHINE = tuple(name for name in _PROPERTIES if name != "workspace")
+WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known otherwise of a target that a file describes without a name.
+
+    Attributes:
+        name: what it is called; empty for its scheduler's name.
+        scheduler: what starts jobs there, where the file does not say it.
+    """
+
+    name: str = ""
+    scheduler: str = ""
+
+
+NOTHING_WANTED = Wanted()
+
+
+def is_target_file(tree: Item) -> bool:
+    """Whether a file says where a target is or what starts jobs there: of one, or of several under their names."""
+    if "tosca_definitions_version" in tree.entries:
+        return False
+    inner = [name for entry in tree.entries.values() if entry.is_map for name in entry.entries]
+    return any(name in (_FRONTEND, SCHEDULER) for name in (*tree.entries, *inner))
+
+
+def describes_machine(words: Item) -> bool:
+    """Whether values say what machine a target is, and not only something of it."""
+    return _FRONTEND in words.entries or SCHEDULER in words.entries
+
+
+def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> Item:
+    """A service template with the targets of a target file.
+
+    Args:
+        words: what the file says.
+        base: a service template whose imports have the types.
+        wanted: what is known otherwise.
+        mistakes: collects what is wrong.
+    """
+    alone = any(name in WORDS for name in words.entries)
+    kind = words.get(SCHEDULER)
+    name = wanted.name or str(kind.value if kind else wanted.scheduler)
+    nodes = {}
+    for each, said in {name: words}.items() if alone else words.entries.items():
+        scheduler = said.get(SCHEDULER)
+        kind = scheduler or Item(said.location, wanted.scheduler)
+        if kind.value not in TYPES:
+            message = (
+                f"{kind.value} starts no jobs that are known here"
+                if kind.value
+                else "nothing says what starts jobs there"
+            )
+            mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
+            continue
+        node = Item(said.location, {"type": Item(kind.location, TYPES[str(kind.value)])})
+        nodes[each] = described(node, said, mistakes)
+    topology = Item(words.location, {"node_templates": Item(words.location, nodes)})
+    return replaced(base, ("topology_template",), topology)
+
+
+def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
+    """A service template on the target of a target file, and the values that are given, with the file's behind them.
+
+    What the template says of its own machine is forgotten, by whatever input; what is given goes before the file.
+
+    Args:
+        root: the service template.
+        words: what the file says.
+        given: values, with their places.
+        definitions: its types.
+        mistakes: collects words that are unknown, or say nothing of which of several targets.
+    """
+    templates = root.get("topology_template", "node_templates") or Item(root.location, {})
+    targets = [name for name, each in templates.entries.items() if _is_target(each, definitions)]
+    if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
+        return root, Item(given.location, {**words.entries, **given.entries}, keys={**words.keys, **given.keys})
+    node = templates.entries[targets[0]]
+    declared = root.get("topology_template", "inputs") or Item(root.location, {})
+    inputs = _used_inputs(root) & set(declared.entries)
+    own = {name: each for name, each in given.entries.items() if name in WORDS and name not in inputs}
+    said = {**{name: each for name, each in words.entries.items() if name not in given.entries}, **own}
+    keys = {**words.keys, **given.keys}
+    bare = _of_no_machine(node, frozenset(given.entries))
+    bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)
+    left = {name: each for name, each in given.entries.items() if name not in own}
+    # what the template used of its target elsewhere, too, is the new one's there
+    for name in _used_inputs(node) & _used_inputs(root) & inputs - set(left):
+        value = words.get(name)
+        if value is not None and not (value.is_map and _is_text(declared.entries[name])):
+            left[name] = value
+    return root, Item(given.location, left, keys=keys)
+
+
+def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
+    """A service template with what is given of its targets, and the values that are left for its inputs.
+
+    A word is an input's value where the template declares such an input and uses it. Otherwise it describes the only
+    target, or the one under whose name it stands.
+
+    Args:
+        root: the service template.
+        given: values, with their places.
+        definitions: its types.
+        mistakes: collects words that are unknown, or say nothing of which of several targets.
+    """
+    topology = root.get("topology_template") or Item(root.location, {})
+    declared = topology.get("inputs")
+    templates = topology.get("node_templates") or Item(root.location, {})
+    targets = [name for name, each in templates.entries.items() if _is_target(each, definitions)]
+    used = _used_inputs(root) & set(declared.entries if declared else {})
+    left, alone = dict(given.entries), {}
+    named: dict[str, Item] = {}
+    for name, value in given.entries.items():
+        is_text = name in used and declared is not None and _is_text(declared.entries[name])
+        if name in used and not (value.is_map and is_text):  # a mapping says more than that input can
+            continue
+        if name in WORDS and targets:
+            alone[name] = value
+        elif name in targets and value.is_map:
+            named[name] = value
+        else:
+            continue
+        if not declared or name not in declared.entries or (value.is_map and is_text):
+            del left[name]
+    if alone and len(targets) > 1:
+        first = next(iter(alone))
+        message = f"the blueprint has several targets, {', '.join(targets)}, and {first} is said of none of them"
+        hint = f"say it below the name of one: {targets[0]}: {{ {first}: ... }}"
+        mistakes.add(given.key_location(first), "several-targets", message, hint)
+    elif alone:
+        named[targets[0]] = Item(given.location, {**alone, **_entries(named.get(targets[0]))}, keys=given.keys)
+    for name, words in named.items():
+        node = templates.entries[name]
+        root = replaced(root, ("topology_template", "node_templates", name), described(node, words, mistakes))
+    return root, Item(given.location, left, keys=given.keys)
+
+
+def _is_text(declaration: Item) -> bool:
+    kind = declaration.get("type")
+    return kind is not None and kind.value == "string"
+
+
+def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = False) -> Item:
+    """A node template of a target with what a target file says of it.
+
+    Where that says what machine it is, what the template itself says of another one is forgotten; its inputs and its
+    workspace stay.
+
+    Args:
+        node: the node template.
+        words: what is said, by the words of a target file.
+        mistakes: collects words that are unknown or contradict each other.
+        is_bare: whether the template says of no machine any more.
+    """
+    if describes_machine(words) and not is_bare:
+        node = _of_no_machine(node)
+    for name, value in words.entries.items():
+        place = words.key_location(name)
+        if name in _CAPABILITIES:
+            inner = value.entries if value.is_map else {_CAPABILITIES[name]: value}
+            for key, each in inner.items():
+                path = ("capabilities", name, "properties", key)
+                node = replaced(node, path, each, value.key_location(key) if value.is_map else place)
+        elif name in _PATHS:
+            node = replaced(node, _PATHS[name], value, place)
+        elif name != SCHEDULER:
+            mistakes.add(place, "unknown-property", f"a target has no {name}", nearest(name, WORDS))
+    kind = words.get(SCHEDULER)
+    if kind is not None and str(kind.value) not in TYPES:
+        message = f"{kind.text or kind.value} starts no jobs that are known here"
+        mistakes.add(kind.location, "unknown-scheduler", message, f"scheduler: one of {', '.join(TYPES)}")
+    elif kind is not None:
+        node = replaced(node, ("type",), Item(kind.location, TYPES[str(kind.value)]))
+    elif _FRONTEND in words.entries and _type(node) == LOCAL:
+        message = "the blueprint's target is this machine, and another one is described"
+        mistakes.add(
+            words.key_location(_FRONTEND), "contradiction", message, "say what starts jobs there: scheduler: slurm"
+        )
+    return node
+
+
+def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
+    """A node template without the values that describe a machine, but for those that its inputs give.
+
+    Args:
+        node: the node template.
+        given: the inputs that have values which somebody gave: what other inputs give is left out, too; None for all.
+    """
+
+    def is_kept(value: Item) -> bool:
+        name = function_name(value)
+        if name is None or given is None:
+            return name is not None
+        argument = value.entries.get(name) or value
+        return name == "get_input" and str((argument.elements[0] if argument.elements else argument).value) in given
+
+    entries = dict(node.entries)
+    if properties := node.get("properties"):
+        kept = {name: each for name, each in properties.entries.items() if name not in _OF_A_MACHINE or is_kept(each)}
+        entries["properties"] = Item(properties.location, kept, keys=properties.keys)
+    address = node.get("attributes", "public_address")
+    if address and given is not None and not is_kept(address):
+        attributes = node.entries["attributes"]
+        rest = {name: each for name, each in attributes.entries.items() if name != "public_address"}
+        entries["attributes"] = Item(attributes.location, rest, keys=attributes.keys)
+    if capabilities := node.get("capabilities"):
+        left = {}
+        for name, each in capabilities.entries.items():
+            values = each.get("properties")
+            inner = {key: value for key, value in _entries(values).items() if is_kept(value)}
+            if name not in _CAPABILITIES:
+                left[name] = each
+            elif values and inner:
+                left[name] = Item(each.location, {"properties": Item(values.location, inner, keys=values.keys)})
+        entries["capabilities"] = Item(capabilities.location, left, keys=capabilities.keys)
+    return Item(node.location, entries, node.text, node.keys)
+
+
+def replaced(item: Item, path: tuple[str, ...], value: Item, place: Location | None = None) -> Item:
+    """A tree with another value at a path of names, which need not have been there."""
+    if not path:
+        return value
+    name, *rest = path
+    child = item.entries.get(name, Item(place or value.location, {}))
+    keys = {name: place or value.location, **item.keys}
+    return Item(item.location, {**item.entries, name: replaced(child, tuple(rest), value, place)}, item.text, keys)
+
+
+def _is_target(node: Item, definitions: Definitions) -> bool:
+    return definitions.is_derived("node_types", _type(node), TARGET)
+
+
+def _type(node: Item) -> str:
+    kind = node.get("type")
+    return str(kind.value) if kind else ""
+
+
+def _entries(item: Item | None) -> Mapping[str, Item]:
+    return item.entries if item else {}
+
+
+def _used_inputs(root: Item) -> set[str]:
+    """The names that a template asks for by get_input."""
+    arguments = [each.entries["get_input"] for each in root.walk() if "get_input" in each.entries]
+    return {str((argument.elements[0] if argument.elements else argument).value) for argument in arguments}

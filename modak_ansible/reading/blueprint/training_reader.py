@@ -1,0 +1,370 @@
+"""A training node with its dataset and image in, a request of the model out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from modak_ansible.errors import nearest
+from modak_ansible.model.application import Application, Checkpoint, Optimisation, Resources, SourceFile
+from modak_ansible.model.dataset import Dataset
+from modak_ansible.model.distributed import Distributed
+from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.quantities import parse_size, parse_walltime
+from modak_ansible.model.request import GivenImage, Request
+from modak_ansible.model.scaled import Scale
+from modak_ansible.model.target import Target
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.secret_rules import note_secret
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.script.counting import counting
+from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
+from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_axes, with_point
+from modak_ansible.reading.blueprint.types.topology import Node, Topology
+from modak_ansible.sources import SourceProblem
+from modak_ansible.sources.reader import Said, read_dataset
+
+TRAINING = "modak.nodes.Training"
+DATASET = "modak.nodes.Dataset"
+IMAGE = "modak.nodes.Image"
+# Properties of a dataset that are as they are written.
+_AS_WRITTEN = ("format", "source", "urls", "on_target", "unpack", "mount_as", "pack")
+
+
+class TrainingReader:
+    """Reads one training; what is wrong is noted as a mistake."""
+
+    def __init__(
+        self, topology: Topology, node: Node, folder: Path, mistakes: Mistakes, folders: ScriptFolders | None = None
+    ) -> None:
+        self._topology = topology
+        self._node = node
+        self._folder = folder
+        self._mistakes = mistakes
+        self._folders = folders or ScriptFolders()
+
+    def read(self, blueprint_name: str, target: Target | None) -> Request | None:
+        """The request, or None when it is too broken to be planned."""
+        before = len(self._mistakes)
+        problem = rules.name_problem(blueprint_name)
+        if problem:
+            place = self._topology.root.get("metadata", "template_name") or self._topology.root
+            self._mistakes.add(place.location, "unsafe-value", problem, "give metadata: { template_name: a-name }")
+        application, beside = self._application(blueprint_name)
+        resources = self._resources()
+        job_options = self._job_options()
+        datasets = self._datasets()
+        image = self._image()
+        if target is None or application is None or resources is None or len(self._mistakes) > before:
+            return None
+        return Request(
+            blueprint=blueprint_name,
+            training=self._node.name,
+            application=application,
+            resources=resources,
+            optimisation=Optimisation(**wished.plain())
+            if (wished := self._property("optimisation"))
+            else Optimisation(),
+            target=target,
+            dataset=datasets[0] if datasets else None,
+            more_datasets=tuple(dataset for dataset in datasets[1:] if dataset),
+            image=image,
+            job_options=job_options,
+            checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
+            scale=Scale(**wanted.plain()) if (wanted := self._property("scale")) else None,
+            beside=beside,
+            parallelism=parallelism_of(self._folder / application.folder, application.files),
+        )
+
+    def points(self, request: Request) -> list[Request]:
+        """The training itself, or one for each point of its sweep; none where the sweep is wrong."""
+        before = len(self._mistakes)
+        axes = read_axes(self._node, self._fit, self._mistakes)
+        parallel = self._property("parallel")
+        request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
+        if len(self._mistakes) > before:
+            return []
+        found = [self._at(request, point) for point in points_of(axes)] if axes else [request]
+        application = request.application
+        here = self._folder / application.folder / application.script
+        return list(map(_with_overrides, found)) if self._folders.takes_overrides(here) else found
+
+    def _at(self, request: Request, point: dict[str, str | bool]) -> Request:
+        application, given = request.application, self._property("work")
+        arguments = with_point(application.arguments, point)
+        work = work_of(given.plain() if given else {}, application.workload, arguments)
+        application = application.model_copy(update={"arguments": arguments, "work": work})
+        return request.model_copy(update={"training": point_name(self._node.name, point), "application": application})
+
+    # --- helpers
+
+    def _property(self, name: str) -> Item | None:
+        return self._node.properties.get(name)
+
+    def _note(self, item: Item, problem: str, hint: str = "", rule: str = "unsafe-value") -> bool:
+        if problem:
+            self._mistakes.add(item.location, rule, problem, hint)
+        return not problem
+
+    def _texts(self, name: str, rule: Callable[[str], str], rule_name: str = "unsafe-value") -> list[str]:
+        section = self._property(name)
+        elements = section.elements if section else []
+        return [
+            str(element.value) for element in elements if self._note(element, rule(str(element.value)), rule=rule_name)
+        ]
+
+    # --- the application
+
+    def _application(self, name: str) -> tuple[Application | None, tuple[SourceFile, ...]]:
+        """The application, and the files beside it on which it does not depend."""
+        script = self._script()
+        version = self._property("version")
+        if version and version.value:
+            self._note(version, rules.version_problem(str(version.value)), rule="version")
+        framework = self._property("framework")
+        arguments = self._arguments()
+        environment = self._environment()
+        requirements = self._texts("requirements_txt", rules.requirement_problem, "requirement")
+        outputs = self._texts("outputs", rules.pattern_problem)
+        words = self._texts("words", rules.value_problem)
+        if script is None or framework is None:
+            return None, ()
+        folder, code = script
+        here = self._folder / folder
+        before, after = (self._texts(name, rules.line_problem) for name in ("pre_execution", "post_execution"))
+        name_of_script = PurePosixPath(str(self._node.properties["script"].value)).name
+        beside: list[SourceFile] = []
+        if self._property("files") is None and framework.value != "any":  # which has a script for each framework
+            given = [str(value) for _, value in (*arguments, *environment)]
+            code, beside = counting(here, name_of_script, code, [*given, *self._swept(), *before, *after])
+        workload = self._folders.workload(here, self._mistakes)
+        work = self._property("work")
+        application = Application(
+            name=name,
+            framework=str(framework.value),
+            version=str(version.value) if version else "",
+            folder=folder.as_posix() if folder != PurePosixPath(".") else "",
+            script=name_of_script,
+            files=tuple(code),
+            requirements=tuple(requirements),
+            arguments=tuple(arguments),
+            words=tuple(words),
+            environment=tuple(environment),
+            pre_execution=tuple(before),
+            post_execution=tuple(after),
+            outputs=tuple(outputs),
+            work=work_of(work.plain() if work else {}, workload, arguments),
+            workload=workload,
+            distributed_training=bool((said := self._property("distributed_training")) and said.value),
+            distributed=self._distributed(),
+            prepares=self._folders.prepares(here, code),
+        )
+        return application, tuple(beside)
+
+    def _distributed(self) -> Distributed | None:
+        said = self._property("distributed")
+        if said is None:
+            return None
+        interface = said.get("interface")
+        if interface is not None and interface.value:
+            self._note(interface, rules.interface_problem(str(interface.value)))
+        return Distributed(**said.plain())
+
+    def _swept(self) -> list[str]:
+        """The values that arguments take in a sweep."""
+        section = self._property("sweep")
+        return [str(each.value) for item in (section.entries.values() if section else ()) for each in item.elements]
+
+    def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
+        item = self._property("script")
+        if item is None:
+            return None
+        text = str(item.value)
+        path = PurePosixPath(text)
+        if path.is_absolute() or ".." in path.parts or not text.isprintable() or text.startswith(("-", "~")):
+            hint = "copy or link its folder into the blueprint's"
+            self._mistakes.add(item.location, "script-path", f"{text!r} is not below the blueprint's folder", hint)
+            return None
+        if not (self._folder / path).is_file():
+            beside = self._folder.glob("**/*.py")
+            hint = nearest(text, [each.relative_to(self._folder).as_posix() for each in beside])
+            self._mistakes.add(item.location, "file-not-found", f"there is no script {text} in {self._folder}", hint)
+            return None
+        patterns = self._texts("files", rules.pattern_problem) if self._property("files") else None
+        if patterns is not None:
+            patterns.append(path.name)
+        try:
+            code = self._folders.files(self._folder / path.parent, patterns, top=self._folder)
+        except (OSError, ValueError) as error:
+            hint = "name those that travel under files, and declare data as a dataset"
+            self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)
+            return None
+        return path.parent, code
+
+    def _arguments(self) -> list[tuple[str, str | bool]]:
+        section = self._property("arguments")
+        found: list[tuple[str, str | bool]] = []
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            good = self._note(place, rules.option_problem(name))
+            for value in item.elements or [item]:
+                text = self._fit(value, f"the argument {name}")
+                note_secret(value.location, name, text, self._mistakes)
+                if text is not None and good:
+                    found.append((name, text))
+        return found
+
+    def _environment(self) -> list[tuple[str, str]]:
+        section = self._property("environment")
+        found: list[tuple[str, str]] = []
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            good = self._note(place, rules.variable_problem(name))
+            text = self._scalar(item, f"the variable {name}")
+            note_secret(item.location, name, text, self._mistakes)
+            if text is not None and good and self._note(item, rules.value_problem(str(text))):
+                found.append((name, "1" if text is True else "0" if text is False else text))
+        return found
+
+    def _scalar(self, item: Item, what: str) -> str | bool | None:
+        """A value as it is written, or a truth value."""
+        if item.is_map or item.is_list or item.value is None:
+            self._mistakes.add(item.location, "wrong-type", f"{what} must be a single value")
+            return None
+        if isinstance(item.value, bool):
+            if item.text.lower() not in ("true", "false"):
+                hint = f'write "{item.text}" for the word, or true or false'
+                self._mistakes.add(item.location, "wrong-type", f"{what}: {item.text} is read as {item.value}", hint)
+            return item.value
+        return item.text
+
+    def _fit(self, item: Item, what: str) -> str | bool | None:
+        """A value that may stand in a job's script."""
+        text = self._scalar(item, what)
+        return text if text is not None and self._note(item, rules.value_problem(str(text))) else None
+
+    # --- resources
+
+    def _resources(self) -> Resources | None:
+        walltime = self._walltime()
+        record = self._property("resources")
+        values: dict[str, Any] = record.plain() if record else {}
+        memory = record.get("memory") if record else None
+        if memory is not None:
+            values["memory"] = parse_size(memory.text)
+        partition = record.get("partition") if record else None
+        if partition is not None:
+            self._note(partition, rules.name_problem(str(partition.value)))
+        return Resources(walltime=walltime, **values) if walltime else None
+
+    def _walltime(self) -> int | None:
+        item = self._property("walltime")
+        if item is None:
+            return None
+        try:
+            return parse_walltime(item.text)
+        except ValueError as error:
+            self._mistakes.add(item.location, "walltime", str(error))
+            return None
+
+    def _job_options(self) -> JobOptions:
+        record = self._property("job_options")
+        if record is None:
+            return JobOptions()
+        from modak_ansible.reading.blueprint.forms.reader import FormReader  # noqa: PLC0415 - few blueprints need the form
+        from modak_ansible.reading.blueprint.job_options import JobOptionsForm  # noqa: PLC0415
+
+        form, _ = FormReader(self._mistakes, self._mistakes, root="job_options").read(record, JobOptionsForm)
+        return form.to_model() if form else JobOptions()
+
+    # --- the datasets and the image
+
+    def _datasets(self) -> list[Dataset | None]:
+        nodes = [self._topology.nodes[str(item.value)] for item in self._node.several.get("dataset", [])]
+        return [self._dataset(node) for node in nodes if "name" in node.properties]
+
+    def _dataset(self, node: Node) -> Dataset | None:
+        properties = node.properties
+        if not self._note(properties["name"], rules.name_problem(str(properties["name"].value))):
+            return None
+
+        def refuse(name: str, number: int | None, problem: SourceProblem) -> None:
+            section = properties.get(name)
+            item = (
+                section.elements[number]
+                if section and number is not None and number < len(section.elements)
+                else section
+            )
+            place = item.location if item else node.item.location
+            self._mistakes.add(place, problem.rule, problem.reason, problem.hint)
+
+        before = len(self._mistakes)
+        section, on_target, size = properties.get("source"), properties.get("on_target"), properties.get("size")
+        if section and not section.elements:
+            refuse("source", None, SourceProblem("dataset-source", "no source is given", "[ published, digits ]"))
+        if on_target:
+            self._note(on_target, rules.path_problem(str(on_target.value)))
+        checksums = self._checksums(node)
+        if len(self._mistakes) > before:
+            return None
+        values: dict[str, Any] = {
+            name: tuple(str(element.value) for element in item.elements) if item.is_list else item.value
+            for name in _AS_WRITTEN
+            if (item := properties.get(name)) and item.value is not None
+        }
+        size_said = parse_size(size.text) if size else None
+        said = Said(**values, name=str(properties["name"].value), checksum=checksums, size=size_said)
+        return read_dataset(said, self._folder, refuse)
+
+    def _checksums(self, node: Node) -> dict[str, str]:
+        section = node.properties.get("checksum")
+        found: dict[str, str] = {}
+        for name, item in section.entries.items() if section else ():
+            place = Item(section.key_location(name) if section else item.location, name)
+            problem = rules.value_problem(name) or ("" if name else "a file has a name")
+            if self._note(place, problem) and self._note(
+                item, rules.checksum_problem(str(item.value)), rule="checksum"
+            ):
+                found[name] = str(item.value).removeprefix("sha256:").lower()
+        return found
+
+    def _image(self) -> GivenImage | None:
+        node = self._topology.nodes.get(self._node.requirements.get("image", ""))
+        if node is None or "source" not in node.properties:
+            return None
+        source, python = node.properties["source"], node.properties["python"]
+        self._note(source, image_problem(str(source.value)), rule="image-source")
+        self._note(python, rules.path_problem(str(python.value)))
+        checksum = node.properties.get("checksum")
+        if checksum and checksum.value:
+            self._note(checksum, rules.checksum_problem(str(checksum.value)), rule="checksum")
+        digest = str(checksum.value).removeprefix("sha256:").lower() if checksum and checksum.value else None
+        return GivenImage(source=str(source.value), checksum=digest, python=str(python.value))
+
+
+def image_problem(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
+        return "" if good else f"{rules.shown(text)} is not docker://, oras:// or library:// with a name"
+    problem = rules.path_problem(text)
+    return problem or ("" if text.endswith(".sif") else f"{rules.shown(text)} is no address and no .sif file")
+
+
+def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Values of inputs, such as Ansible or opera hand them over, in the form that the reader takes."""
+    return tuple((name, json.dumps(value)) for name, value in sorted(values.items()))
+
+
+def _with_overrides(request: Request) -> Request:
+    """A training whose script has hydra: it takes NAME=VALUE, and no options."""
+    application = request.application
+    words = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in application.arguments
+    ]
+    changed = application.model_copy(update={"arguments": (), "words": (*words, *application.words)})
+    return request.model_copy(update={"application": changed})

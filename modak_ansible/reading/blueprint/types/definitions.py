@@ -1,0 +1,192 @@
+"""The TOSCA types that a blueprint may use: the normative ones, those of its imports, and its own."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.errors import Location, nearest
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from, parse_yaml, read_yaml
+from modak_ansible.store.project import shipped
+
+VERSION = "tosca_simple_yaml_1_3"
+TYPES = "types"
+_KINDS = ("node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types")
+_SCALARS = (
+    "string", "integer", "float", "number", "boolean", "timestamp", "range", "version", "list", "map",
+    "scalar-unit.size", "scalar-unit.time", "scalar-unit.frequency",
+)  # fmt: skip
+
+
+@dataclass
+class Definitions:
+    """Type definitions by kind and name; not complete when an import could not be read.
+
+    Attributes:
+        files: those that were imported, with the path as the import has it.
+    """
+
+    types: dict[str, dict[str, Item]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
+    is_complete: bool = True
+    files: list[tuple[str, Path]] = field(default_factory=list)
+
+    def names(self, kind: str) -> list[str]:
+        """The names of a kind, those of this project first."""
+        return sorted(self.types[kind], key=lambda name: (name.startswith("tosca."), name))
+
+    def lineage(self, kind: str, name: str) -> list[Item]:
+        """The definition of a type and of those that it is derived from, nearest first; ends where one is unknown."""
+        found: list[Item] = []
+        seen: set[str] = set()
+        while name in self.types[kind] and name not in seen:
+            seen.add(name)
+            found.append(self.types[kind][name])
+            parent = found[-1].get("derived_from")
+            name = str(parent.value) if parent else ""
+        return found
+
+    def is_derived(self, kind: str, name: str, ancestor: str) -> bool:
+        """Whether a type is another, or is derived from it."""
+        seen: set[str] = set()
+        while name and name not in seen:
+            if name == ancestor:
+                return True
+            seen.add(name)
+            parent = self.types[kind].get(name, Item(Location(""), {})).get("derived_from")
+            name = str(parent.value) if parent else ""
+        return False
+
+    def members(self, kind: str, name: str, section: str) -> dict[str, Item]:
+        """The properties, attributes or capabilities of a type, inherited ones included."""
+        merged: dict[str, Item] = {}
+        for definition in reversed(self.lineage(kind, name)):
+            section_item = definition.get(section)
+            if section_item:
+                merged.update(section_item.entries)
+        return merged
+
+    def requirements(self, node_type: str) -> dict[str, Item]:
+        """The requirements of a node type by name, inherited ones included."""
+        merged: dict[str, Item] = {}
+        for definition in reversed(self.lineage("node_types", node_type)):
+            section = definition.get("requirements")
+            for element in section.elements if section else []:
+                merged.update(element.entries)
+        return merged
+
+    def is_known_type(self, name: str) -> bool:
+        """Whether a property may be of this type."""
+        return name in _SCALARS or name in self.types["data_types"]
+
+
+def load_definitions(root: Item, folder: Path, mistakes: Mistakes) -> Definitions:
+    """The types that a service template may use.
+
+    Args:
+        root: the service template.
+        folder: its folder, where relative imports begin.
+        mistakes: collects imports that are missing, no YAML, of another version, or reach outside the folder.
+    """
+    definitions = Definitions()
+    _add(definitions, item_from(_normative(), Location("TOSCA")))
+    before = len(mistakes)
+    _load_imports(root, folder, folder, definitions, mistakes, {})
+    definitions.is_complete = len(mistakes) == before
+    _add(definitions, root)
+    return definitions
+
+
+def check_version(root: Item, mistakes: Mistakes) -> bool:
+    """Whether a file says that it is of the TOSCA version that is supported; otherwise a mistake is noted."""
+    version = root.get("tosca_definitions_version")
+    hint = f"begin the file with tosca_definitions_version: {VERSION}"
+    if version is None:
+        where = next(iter(root.keys.values()), root.location)
+        mistakes.add(where, "tosca-version", "not a TOSCA file: it has no tosca_definitions_version", hint)
+    elif version.value != VERSION:
+        mistakes.add(
+            version.location, "tosca-version", f"TOSCA version {version.text} is not supported", f"use {VERSION}"
+        )
+    return version is not None and version.value == VERSION
+
+
+@cache
+def _normative() -> Any:
+    """The normative types, as tosca-parser ships them."""
+    spec = importlib.util.find_spec("toscaparser")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("tosca-parser is not installed")
+    path = Path(spec.submodule_search_locations[0], "elements", "TOSCA_definition.yaml")
+    mistakes = Mistakes()
+    tree = parse_yaml(path.read_text(encoding="utf-8"), str(path), mistakes)
+    mistakes.raise_if_any()
+    return tree.plain() if tree else {}
+
+
+def _add(definitions: Definitions, root: Item) -> None:
+    for kind in _KINDS:
+        section = root.get(kind)
+        if section:
+            definitions.types[kind].update(section.entries)
+
+
+def built_in(name: str) -> Path | None:
+    """The project's own file of types that an import means where nothing lies beside the template, such as
+    ``types/modak.yaml``; None where it is none of them."""
+    folder, _, file = name.rpartition("/")
+    path = shipped("tosca") / TYPES / file
+    return path if folder == TYPES and path.is_file() else None
+
+
+def _load_imports(
+    root: Item, folder: Path, top: Path, definitions: Definitions, mistakes: Mistakes, seen: dict[Path, bool]
+) -> None:
+    """Adds the types of the imported files; ``seen`` tells of each file whether it is being read still."""
+    seen[Path(root.location.path).resolve()] = True
+    for place, named in _imported_files(root, folder, top, mistakes):
+        path = named if named.is_file() else built_in(place.text) or named
+        if seen.get(path.resolve()):
+            mistakes.add(
+                place.location, "import-loop", f"{place.text} imports this file in turn", "leave one import out"
+            )
+        definitions.files.append((place.text, path))
+        if path.resolve() in seen:
+            continue
+        seen[path.resolve()] = False
+        if not path.is_file():
+            beside = [str(each.relative_to(folder)) for each in path.parent.glob("*.yaml")]
+            hint = nearest(place.text, beside) or f"the types are built in: {TYPES}/modak.yaml"
+            mistakes.add(place.location, "import-missing", f"the imported file {place.text} is not there", hint)
+            continue
+        tree = read_yaml(path, mistakes)
+        if tree and check_version(tree, mistakes):
+            _load_imports(tree, path.parent, top if path == named else path.parent, definitions, mistakes, seen)
+            _add(definitions, tree)
+    seen[Path(root.location.path).resolve()] = False
+
+
+def _imported_files(root: Item, folder: Path, top: Path, mistakes: Mistakes) -> Iterator[tuple[Item, Path]]:
+    """The files that a template imports: where that is written, and their paths."""
+    section = root.get("imports")
+    if section is None:
+        return
+    if not section.is_list:
+        mistakes.add(section.location, "import-form", "imports must be a list of files", "- types/modak.yaml")
+    for element in section.elements:
+        file_item = element.get("file") if element.is_map else element
+        if file_item is None or not isinstance(file_item.value, str):
+            mistakes.add(element.location, "import-form", "an import must be a file's path", "- types/modak.yaml")
+        elif "://" in file_item.value:
+            mistakes.add(file_item.location, "import-form", "an import cannot be an address", "copy the file")
+        elif (
+            not (folder / file_item.value).absolute().is_relative_to(top.absolute())
+            or ".." in Path(file_item.value).parts
+        ):
+            mistakes.add(file_item.location, "import-form", "an import must lie below the blueprint's folder")
+        else:
+            yield file_item, folder / file_item.value

@@ -1,0 +1,142 @@
+"""TOSCA's functions in property values: get_input, get_property, concat, join and token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from modak_ansible.errors import nearest
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from
+
+FUNCTIONS = ("get_input", "get_property", "get_attribute", "get_artifact", "concat", "join", "token")
+_MAX_DEPTH = 20
+# A few lines of functions of functions can stand for gigabytes.
+_MAX_VALUES, _MAX_CHARACTERS = 300_000, 8 * 2**20
+
+
+def function_name(item: Item) -> str | None:
+    """The function that a value calls, if it is one."""
+    if len(item.entries) == 1:
+        name = next(iter(item.entries))
+        if name in FUNCTIONS:
+            return name
+    return None
+
+
+@dataclass
+class Evaluator:
+    """Resolves functions to values.
+
+    Args:
+        inputs: the value of every input that has one.
+        templates: the node templates by name.
+        mistakes: collects what cannot be resolved.
+    """
+
+    inputs: dict[str, Item]
+    templates: dict[str, Item]
+    declared: set[str]
+    mistakes: Mistakes
+    _values: int = field(default=0, init=False)
+    _characters: int = field(default=0, init=False)
+
+    def resolve(self, item: Item, node: str | None = None, depth: int = 0) -> Item | None:
+        """The value with every function replaced, or None (and a mistake) where one has no value.
+
+        Args:
+            item: a property's value as it is written.
+            node: the name of the node template that SELF means.
+        """
+        if depth > _MAX_DEPTH:
+            self.mistakes.add(item.location, "function", "the value refers to itself")
+            return None
+        if self._is_too_much(item, values=1):
+            return None
+        name = function_name(item)
+        if name:
+            return self._call(name, item.entries[name], node, depth)
+        if item.is_map:
+            resolved = {key: self.resolve(each, node, depth + 1) for key, each in item.entries.items()}
+            known = {key: each for key, each in resolved.items() if each is not None}
+            return Item(item.location, known, keys=item.keys)
+        if item.is_list:
+            values = [self.resolve(element, node, depth + 1) for element in item.elements]
+            return Item(item.location, [value for value in values if value is not None])
+        return item
+
+    def _call(self, name: str, argument: Item, node: str | None, depth: int) -> Item | None:
+        if name == "get_input":
+            return self._get_input(argument, depth)
+        if name == "get_property":
+            return self._get_property(argument, node, depth)
+        if name in ("concat", "join", "token"):
+            return self._text(name, argument, node, depth)
+        self.mistakes.add(
+            argument.location, "function", f"{name} has a value only after the deployment", "give the value itself"
+        )
+        return None
+
+    def _get_input(self, argument: Item, depth: int) -> Item | None:
+        path = [str(element.value) for element in argument.elements] if argument.is_list else [str(argument.value)]
+        if not path or path[0] not in self.declared:
+            wanted = path[0] if path else ""
+            self.mistakes.add(
+                argument.location, "unknown-input", f"there is no input {wanted}", nearest(wanted, self.declared)
+            )
+            return None
+        value = self.inputs.get(path[0])  # one without a value is reported where it is declared
+        for part in path[1:]:
+            value = value.get(part) if value else None
+        return self.resolve(value, None, depth + 1) if value else None
+
+    def _get_property(self, argument: Item, node: str | None, depth: int) -> Item | None:
+        parts = [str(element.value) for element in argument.elements]
+        if len(parts) < 2:
+            self.mistakes.add(argument.location, "function", "get_property takes a list: [ node, property ]")
+            return None
+        owner = node if parts[0] == "SELF" else parts[0]
+        if owner not in self.templates:
+            self.mistakes.add(
+                argument.location, "function", f"there is no node {parts[0]}", nearest(parts[0], self.templates)
+            )
+            return None
+        value = self.templates[owner].get("properties", *parts[1:])
+        if value is None:
+            given = self.templates[owner].get("properties")
+            hint = nearest(parts[1], given.entries if given else [])
+            self.mistakes.add(argument.location, "function", f"{owner} gives no property {'.'.join(parts[1:])}", hint)
+            return None
+        return self.resolve(value, owner, depth + 1)
+
+    def _text(self, name: str, argument: Item, node: str | None, depth: int) -> Item | None:
+        resolved = self.resolve(Item(argument.location, argument.elements), node, depth + 1)
+        values = resolved.plain() if resolved else []
+        try:
+            if name == "concat":
+                text = "".join(_plain_text(value) for value in values)
+            elif name == "join":
+                delimiter = values[1] if len(values) > 1 else ""
+                text = str(delimiter).join(_plain_text(value) for value in values[0])
+            else:
+                text = str(values[0]).split(str(values[1]))[int(values[2])]
+        except (IndexError, TypeError, ValueError):
+            self.mistakes.add(argument.location, "function", f"{name} cannot be computed from these arguments")
+            return None
+        return None if self._is_too_much(argument, characters=len(text)) else item_from(text, argument.location)
+
+    def _is_too_much(self, item: Item, values: int = 0, characters: int = 0) -> bool:
+        """Counts what is made; the first that is too much is noted, and all that follows is left out."""
+        was_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
+        self._values += values
+        self._characters += characters
+        is_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
+        if is_too_much and not was_too_much:
+            seen = f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters come of the blueprint's functions"
+            self.mistakes.add(item.location, "function", seen, "write the values themselves")
+        return is_too_much
+
+
+def _plain_text(value: object) -> str:
+    if isinstance(value, dict | list) or value is None:
+        raise TypeError
+    return str(value)

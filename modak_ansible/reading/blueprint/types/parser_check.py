@@ -1,0 +1,186 @@
+"""tosca-parser's own judgement of a blueprint, with a place for each of its messages."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import io
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from modak_ansible.errors import Location
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
+from modak_ansible.reading.blueprint.types.definitions import built_in
+from modak_ansible.store.cache import kept_text, version_of
+
+RULE = "tosca-parser"
+
+
+def note_what_tosca_parser_finds(
+    path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]], mistakes: Mistakes
+) -> None:
+    """As :func:`check_with_tosca_parser`, which is not asked again about what it had nothing against before.
+
+    Args:
+        path: the service template.
+        inputs: the values of its inputs.
+        imported: the files of types that it imports, and those that these import, with the path as the import has it.
+        mistakes: collects what it says.
+    """
+    judged = _judged(path, inputs, imported)
+
+    def check() -> str | None:
+        check_with_tosca_parser(path, inputs, mistakes)
+        return None if mistakes or judged != _judged(path, inputs, imported) else ""
+
+    if judged is None:
+        check_with_tosca_parser(path, inputs, mistakes)
+    else:
+        kept_text("tosca-parser", judged, check)
+
+
+def _judged(path: Path, inputs: dict[str, Any], imported: Sequence[tuple[str, Path]]) -> str | None:
+    """All that a judgement rests on; None where that cannot be told from these files alone."""
+    try:
+        files = {_named(each, path.parent): each.read_text("utf-8") for _, each in (("", path), *imported)}
+    except (OSError, ValueError):
+        return None
+    if any("repositor" in text for text in files.values()):  # which say where other files are
+        return None
+    if any(Path(name).is_file() and not each.samefile(name) for name, each in imported):
+        return None  # tosca-parser takes the one of the current folder
+    own = Path(__file__).read_text("utf-8")
+    return json.dumps([version_of("toscaparser", "tosca_parser"), own, sys.version, files, inputs], default=repr)
+
+
+def _named(path: Path, folder: Path) -> str:
+    """A file's path below a folder; of the types that are built in, which lie elsewhere, the whole of it."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def check_with_tosca_parser(
+    path: Path, inputs: dict[str, Any], mistakes: Mistakes, written: Item | None = None
+) -> None:
+    """Notes what tosca-parser has against a service template.
+
+    It gives no places; the one noted is that of the last name in its message that the file holds.
+
+    Args:
+        path: the service template.
+        inputs: the values of its inputs.
+        mistakes: collects what it says.
+        written: the template, where it is in no file.
+    """
+    given = _with_found_imports(written or _tree(path), path.parent)
+    ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
+    logging.getLogger("tosca").setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
+            if given is None:
+                ToscaTemplate(str(path), parsed_params=inputs or None)
+            else:
+                ToscaTemplate(parsed_params=inputs or None, yaml_dict_tpl=given)
+    except TOSCAException as error:
+        said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
+        tree = written or _tree(path)
+        for message in said:
+            mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
+    except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
+        mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _with_found_imports(tree: Item, folder: Path) -> dict[str, Any] | None:
+    """The template with the full paths of what it imports, as tosca-parser wants them of one that is in no file.
+
+    None where all that it imports lies beside it, and it reads the file itself.
+    """
+    section = tree.get("imports")
+    files = [str((each.get("file") or each).value) for each in section.elements] if section else []
+    found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
+    if not any(path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)):
+        return None
+    plain: dict[str, Any] = tree.plain()
+    plain["imports"] = [str(path.absolute()) if path else name for name, path in zip(files, found, strict=True)]
+    return plain
+
+
+class _WhenUsed(ModuleType):
+    """A module that is imported when something in it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _import_tosca_parser() -> tuple[Any, Any, Any]:
+    """The names that are used of tosca-parser; requests, which it needs for archives of the network only, can wait."""
+    waits = "requests" not in sys.modules
+    if waits:
+        sys.modules["requests"] = _WhenUsed("requests")
+    try:
+        from toscaparser.common.exception import ExceptionCollector, TOSCAException  # noqa: PLC0415 - slow to import
+        from toscaparser.tosca_template import ToscaTemplate  # noqa: PLC0415
+        from toscaparser.tpl_relationship_graph import ToscaGraph  # noqa: PLC0415
+    finally:
+        if waits:
+            del sys.modules["requests"]
+    ToscaGraph._create = _create_graph
+    return ExceptionCollector, TOSCAException, ToscaTemplate
+
+
+@contextlib.contextmanager
+def _each_file_once() -> Iterator[None]:
+    """tosca-parser reads a file of types again for every other that imports it."""
+    from toscaparser import imports  # noqa: PLC0415 - slow to import
+
+    read: Callable[..., Any] = imports.YAML_LOADER
+    kept: dict[str, Any] = {}
+
+    def copy_of(path: str, a_file: bool = True) -> Any:
+        if path not in kept:
+            kept[path] = read(path, a_file)
+        return copy.deepcopy(kept[path])  # tosca-parser adds to what it has read
+
+    imports.YAML_LOADER = copy_of
+    try:
+        yield
+    finally:
+        imports.YAML_LOADER = read
+
+
+def _create_graph(graph: Any) -> None:
+    """As tosca-parser's own, which compares every node with every other: a thousand of them take it a second."""
+    nodes = {nodetemplate.name: nodetemplate for nodetemplate in graph.nodetemplates}
+    for node in graph.nodetemplates:
+        for relationship, other in (node.relationships or {}).items():
+            if other.name in nodes:
+                graph._create_edge(node, nodes[other.name], relationship)
+        graph._create_vertex(node)
+
+
+def _tree(path: Path) -> Item:
+    return read_yaml(path, Mistakes()) or Item(Location(str(path)), None)
+
+
+def _place(message: str, tree: Item) -> Location:
+    """The place of the last of the names in a message, the most special one, that stands in the file."""
+    names = re.findall(r'"([^"]+)"', message)
+    places = dict(_names(tree))
+    return next((places[name] for name in reversed(names) if name in places), tree.location)
+
+
+def _names(item: Item) -> Iterator[tuple[str, Location]]:
+    for each in item.walk():
+        for name in each.entries:
+            yield name, each.key_location(name)
+        if isinstance(each.value, str):
+            yield each.value, each.location

@@ -1,0 +1,354 @@
+"""Checks a topology against its types and resolves every value in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from modak_ansible.errors import Location, nearest
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.types.definitions import Definitions
+from modak_ansible.reading.blueprint.types.functions import Evaluator, function_name
+from modak_ansible.reading.blueprint.types.values import ValueChecker, describe, is_required
+
+_SECTIONS = (
+    "tosca_definitions_version", "metadata", "description", "imports", "topology_template", "dsl_definitions",
+    "node_types", "data_types", "capability_types", "relationship_types", "artifact_types", "interface_types",
+    "repositories", "policy_types", "group_types",
+)  # fmt: skip
+_TOPOLOGY_SECTIONS = (
+    "description", "inputs", "node_templates", "relationship_templates", "groups", "policies", "outputs",
+)  # fmt: skip
+_TEMPLATE_KEYS = (
+    "type", "description", "metadata", "directives", "properties", "attributes", "requirements", "capabilities",
+    "interfaces", "artifacts",
+)  # fmt: skip
+
+
+@dataclass
+class Node:
+    """A node template with its values resolved; what is wrong or missing has its default, or is absent.
+
+    ``requirements`` names the node for each requirement that can have one, ``several`` those of each that can have
+    more.
+    """
+
+    name: str
+    type: str
+    item: Item
+    properties: dict[str, Item] = field(default_factory=dict)
+    attributes: dict[str, Item] = field(default_factory=dict)
+    capabilities: dict[str, dict[str, Item]] = field(default_factory=dict)
+    requirements: dict[str, str] = field(default_factory=dict)
+    requirement_locations: dict[str, Location] = field(default_factory=dict)
+    several: dict[str, list[Item]] = field(default_factory=dict)
+
+    def location(self, property_name: str) -> Location:
+        """Where a property's value stands; the node itself when it is not given."""
+        given = self.item.get("properties", property_name)
+        return (
+            self.properties[property_name].location
+            if given and property_name in self.properties
+            else self.item.location
+        )
+
+
+@dataclass
+class Topology:
+    """The node templates of a blueprint."""
+
+    definitions: Definitions
+    nodes: dict[str, Node]
+    root: Item
+
+    def derived_from(self, ancestor: str) -> list[Node]:
+        """The nodes of a type or of one derived from it."""
+        return [node for node in self.nodes.values() if self.is_a(node, ancestor)]
+
+    def is_a(self, node: Node, ancestor: str) -> bool:
+        return self.definitions.is_derived("node_types", node.type, ancestor)
+
+
+def read_topology(
+    root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes, *, is_of_targets: bool = False
+) -> Topology:
+    """The topology of a service template.
+
+    Args:
+        root: the service template.
+        given_inputs: values for its inputs, with their places; None for none.
+        mistakes: collects everything that is wrong.
+        is_of_targets: whether it is asked for its targets alone.
+    """
+    return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
+
+
+class _Reader:
+    def __init__(self, root: Item, definitions: Definitions, mistakes: Mistakes, is_of_targets: bool) -> None:
+        self._root, self._is_of_targets = root, is_of_targets
+        self._definitions = definitions
+        self._mistakes = mistakes
+        self._values = ValueChecker(definitions, mistakes)
+        self._topology_item = root.get("topology_template") or Item(root.location, {})
+        self._nodes_item = self._topology_item.get("node_templates") or Item(root.location, {})
+        self._templates = self._nodes_item.entries
+
+    def read(self, given_inputs: Item | None) -> Topology:
+        self._check_keys(self._root, _SECTIONS, "a service template")
+        self._check_keys(self._topology_item, _TOPOLOGY_SECTIONS, "topology_template")
+        if not self._templates:
+            place = self._root.key_location("topology_template")
+            self._mistakes.add(
+                place, "no-nodes", "the blueprint has no node_templates", "it needs a target and a training"
+            )
+        inputs = self._read_inputs(given_inputs)
+        declared = self._topology_item.get("inputs")
+        names = set(declared.entries) if declared else set()
+        evaluator = Evaluator(inputs, self._templates, names, self._mistakes)
+        nodes = {}
+        for name, item in self._templates.items():
+            if problem := rules.node_name_problem(name):
+                self._mistakes.add(self._nodes_item.key_location(name), "node-name", problem, "such as train-resnet50")
+                continue
+            node = self._read_node(name, item, evaluator)
+            if node:
+                nodes[name] = node
+        self._check_outputs()
+        return Topology(self._definitions, nodes, self._root)
+
+    def _check_keys(self, item: Item, valid: tuple[str, ...], owner: str) -> None:
+        if not item.is_map:
+            self._mistakes.add(item.location, "wrong-type", f"{owner} must be a mapping")
+        for key in item.entries:
+            if key not in valid:
+                self._mistakes.add(item.key_location(key), "unknown-key", f"{owner} has no {key}", nearest(key, valid))
+
+    # --- inputs
+
+    def _read_inputs(self, given: Item | None) -> dict[str, Item]:
+        section = self._topology_item.get("inputs")
+        declared = section.entries if section else {}
+        values: dict[str, Item] = {}
+        for name, item in given.entries.items() if given else ():
+            if name not in declared:
+                place = given.key_location(name) if given else item.location
+                blueprint = f"the blueprint has no input {name}"
+                problem = f"the description of targets has no input {name}" if self._is_of_targets else blueprint
+                self._mistakes.add(place, "unknown-input", problem, nearest(name, declared))
+        for name, schema in declared.items():
+            if not schema.is_map:
+                self._mistakes.add(schema.location, "wrong-type", f"the input {name} must be a mapping with a type")
+                continue
+            value = (given.get(name) if given else None) or schema.get("default")
+            kind = schema.get("type")
+            if kind is None:
+                self._mistakes.add(schema.location, "missing-property", f"the input {name} has no type")
+            elif not self._definitions.is_known_type(str(kind.value)):
+                hint = nearest(str(kind.value), ["string", "integer", "float", "boolean", "list", "map"])
+                self._mistakes.add(kind.location, "unknown-type", f"there is no type {kind.value}", hint)
+            elif value is None:
+                if is_required(schema):
+                    self._mistakes.add(
+                        schema.location, "missing-input", f"the input {name} has no value", describe(schema)
+                    )
+            elif self._values.check(value, schema, name):
+                values[name] = value
+        return values
+
+    # --- nodes
+
+    def _read_node(self, name: str, item: Item, evaluator: Evaluator) -> Node | None:
+        if not item.is_map:
+            self._mistakes.add(item.location, "wrong-type", f"the node {name} must be a mapping with a type")
+            return None
+        self._check_keys(item, _TEMPLATE_KEYS, f"the node {name}")
+        kind = item.get("type")
+        known = self._definitions.types["node_types"]
+        if kind is None:
+            self._mistakes.add(item.location, "missing-property", f"the node {name} has no type")
+            return None
+        if str(kind.value) not in known:
+            if self._definitions.is_complete:
+                hint = nearest(str(kind.value), [each for each in known if not each.startswith("tosca.")] or known)
+                self._mistakes.add(kind.location, "unknown-type", f"there is no node type {kind.value}", hint)
+            return None
+        node = Node(name, str(kind.value), item)
+        node.properties = self._read_members(item, node, "properties", evaluator)
+        node.attributes = self._read_members(item, node, "attributes", evaluator)
+        self._read_capabilities(item, node, evaluator)
+        self._read_requirements(item, node)
+        return node
+
+    def _read_members(self, item: Item, node: Node, section: str, evaluator: Evaluator) -> dict[str, Item]:
+        members = self._definitions.members("node_types", node.type, section)
+        return self._resolve(item.get(section), members, node, evaluator, node.name, section == "properties")
+
+    def _resolve(
+        self, given: Item | None, members: dict[str, Item], node: Node, evaluator: Evaluator, owner: str, required: bool
+    ) -> dict[str, Item]:
+        """The values of a section, given or by default, checked against their definitions.
+
+        What has a default is always there: in place of a value that is wrong, which was noted, too.
+        """
+        values: dict[str, Item] = {}
+        if given is not None and not given.is_map:
+            self._mistakes.add(given.location, "wrong-type", f"the values of {owner} must be a mapping")
+            given = None
+        for key, value in given.entries.items() if given else ():
+            if key not in members:
+                place = given.key_location(key) if given else value.location
+                self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
+                continue
+            resolved = evaluator.resolve(value, node.name)
+            if resolved is not None and self._values.check(resolved, members[key], key):
+                values[key] = self._with_defaults(resolved, members[key])
+        for key, schema in members.items():
+            default = schema.get("default")
+            if key in values:
+                continue
+            if default is not None and function_name(default) is None:
+                values[key] = self._with_defaults(default, schema)
+            elif required and is_required(schema) and not (given and key in given.entries):
+                place = given.location if given else node.item.location
+                self._mistakes.add(place, "missing-property", f"{owner} needs the property {key}", describe(schema))
+        return values
+
+    def _with_defaults(self, value: Item, schema: Item) -> Item:
+        """A record with the defaults of its type filled in; anything else as it is."""
+        kind = schema.get("type")
+        name = str(kind.value) if kind else ""
+        if not value.is_map or name not in self._definitions.types["data_types"]:
+            return value
+        entries = dict(value.entries)
+        for key, member in self._definitions.members("data_types", name, "properties").items():
+            default = member.get("default")
+            if key not in entries and default is not None:
+                entries[key] = Item(value.location, default.value, default.text)
+        return Item(value.location, entries, keys=value.keys)
+
+    def _read_capabilities(self, item: Item, node: Node, evaluator: Evaluator) -> None:
+        definitions = self._definitions.members("node_types", node.type, "capabilities")
+        given = item.get("capabilities")
+        for key in given.entries if given else ():
+            place = given.key_location(key) if given else item.location
+            if key not in definitions:
+                self._mistakes.add(
+                    place, "unknown-capability", f"{node.name} has no capability {key}", nearest(key, definitions)
+                )
+            elif given and given.get(key, "properties") is None:
+                hint = "give its properties, or leave it out"
+                self._mistakes.add(place, "missing-property", f"the capability {key} has no properties", hint)
+        for key, definition in definitions.items():
+            kind = definition.get("type") if definition.is_map else definition
+            members = self._definitions.members("capability_types", str(kind.value) if kind else "", "properties")
+            assigned = given.get(key, "properties") if given else None
+            if assigned is not None:
+                node.capabilities[key] = self._resolve(assigned, members, node, evaluator, f"{node.name}.{key}", True)
+
+    def _read_requirements(self, item: Item, node: Node) -> None:
+        definitions = self._definitions.requirements(node.type)
+        section = item.get("requirements")
+        if section is not None and not section.is_list:
+            self._mistakes.add(
+                section.location, "wrong-type", "requirements must be a list", "- host: the target's name"
+            )
+        for element in section.elements if section else []:
+            for key, value in element.entries.items():
+                place = element.key_location(key)
+                target = value.get("node") if value.is_map else value
+                if key not in definitions:
+                    hint = nearest(key, definitions)
+                    self._mistakes.add(place, "unknown-requirement", f"{node.name} has no requirement {key}", hint)
+                elif key in node.requirements or _is_among(target, node.several.get(key, [])):
+                    self._mistakes.add(place, "duplicate-requirement", f"{node.name} requires {key} twice")
+                elif target is None or not isinstance(target.value, str):
+                    self._mistakes.add(
+                        value.location, "requirement-target", f"{key} must name a node of this blueprint"
+                    )
+                else:
+                    self._check_target(node, key, target, definitions[key])
+        for key, definition in definitions.items():
+            occurrences = definition.get("occurrences")
+            least = occurrences.elements[0].value if occurrences and occurrences.elements else 1
+            if least and key not in node.requirements and not self._mentions(section, key):
+                wanted = definition.get("node")
+                hint = f"- {key}: a node of type {wanted.value}" if wanted else ""
+                place = section.location if section else item.location
+                self._mistakes.add(place, "missing-requirement", f"{node.name} needs the requirement {key}", hint)
+
+    @staticmethod
+    def _mentions(section: Item | None, key: str) -> bool:
+        return any(key in element.entries for element in (section.elements if section else []))
+
+    def _check_target(self, node: Node, key: str, target: Item, definition: Item) -> None:
+        name = str(target.value)
+        if name not in self._templates:
+            hint = nearest(name, self._templates)
+            self._mistakes.add(target.location, "requirement-target", f"there is no node {name}", hint)
+            return
+        wanted = definition.get("node")
+        kind = self._templates[name].get("type")
+        if kind and str(kind.value) not in self._definitions.types["node_types"]:
+            return  # reported where the node is read
+        if wanted and kind and not self._definitions.is_derived("node_types", str(kind.value), str(wanted.value)):
+            fitting = [
+                each
+                for each, template in self._templates.items()
+                if self._definitions.is_derived(
+                    "node_types", str((template.get("type") or wanted).value), str(wanted.value)
+                )
+            ]
+            self._mistakes.add(
+                target.location, "requirement-target", f"{name} is a {kind.value}, and {key} must be a {wanted.value}",
+                nearest(name, fitting),
+            )  # fmt: skip
+            return
+        if _takes_several(definition):
+            node.several.setdefault(key, []).append(target)
+            return
+        node.requirements[key] = name
+        node.requirement_locations[key] = target.location
+
+    # --- outputs
+
+    def _check_outputs(self) -> None:
+        outputs = self._topology_item.get("outputs")
+        for name, output in outputs.entries.items() if outputs else ():
+            value = output.get("value")
+            if value is None:
+                self._mistakes.add(output.location, "missing-property", f"the output {name} has no value")
+            elif function_name(value) == "get_attribute":
+                self._check_attribute_reference(value.entries["get_attribute"])
+
+    def _check_attribute_reference(self, argument: Item) -> None:
+        parts = [str(element.value) for element in argument.elements]
+        if len(parts) < 2:
+            self._mistakes.add(argument.location, "function", "get_attribute takes a list: [ node, attribute ]")
+        elif parts[0] not in self._templates:
+            hint = nearest(parts[0], self._templates)
+            self._mistakes.add(argument.elements[0].location, "function", f"there is no node {parts[0]}", hint)
+        else:
+            kind = self._templates[parts[0]].get("type")
+            if kind is None or str(kind.value) not in self._definitions.types["node_types"]:
+                return  # reported where the node is read
+            known = {
+                **self._definitions.members("node_types", str(kind.value), "attributes"),
+                **self._definitions.members("node_types", str(kind.value), "properties"),
+            }
+            if parts[1] not in known:
+                hint = nearest(parts[1], known)
+                self._mistakes.add(
+                    argument.elements[1].location, "function", f"{parts[0]} has no attribute {parts[1]}", hint
+                )
+
+
+def _takes_several(definition: Item) -> bool:
+    """Whether a node can have a requirement more than once."""
+    occurrences = definition.get("occurrences")
+    most = occurrences.elements[-1].value if occurrences and occurrences.elements else 1
+    return most == "UNBOUNDED" or (isinstance(most, int) and most > 1)
+
+
+def _is_among(target: Item | None, others: list[Item]) -> bool:
+    return target is not None and any(target.value == each.value for each in others)

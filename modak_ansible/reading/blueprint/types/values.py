@@ -1,0 +1,163 @@
+"""Checks a value against the TOSCA type of its property."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from modak_ansible.errors import nearest
+from modak_ansible.model.quantities import parse_size
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.types.definitions import Definitions
+
+_TIME = re.compile(r"\d+(\.\d+)?\s*(d|h|m|s|ms|us|ns)")
+
+
+class ValueChecker:
+    """Notes a mistake for every value that is not of its type."""
+
+    def __init__(self, definitions: Definitions, mistakes: Mistakes) -> None:
+        self._definitions = definitions
+        self._mistakes = mistakes
+
+    def check(self, item: Item, schema: Item, name: str) -> bool:
+        """Whether a value fits its definition (``type``, ``entry_schema``, ``constraints``)."""
+        before = len(self._mistakes)
+        kind = _text(schema.get("type"), "string")
+        if kind in self._definitions.types["data_types"]:
+            self._check_record(item, kind, name)
+        elif self._check_kind(item, kind, name):
+            self._check_entries(item, schema, kind, name)
+            self._check_constraints(item, schema, name)
+        return len(self._mistakes) == before
+
+    def check_members(self, item: Item, members: dict[str, Item], owner: str) -> None:
+        """Checks the entries of a mapping against the properties that its type has."""
+        for key, value in item.entries.items():
+            if key not in members:
+                place = item.key_location(key)
+                self._mistakes.add(place, "unknown-property", f"{owner} has no property {key}", nearest(key, members))
+            else:
+                self.check(value, members[key], key)
+        for key, schema in members.items():
+            if key not in item.entries and is_required(schema):
+                self._mistakes.add(
+                    item.location, "missing-property", f"{owner} needs the property {key}", describe(schema)
+                )
+
+    def _check_record(self, item: Item, kind: str, name: str) -> None:
+        if not item.is_map:
+            members = ", ".join(self._definitions.members("data_types", kind, "properties"))
+            self._mistakes.add(item.location, "wrong-type", f"{name} must be a mapping", f"with {members}")
+            return
+        self.check_members(item, self._definitions.members("data_types", kind, "properties"), name)
+
+    def _check_kind(self, item: Item, kind: str, name: str) -> bool:
+        value = item.value
+        problem = hint = ""
+        if kind == "string":
+            if not isinstance(value, str):
+                problem, hint = _not_a_string(item)
+        elif kind == "integer":
+            problem = "" if isinstance(value, int) and not isinstance(value, bool) else "must be a whole number"
+        elif kind in ("float", "number"):
+            good = isinstance(value, int | float) and not isinstance(value, bool)
+            problem = "" if good else "must be a number"
+        elif kind == "boolean":
+            problem = "" if isinstance(value, bool) else "must be true or false"
+        elif kind == "list":
+            problem = "" if item.is_list else "must be a list"
+            hint = f"[ {item.text} ]" if problem and item.text else ""
+        elif kind == "map":
+            problem = "" if item.is_map else "must be a mapping of names to values"
+        elif kind == "scalar-unit.size":
+            problem = _size_problem(item)
+        elif kind == "scalar-unit.time" and not _TIME.fullmatch(item.text.strip()):
+            problem = "must be a number and a unit of time, such as 30 m"
+        if problem:
+            self._mistakes.add(item.location, "wrong-type", f"{name} {problem}", hint)
+        return not problem
+
+    def _check_entries(self, item: Item, schema: Item, kind: str, name: str) -> None:
+        entry_schema = schema.get("entry_schema")
+        if entry_schema is None or kind not in ("list", "map"):
+            return
+        if not entry_schema.is_map:  # the short form, entry_schema: string
+            entry_schema = Item(entry_schema.location, {"type": entry_schema})
+        for position, element in enumerate(item.elements):
+            self.check(element, entry_schema, f"{name}[{position}]")
+        for key, element in item.entries.items():
+            self.check(element, entry_schema, f"{name}.{key}")
+
+    def _check_constraints(self, item: Item, schema: Item, name: str) -> None:
+        constraints = schema.get("constraints")
+        for constraint in constraints.elements if constraints else []:
+            for kind, limit in constraint.entries.items():
+                problem, hint = _constraint_problem(kind, item.value, limit.plain())
+                if problem:
+                    rule = "not-allowed-value" if kind == "valid_values" else "out-of-range"
+                    self._mistakes.add(item.location, rule, f"{name} {problem}", hint)
+
+
+def is_required(schema: Item) -> bool:
+    """Whether a property must be given: TOSCA's default is that it must, unless it has a default."""
+    required = schema.get("required")
+    return (required is None or required.value is not False) and schema.get("default") is None
+
+
+def describe(schema: Item) -> str:
+    """The first sentence of a definition's description, without its full stop."""
+    text = " ".join(_text(schema.get("description"), "").split())
+    return text.split(". ")[0].rstrip(".")
+
+
+def _text(item: Item | None, default: str) -> str:
+    return str(item.value) if item and item.value is not None else default
+
+
+def _not_a_string(item: Item) -> tuple[str, str]:
+    if item.is_map or item.is_list:
+        return "must be text", ""
+    if item.value is None:
+        return "must be text, and nothing is given", ""
+    return f"must be text, and {item.text} without quotes is read as {item.value!r}", f'write "{item.text}"'
+
+
+def _size_problem(item: Item) -> str:
+    try:
+        parse_size(item.text)
+    except ValueError as error:
+        return f"is wrong: {error}"
+    return ""
+
+
+def _constraint_problem(kind: str, value: Any, limit: Any) -> tuple[str, str]:
+    """What a constraint says against a value, and a hint; empty when it is met or does not apply."""
+    if kind == "valid_values":
+        good = value in limit
+        return (
+            ("", "") if good else (f"cannot be {value}", nearest(str(value), map(str, limit)) + _all_of(value, limit))
+        )
+    if kind == "pattern":
+        good = re.fullmatch(str(limit), str(value)) is not None
+        return ("", "") if good else (f"does not look as it must: {value!r}", f"it must match {limit}")
+    if not isinstance(value, int | float):
+        return "", ""
+    if kind == "in_range":
+        low, high = limit
+        good = low <= value and (high == "UNBOUNDED" or value <= high)
+        return ("", "") if good else (f"must lie between {low} and {high}, not {value}", "")
+    comparisons = {
+        "greater_or_equal": (value >= limit, "at least"),
+        "greater_than": (value > limit, "more than"),
+        "less_or_equal": (value <= limit, "at most"),
+        "less_than": (value < limit, "less than"),
+    } if isinstance(limit, int | float) else {}  # fmt: skip
+    good, words = comparisons.get(kind, (True, ""))
+    return ("", "") if good else (f"must be {words} {limit}, not {value}", "")
+
+
+def _all_of(value: Any, limit: list[Any]) -> str:
+    hint = nearest(str(value), map(str, limit))
+    return f" Valid: {', '.join(map(str, limit))}" if hint.startswith("did you mean") else ""

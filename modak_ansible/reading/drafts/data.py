@@ -1,0 +1,138 @@
+"""Which files and folders of this machine a script reads, as far as its source and its options say it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.reading.drafts.texts import ANY, Texts, below, last_name
+from modak_ansible.target.core.files import expanded
+
+_OF_DATA = re.compile(
+    r"(^|_)(data|dataset|corpus)(_?(dir|path|root|folder|file))?$|^(train|input|image)s?_(dir|path|root|folder|file)$"
+)
+_OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
+_MOST_LETTERS = 200
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+# What load_dataset takes for a format of files, and not for a dataset.
+_BUILDERS = (
+    "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
+    "pdffolder", "webdataset", "hdf5", "lance", "generator",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Read:
+    """Something that a script reads.
+
+    Attributes:
+        path: where it lies here.
+        inside: its path below the script's folder; empty where it lies elsewhere.
+        option: the script's option that names it; empty where the source does.
+        word: of its command line that names it, where no option does.
+    """
+
+    path: Path
+    inside: str
+    option: str = ""
+    word: str = ""
+
+
+def read_by(
+    folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str], outputs: Sequence[str]
+) -> list[Read]:
+    """What is there of the paths that a script names.
+
+    Args:
+        folder: the script's.
+        trees: the syntax of its files, by their paths.
+        options: the value or the default of each option, by its longest name without dashes.
+        outputs: what it writes.
+    """
+    found: dict[Path, Read] = {}
+    for name, value in options.items():
+        path = folder / expanded(value) if _is_path(value) else None
+        if path and path.exists() and not _OF_OUTPUT.search(name.replace("-", "_")):
+            found.setdefault(path, Read(path, below(value), name))
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    for tree in trees.values():
+        texts = Texts(tree, held)
+        for text in _texts_in(tree, texts):
+            inside = below(text)
+            if inside and not _is_written(inside, outputs) and inside not in trees and (folder / inside).exists():
+                path = folder / inside
+                found.setdefault(path, Read(path, inside))
+    reads = [each for each in found.values() if not _is_code(each.path, folder, trees)]
+    tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
+    return sorted(tops, key=lambda each: (str(each.path), each.option))
+
+
+def data_options(names: Sequence[str]) -> list[str]:
+    """The options that, by their names, tell where data lies."""
+    return [name for name in names if _OF_DATA.search(name.replace("-", "_"))]
+
+
+def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str], name: str = "MNIST") -> str | None:
+    """The folder in which a script has torchvision look for one of its datasets; None where it does not."""
+    held = {each.replace("-", "_"): value for each, value in options.items()}
+    for tree in trees.values():
+        texts = Texts(tree, held)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and last_name(node.func) == name:
+                given = {each.arg: each.value for each in node.keywords if each.arg}
+                root = texts.of(node.args[0] if node.args else given.get("root"))
+                if root is not None:
+                    return root
+    return None
+
+
+def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The datasets that a script asks the Hugging Face Hub for, with the revision that it names, or none.
+
+    A name that is a folder or a file of the script's is no dataset of the Hub, nor is that of a format.
+    """
+    held = {each.replace("-", "_"): value for each, value in options.items()}
+    found: dict[str, str] = {}
+    for tree in trees.values():
+        texts = Texts(tree, held)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
+                continue
+            given = {each.arg: each.value for each in node.keywords if each.arg}
+            name = texts.of(node.args[0] if node.args else given.get("path")) or ""
+            is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
+            if is_theirs and not {"data_files", "data_dir"} & set(given):
+                revision = texts.of(given.get("revision")) or ""
+                found.setdefault(name, revision if ANY not in revision else "")
+    return list(found.items())
+
+
+def _texts_in(tree: ast.Module, texts: Texts) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr):
+            text = texts.of(node)
+            if text and _is_path(text) and ANY not in text:
+                yield text
+
+
+def _is_path(text: str) -> bool:
+    return bool(text) and len(text) <= _MOST_LETTERS and text.isprintable() and not text.startswith("-")
+
+
+def _is_written(inside: str, outputs: Sequence[str]) -> bool:
+    return any(fnmatch(inside, each) or each.startswith(f"{inside}/") for each in outputs)
+
+
+def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:
+    """Whether it is the script's folder, or one that holds nothing but code."""
+    if path.resolve() == folder.resolve() or path.name.startswith("."):
+        return True
+    if folder.resolve().is_relative_to(path.resolve()):
+        return True
+    relative = PurePosixPath(os.path.relpath(path, folder)).as_posix()
+    return path.is_dir() and any(name.startswith(f"{relative}/") for name in trees)

@@ -1,0 +1,377 @@
+"""A blueprint in the making: what is known of a script, what somebody has to say, and what is taken otherwise."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from modak_ansible.errors import UsageError
+from modak_ansible.reading.blueprint.script.hydra import hydra_of
+from modak_ansible.reading.blueprint.script.option import Option
+from modak_ansible.reading.blueprint.script.options import library_options, options_of
+from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.drafts.data import Read, data_options, hub_datasets, read_by, torchvision_root
+from modak_ansible.reading.drafts.imports import read_code
+from modak_ansible.reading.drafts.installed import Installed, environment_folders
+from modak_ansible.reading.drafts.outputs import downloads, outputs_of
+from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, requirements_of
+from modak_ansible.reading.drafts.pins import pins_of
+from modak_ansible.reading.drafts.texts import ANY, below
+from modak_ansible.reading.drafts.words import arguments_of
+from modak_ansible.store.project import project_root
+from modak_ansible.target.core.files import expanded
+from modak_ansible.target.jobs.results import ALL
+
+WALLTIME = "01:00:00"
+KNOWN = "mnist"  # the dataset that the catalogue has by name
+_ARGUMENT_FILES = (".json", ".yaml", ".yml")
+_MOST_LISTED = 4  # files of one folder that are named one by one
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset of the blueprint.
+
+    Attributes:
+        name: of the dataset.
+        source: where it lies, as the blueprint says it; empty for a known name.
+        mount_as: where the script looks for it, below its folder; empty where an argument says it.
+        unpack: whether it is to lie there unpacked.
+    """
+
+    name: str
+    source: str = ""
+    mount_as: str = ""
+    unpack: bool = False
+
+
+@dataclass
+class Draft:
+    """What a blueprint will say.
+
+    Attributes:
+        script: the script's path.
+        folder: where the blueprint will lie, the script's own or one above it.
+        name: of the blueprint.
+        framework: of the catalogue.
+        frameworks: all that the script imports, the likeliest first.
+        version: of it; empty for the newest.
+        target: a name of modak targets; empty where the blueprint says none.
+        target_type: of the target's node.
+        arguments: of the script.
+        words: what follows them, as it stands.
+        requirements: lines of requirements.txt.
+        files: that travel with the script, as patterns below its folder.
+        data: what it reads; None for nothing.
+        outputs: what is brought back.
+        walltime: the longest that it may run.
+        nodes, processes_per_node: in how many places it is trained.
+        found: what was found, and where, in pairs for people.
+        notes: what somebody should know.
+        missing: options that the script does not start without.
+        unsaid: options that tell where data lies, of which nobody says it.
+    """
+
+    script: Path
+    folder: Path
+    name: str
+    framework: str
+    frameworks: list[str] = field(default_factory=list)
+    version: str = ""
+    target: str = ""
+    target_type: str = "modak.nodes.Local"
+    arguments: dict[str, Any] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    requirements: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    data: Data | None = None
+    outputs: list[str] = field(default_factory=list)
+    walltime: str = WALLTIME
+    nodes: int = 1
+    processes_per_node: int = 1
+    found: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unsaid: list[str] = field(default_factory=list)
+
+
+def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = None, framework: str = "") -> Draft:
+    """What a blueprint of a script says, as far as the script tells.
+
+    Args:
+        script: a Python file.
+        words: options that it is to be started with.
+        folder: where the blueprint will lie; the script's own without it.
+        framework: in place of what the script's imports say.
+
+    Raises:
+        UsageError: it is no script, or does not lie below the folder.
+        BrokenScript: it is no Python, with its place.
+    """
+    return _Drafting(script, words, folder or script.parent, framework).draft
+
+
+class _Drafting:
+    def __init__(self, script: Path, words: Sequence[str], folder: Path, framework: str) -> None:
+        if not script.absolute().is_relative_to(folder.absolute()):
+            hint = f"leave it out, or name {script.absolute().parent} or a folder above it"
+            raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
+        self._code = read_code(script)
+        self._options = options_of(script)
+        self._sources = [ScriptSource(tree) for tree in self._code.trees.values()]
+        self._declared = _declared(self._sources)
+        self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
+        self.draft = Draft(script, folder, name_of(script), framework)
+        self._frameworks(framework)
+        self._requirements()
+        self._words = words
+        self._exact = {each for option in self._declared for each in option.names}
+        self._arguments(words)
+        self._hydra = hydra_of(script, self._code.trees[script], words)
+        self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
+        self._outputs()
+        self._data()
+        self._missing()
+
+    def _say(self, what: str, text: str) -> None:
+        self.draft.found.append((what, text))
+
+    def _frameworks(self, given: str) -> None:
+        found = frameworks_of(self._code)
+        self.draft.frameworks = [name for name, _ in found]
+        self.draft.framework = given or (found[0][0] if found else PYTHON)
+        if given:
+            self._say("framework", given)
+        elif found:
+            self._say("framework", f"{found[0][0]}, which {found[0][1].place} imports")
+            if len(found) > 1:
+                others = ", ".join(f"{name} ({each.place})" for name, each in found[1:])
+                self.draft.notes.append(f"it imports {others}, too: --framework takes another")
+        else:
+            self._say("framework", "python: no framework is imported")
+
+    def _requirements(self) -> None:
+        here = self._code.folder.absolute()
+        root = project_root(here)
+        above = [each for each in here.parents if each.is_relative_to(root)]
+        folders = [here, *above]
+        found = requirements_of(
+            self._code, self.draft.framework, pins_of(folders), Installed(environment_folders(folders))
+        )
+        self.draft.requirements, self.draft.version = found.lines, found.version
+        self.draft.notes += found.notes
+        for line, reason in zip(found.lines, found.reasons, strict=True):
+            self._say("package", f"{line}, {reason}")
+
+    def _arguments(self, words: Sequence[str]) -> None:
+        self.draft.arguments, self.draft.words = arguments_of(words, self._declared)
+
+    def _given(self, option: Option) -> list[str]:
+        """The names, without dashes, by which an option is given."""
+        names = {each.lstrip("-") for each in option.names}
+        exact = [each for each in self.draft.arguments if each in names]
+        begun = [each for each in self.draft.arguments if len(each) > 1 and f"--{each}" not in self._exact]
+        return exact or [each for each in begun if any(name.startswith(each) for name in names)]
+
+    def _values(self) -> dict[str, str]:
+        """The texts that options have, by their longest names without dashes: as given, as a file says, or by default;
+        and those of a configuration, by dotted names."""
+        found: dict[str, Any] = {**(self._hydra.values if self._hydra else {}), **self._told}
+        known = set()
+        for option in self._declared:
+            given = self._given(option)
+            known |= set(given)
+            name = longest(option)
+            found[name] = self.draft.arguments[given[0]] if given else found.get(name, option.default)
+        found |= {name: value for name, value in self.draft.arguments.items() if name not in known}
+        return {name: value for name, value in found.items() if isinstance(value, str) and value}
+
+    def _held(self) -> dict[str, str]:
+        """The same by the names that the script has them under, and the words of the command line by their numbers."""
+        names = {longest(each): each.held_by or longest(each).replace("-", "_") for each in self._declared}
+        values = self._values().items()
+        found = {names.get(name, name.rpartition(".")[2].replace("-", "_")): value for name, value in values}
+        return {**found, **{f"sys.argv[{number}]": word for number, word in enumerate(self._words, 1)}}
+
+    def _outputs(self) -> None:
+        inside, outside = outputs_of(self._trees, self._held())
+        if self._hydra:
+            folders = [each for each in self._hydra.outputs if below(each)]
+            outside += [each for each in self._hydra.outputs if each not in folders]
+            own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
+            inside = [*folders, *own]
+        if not inside and not outside and not downloads(self._trees):
+            inside = [ALL]
+            self._say("outputs", "whatever it writes, as its source names nothing")
+        else:
+            self._say("outputs", ", ".join(sorted(set(inside))) or "none that its source names")
+        self.draft.outputs = sorted(set(inside))
+        self._elsewhere = set(outside)
+        for text in outside:
+            self.draft.notes.append(f"it writes to {text}, outside of its folder, from where nothing comes back")
+
+    def _data(self) -> None:
+        draft = self.draft
+        reads = read_by(self._code.folder, self._trees, self._values(), draft.outputs)
+        draft.files = _patterns(self._code.files)
+        if self._hydra and self._hydra.folder:
+            reads = self._with_configuration(self._hydra.folder, reads)
+        reads = [*self._of_words(), *reads]
+        datasets = [each for each in reads if not each.inside]
+        for each in reads:
+            if each.inside:
+                if not any(each.inside == other or each.inside.startswith(f"{other}/") for other in draft.files):
+                    draft.files.append(each.inside)
+                self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
+        root = torchvision_root(self._trees, self._values())
+        if datasets and (datasets[0].word or self._hydra or not draft.words):
+            self._outside(datasets.pop(0))
+        elif root is not None and (mount := _torchvision_folder(root)):
+            draft.data = Data("mnist", mount_as=mount, unpack=True)
+            self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
+        elif root is not None:
+            draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
+        self._of_hub()
+        for each in datasets:
+            draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
+        known = {each.option for each in reads}
+        values = self._values()
+        for name in data_options([longest(each) for each in self._declared]):
+            if name not in known and not (root and values.get(name) == root):
+                draft.unsaid.append(name)
+
+    def _with_configuration(self, folder: str, reads: list[Read]) -> list[Read]:
+        """What a script reads, with the folder of its configuration."""
+        place = self._code.folder / folder
+        if not below(folder):
+            self.draft.notes.append(f"its configuration lies in {folder}, outside of its folder, and stays here")
+            return reads
+        return [*(each for each in reads if not below(each.inside).startswith(folder)), Read(place, folder)]
+
+    def _of_words(self) -> list[Read]:
+        """The files and folders that words of its command line name, and that the script does not write."""
+        found = []
+        for word in self.draft.words:
+            value = word.rpartition("=")[2]
+            inside, outputs = below(value), self.draft.outputs
+            is_written = any(inside == each or fnmatch(inside, each) for each in outputs if each != ALL)
+            path = self._code.folder / inside
+            if value in self._elsewhere:
+                continue
+            if not inside and not self._hydra and value.startswith(("/", "~", "..")):
+                elsewhere = self._code.folder / expanded(value)
+                if elsewhere.is_file() or (elsewhere.is_dir() and any(elsewhere.iterdir())):
+                    found.append(Read(elsewhere, "", word=word))
+            elif inside and not is_written and path.exists() and path.resolve() != self._code.folder.resolve():
+                found.append(Read(path, inside, word=word))
+        return found
+
+    def _outside(self, read: Read) -> None:
+        """Data that lies elsewhere on this machine is brought, and the option that names it says where it is then."""
+        draft, value = self.draft, read.word.rpartition("=")[2] or self._values()[read.option]
+        is_own = value.startswith(("/", "~"))
+        source = value if is_own else PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
+        name = name_of(read.path.resolve())
+        draft.data = Data("data" if name == KNOWN else name, source)
+        there = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
+        if read.word:
+            changed = f"{read.word.removesuffix(value)}{there}"
+            draft.words = [changed if word == read.word else word for word in draft.words]
+        elif self._hydra:
+            kept = [word for word in draft.words if not word.startswith(f"{read.option}=")]
+            draft.words = [*kept, f"{read.option}={there}"]
+        else:
+            for option in self._declared:
+                for name in self._given(option) if longest(option) == read.option else ():
+                    draft.arguments.pop(name)
+            draft.arguments[read.option] = there
+        self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
+
+    def _of_hub(self) -> None:
+        """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
+        draft = self.draft
+        asked = hub_datasets(self._code.folder, self._trees, self._held()) if "datasets" in self._code.modules else []
+        for name, revision in asked:
+            if draft.data is None:
+                source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
+                draft.data = Data(name_of(Path(name.rpartition("/")[2])), source, mount_as=name)
+                self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
+            else:
+                draft.notes.append(f"it asks the Hugging Face Hub for {name}, where it runs")
+
+    def _why(self, read: Read) -> str:
+        if read.word:
+            return f"which {read.word} names"
+        if self._hydra:
+            return "which its configuration names" if read.option else "which hydra reads"
+        return f"which --{read.option} names" if read.option else "which its source names"
+
+    def _missing(self) -> None:
+        if self._hydra:
+            self.draft.missing = [f"{name}=" for name in self._hydra.missing]
+        if self._options is None or self.draft.words:
+            return
+        self.draft.missing = list(self._options.missing(self.draft.arguments))
+
+
+def _told_by_files(folder: Path, words: Sequence[str]) -> dict[str, Any]:
+    """What a script's options are by a file that takes the place of its command line."""
+    found: dict[str, Any] = {}
+    for word in words:
+        path = folder / word
+        try:
+            if path.suffix in _ARGUMENT_FILES and path.is_file():
+                read = yaml.safe_load(path.read_text(encoding="utf-8"))  # JSON is YAML, too
+                found |= read if isinstance(read, dict) else {}
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            continue
+    return {str(name): value for name, value in found.items()}
+
+
+def longest(option: Option) -> str:
+    """The name by which an option is given, without dashes."""
+    return max(option.names, key=len).lstrip("-")
+
+
+def name_of(script: Path) -> str:
+    """A blueprint's name after its script, of the letters that a job's name may have."""
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", script.stem).strip("-.+_")[:40]
+    return name or "training"
+
+
+def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
+    """The options of a script's files, whatever else there may be."""
+    found: dict[str, Option] = {}
+    for source in sources:
+        for option in (*source.options, *(source.command or ())):
+            found.setdefault(longest(option), option)
+    for option in library_options(sources):
+        found.setdefault(longest(option), option)
+    return list(found.values())
+
+
+def _torchvision_folder(root: str) -> str:
+    """Where torchvision looks for MNIST's files below a root; empty where a job cannot have them there."""
+    path = PurePosixPath(posixpath.normpath(root), "MNIST", "raw")
+    return "" if path.is_absolute() or path.parts[:2] == ("..", "..") or "~" in root else path.as_posix()
+
+
+def _patterns(files: list[str]) -> list[str]:
+    """Patterns for some files of code: of many in one folder, one for them all."""
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        folders.setdefault(PurePosixPath(file).parent.as_posix(), []).append(file)
+    found: list[str] = []
+    for folder, inner in sorted(folders.items()):
+        is_many = len(inner) > _MOST_LISTED and folder != "."
+        covered = any(folder == each or folder.startswith(f"{each.removesuffix('/*.py')}/") for each in found)
+        found += [] if covered and is_many else [f"{folder}/*.py"] if is_many else inner
+    return found

@@ -1,0 +1,159 @@
+"""Which files a script writes, as far as its source says it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from modak_ansible.reading.drafts.texts import ANY, Texts, below, last_name
+
+# Where the path stands among the arguments: of a function, by the end of its name, and of a method.
+_FUNCTIONS = {
+    "torch.save": 1, "jit.save": 1, "onnx.export": 2, "joblib.dump": 1, "pickle.dump": 1, "json.dump": 1,
+    "yaml.dump": 1, "onnx.save": 1, "image.imsave": 0, "save_file": 1, "save_image": 1, "saved_model.save": 1,
+}  # fmt: skip
+_METHODS = {
+    "save": 0, "save_weights": 0, "save_model": 0, "save_pretrained": 0, "savefig": 0, "imsave": 0, "imwrite": 0,
+    "to_csv": 0, "to_parquet": 0, "to_json": 0, "to_pickle": 0, "to_hdf": 0, "to_excel": 0, "to_feather": 0, "savez": 0,
+    "savez_compressed": 0, "savetxt": 0, "export": 0, "write_html": 0, "write_image": 0, "dump_model": 0,
+    "save_checkpoint": 0, "tofile": 0, "SummaryWriter": 0, "CSVLogger": 0, "TensorBoardLogger": 0, "ModelCheckpoint": 0,
+    "BackupAndRestore": 0, "write_csv": 0, "write_parquet": 0,
+}  # fmt: skip
+_KEYWORDS = {
+    "output_dir", "save_dir", "default_root_dir", "dirpath", "checkpoint_dir", "logging_dir", "log_dir", "save_path",
+    "filepath", "model_dir", "logdir", "save_directory",
+}  # fmt: skip
+# What writes somewhere where nobody says where.
+_DEFAULTS = {"SummaryWriter": "runs"}
+# Hugging Face's arguments of a training, trl's among them: the folder is their first, and has a name of its own.
+_OF_TRAINER = re.compile(
+    r"\w*TrainingArguments|(SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|BCO|XPO|GKD)Config"
+)
+_TRAINER_FOLDER = "trainer_output"
+_PARSERS = ("HfArgumentParser", "TrlParser")
+_LIGHTNING = ("lightning", "pytorch_lightning")
+_LIGHTNING_FOLDERS = ("lightning_logs", "checkpoints")  # with a logger, and without
+_FETCHES = {"urlretrieve", "snapshot_download", "hf_hub_download", "load_dataset", "download", "get_file", "wget"}
+_OPENERS = ("io", "gzip", "bz2", "lzma", "codecs", "fsspec")
+_WRITERS = ("write_text", "write_bytes")
+_MOST = 12
+_FEWEST_LETTERS = 2
+
+
+def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Patterns of the files that a script writes below its folder, and the paths elsewhere that it writes to.
+
+    Args:
+        trees: the syntax of its files, by their paths.
+        options: the defaults of its options, by the names that hold their values.
+    """
+    inside: list[str] = []
+    outside: list[str] = []
+    for tree in trees.values():
+        texts = Texts(tree, options)
+        names = _lightning_names(tree)
+        for node in ast.walk(tree):
+            written = [*_written(node, texts), *_of_trainers(node, texts, names)] if isinstance(node, ast.Call) else ()
+            for text in written:
+                pattern = below(text)
+                if pattern and len(pattern.replace(ANY, "").strip("./")) >= _FEWEST_LETTERS:
+                    inside.append(pattern)
+                elif not pattern and text.strip(f"./{ANY}"):
+                    outside.append(text)
+    kept = [
+        each for each in dict.fromkeys(inside) if not any(_covers(other, each) for other in inside if other != each)
+    ]
+    return sorted(kept)[:_MOST], sorted(set(outside))
+
+
+def downloads(trees: Mapping[str, ast.Module]) -> bool:
+    """Whether a script fetches something into a folder, which is no output of it."""
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and (
+                last_name(node.func) in _FETCHES or any(each.arg == "download" for each in node.keywords)
+            ):
+                return True
+    return False
+
+
+def _covers(folder: str, path: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
+    name = last_name(call.func)
+    given = {each.arg: each.value for each in call.keywords if each.arg}
+    full = ast.unparse(call.func) if isinstance(call.func, ast.Attribute | ast.Name) else name
+    node: ast.expr | None = None
+    if name == "open":
+        node = _opened(call, given)
+    elif name in _WRITERS and isinstance(call.func, ast.Attribute):
+        node = call.func.value
+    else:
+        ends = [index for end, index in _FUNCTIONS.items() if full == end or full.endswith(f".{end}")]
+        index = ends[0] if ends else _METHODS.get(name)
+        if index is not None:
+            node = call.args[index] if len(call.args) > index else None
+            node = node or next(
+                (given[each] for each in ("f", "path", "filename", "fname", "file") if each in given), None
+            )
+    text = texts.of(node)
+    if isinstance(node, ast.Call) and last_name(node.func) == "open":
+        text = None  # which is looked at by itself
+    if text:
+        yield text
+    elif name in _DEFAULTS and not call.args and not _KEYWORDS & set(given):
+        yield _DEFAULTS[name]
+    for keyword in sorted(_KEYWORDS & set(given)):
+        if found := texts.of(given[keyword]):
+            yield found
+
+
+def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[str]:
+    """The folders that libraries' trainers write, where they are said and where they are not."""
+    name = last_name(call.func)
+    given = {each.arg: each.value for each in call.keywords}
+    if _OF_TRAINER.fullmatch(name) and None not in given:
+        said = call.args[0] if call.args else given.get("output_dir")
+        if said is None or (isinstance(said, ast.Constant) and said.value is None):
+            yield _TRAINER_FOLDER
+        elif "output_dir" not in given:
+            yield texts.of(said) or ""
+    elif name in _PARSERS:
+        parsed = {last_name(node) for each in call.args for node in ast.walk(each)}
+        if any(_OF_TRAINER.fullmatch(each) for each in parsed):
+            yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
+    elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:
+        logger = given.get("logger")
+        has_none = isinstance(logger, ast.Constant) and logger.value in (None, False)
+        if logger is None or isinstance(logger, ast.Constant):
+            yield _LIGHTNING_FOLDERS[has_none]
+
+
+def _lightning_names(tree: ast.Module) -> set[str]:
+    """How a file calls Lightning's Trainer and its command line."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {
+                f"{each.asname or each.name}.Trainer" for each in node.names if each.name.split(".")[0] in _LIGHTNING
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _LIGHTNING:
+            found |= {each.asname or each.name for each in node.names if each.name in ("Trainer", "LightningCLI")}
+            found |= {f"{each.asname or each.name}.Trainer" for each in node.names if each.name == "pytorch"}
+    return found
+
+
+def _opened(call: ast.Call, given: Mapping[str, ast.expr]) -> ast.expr | None:
+    """The path that open(path, "w") or path.open("w") writes; None where it reads."""
+    is_method = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) not in _OPENERS
+    places = 0 if is_method else 1
+    mode = given.get("mode") or (call.args[places] if len(call.args) > places else None)
+    is_written = isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax")
+    if not is_written:
+        return None
+    if is_method and isinstance(call.func, ast.Attribute):
+        return call.func.value
+    return call.args[0] if call.args else None

@@ -1,0 +1,180 @@
+"""The framework of a script, and the packages that its image needs besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from modak_ansible.catalogue import Entry, load_catalogue
+from modak_ansible.catalogue.companions import PACKAGES, collision, constraints_of
+from modak_ansible.catalogue.entry import satisfies
+from modak_ansible.catalogue.locks import lock_of, package_of
+from modak_ansible.errors import ModakError
+from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
+from modak_ansible.reading.drafts.imports import Code, Imported
+from modak_ansible.reading.drafts.installed import Installed
+from modak_ansible.reading.drafts.pins import Pin, plain
+
+PYTHON = "python"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("packages.yaml").read_text(encoding="utf-8"))
+    return table
+
+
+def frameworks_of(code: Code) -> list[tuple[str, Imported]]:
+    """The frameworks that a script imports, the likeliest first, with the module that says so; none for a program of
+    another kind."""
+    found: dict[str, Imported] = {}
+    for kind in ("frameworks", "implied"):
+        if found:
+            break
+        for framework, modules in _table()[kind].items():
+            said = [code.modules[name] for name in modules if name in code.modules]
+            certain = [each for each in said if not each.is_optional] or said
+            if certain:
+                found[framework] = certain[0]
+    certain_ones = {name: each for name, each in found.items() if not each.is_optional}
+    found = certain_ones or found
+    if "tensorflow" in found:  # whose own Keras it is
+        found.pop("keras", None)
+    return list(found.items())
+
+
+@dataclass
+class Requirements:
+    """What an image needs besides its framework.
+
+    Attributes:
+        lines: of requirements.txt.
+        reasons: of each line where it comes from, in words.
+        version: of the framework, where the user has one that the catalogue knows; else empty, for the newest.
+        notes: what somebody should know.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    version: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def requirements_of(code: Code, framework: str, pins: dict[str, Pin], installed: Installed) -> Requirements:
+    """The packages that a script and its own files import, but for what the framework's image has.
+
+    Args:
+        code: the script.
+        framework: of the catalogue.
+        pins: what the project's files ask for.
+        installed: what is installed where the user works.
+    """
+    found = Requirements()
+    entry = _entry(framework, pins, installed, found)
+    there = _in_image(entry) if entry else set()
+    wanted: dict[str, Imported] = {}
+    for module, imported in sorted(code.modules.items()):
+        package = _package_of(module, pins, installed)
+        if imported.is_optional and not (package in pins or installed.version(package)):
+            continue
+        wanted.setdefault(package, imported)
+    for name, packages in _table()["needed"].items():
+        if name in code.dotted or name in code.modules:
+            for package in packages:
+                wanted.setdefault(package, Imported(name, name, is_optional=False))
+    for package, imported in wanted.items():
+        if package in there or _is_of_framework(package):
+            continue
+        if installed.is_own(package) and package not in pins:
+            found.notes.append(f"{package} is installed from a folder of this machine ({imported.place} imports it): "
+                               "copy it beside the script")  # fmt: skip
+            continue
+        line, reason = _line(package, imported, pins, installed)
+        _add(line, reason, entry, found)
+    return found
+
+
+def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:
+    known = installed.package_of(module) or _table()["packages"].get(module, "")
+    if not known or (known not in pins and canonicalize_name(module) in pins):
+        known = canonicalize_name(module)
+    return str(known)
+
+
+def _is_of_framework(package: str) -> bool:
+    """Whether it is a framework's own package, under any of its names."""
+    names = {PACKAGES.get(name, name) for name in _table()["frameworks"]}
+    return package in names or package in ("jaxlib", "tensorflow-cpu", "tensorflow-gpu", "torch-cpu")
+
+
+def _line(package: str, imported: Imported, pins: dict[str, Pin], installed: Installed) -> tuple[str, str]:
+    """A line of requirements.txt, and where it comes from."""
+    pin, version = pins.get(package), installed.version(package)
+    if pin and (pin.requirement.specifier or not version):
+        return plain(pin.requirement), pin.source
+    extras = f"[{','.join(sorted(pin.requirement.extras))}]" if pin and pin.requirement.extras else ""
+    if version:
+        return f"{package}{extras}=={version}", "as installed here"
+    return package, f"imported in {imported.place}; not installed here, so that its newest version is taken"
+
+
+def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> None:
+    """Notes a requirement, without its version where that does not go with the image."""
+    if requirement_problem(line):
+        found.notes.append(f"{line} is left out: {requirement_problem(line)}")
+        return
+    if entry is None:
+        found.lines.append(line)
+        found.reasons.append(reason)
+        return
+    python = load_catalogue().bases[entry.base].python if entry.base else ""
+    against = collision(entry, line, python)
+    bare = Requirement(line).name
+    if against and collision(entry, bare, python) is None:
+        line, reason, against = bare, f"in the release that goes with {entry.name}", None
+    made = {plain(Requirement(each)).partition("==")[0] for each in constraints_of(entry) if "==" in each}
+    if line == bare and bare in made:
+        reason = f"in the release that goes with {entry.name}"
+    if against:
+        found.notes.append(f"{line} is left out: {against.message}")
+        return
+    found.lines.append(line)
+    found.reasons.append(reason)
+
+
+def _entry(framework: str, pins: dict[str, Pin], installed: Installed, found: Requirements) -> Entry | None:
+    """The build of the framework whose packages count: of the user's version where the catalogue has it, or the
+    newest."""
+    known = [each for each in load_catalogue().of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    if not known or framework == PYTHON:
+        return known[0] if known else None
+    package = PACKAGES.get(framework, framework)
+    pin = pins.get(package)
+    exact = next((each.version for each in pin.requirement.specifier if each.operator == "=="), "") if pin else ""
+    version = (exact or installed.version(package)).removesuffix(".*")
+    if not version:
+        return known[0]
+    wanted = ".".join(version.split(".")[:2])
+    like = [each for each in known if satisfies(each.version, wanted)]
+    if like and like[0] is not known[0] and like[0].version.partition("+")[0].startswith(wanted):
+        found.version = wanted
+        return like[0]
+    if not like:
+        where = pin.source if pin and exact else "installed here"
+        newest = ".".join(known[0].version.split(".")[:2])
+        found.notes.append(f"{package} {version} ({where}) is not in the catalogue: its newest, {newest}, is taken")
+    return known[0]
+
+
+def _in_image(entry: Entry) -> set[str]:
+    """The packages that a build has."""
+    try:
+        return {package_of(line) for line in lock_of(entry.name).lines} if entry.requirements else set()
+    except ModakError:
+        return set()

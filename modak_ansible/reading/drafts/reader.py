@@ -1,0 +1,61 @@
+"""A script in place of a blueprint: drafted, and read like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modak_ansible.errors import Location, UsageError
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import parse_yaml
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.reading.blueprint.reader import SERVICE_FILE, Blueprint, read_template
+from modak_ansible.reading.drafts.draft import draft_of
+from modak_ansible.reading.drafts.text import text_of
+from modak_ansible.store.targets import known_targets
+
+RULE = "drafted"
+
+
+def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
+    """The blueprint of a script, which is in no file.
+
+    Args:
+        path: the script.
+        inputs: the target, and the options that the script is to be started with.
+        mistakes: collects every mistake; the place is the script.
+
+    Raises:
+        UsageError: nobody says where it is to run, or an option is missing that it does not start without.
+        BrokenScript: it is no Python.
+    """
+    draft = draft_of(path, inputs.words)
+    draft.nodes, draft.processes_per_node = inputs.nodes or 1, inputs.processes_per_node or 1
+    if inputs.targets is None and inputs.file is None:
+        hint = f"--on {', --on '.join(known_targets())}; modak discover USER@HOST --save NAME makes another known"
+        raise UsageError(f"{path} does not say where it is to run", hint=hint)
+    if draft.missing:
+        given = " ".join(f"{name} ..." for name in draft.missing)
+        on = f" --on {inputs.targets.stem}" if inputs.targets else ""
+        hint = f"give it behind --: {path}{on} -- {given}"
+        raise UsageError(f"{path} does not start without {', '.join(draft.missing)}", hint=hint)
+    text = text_of(draft)
+    place = Location(str(path))
+    tree = parse_yaml(text, str(path), mistakes)
+    root = tree.at(place) if tree else None  # whose lines nobody can look up
+    blueprint = read_template(path, root, inputs, mistakes) if root else None
+    if blueprint:
+        blueprint.text = text
+        for note in draft.notes:
+            blueprint.warnings.add(place, RULE, note)
+        if is_used_in(path.parent / SERVICE_FILE, path):
+            words = f"{SERVICE_FILE} beside it trains with it, too, and is not looked at: deploy its folder for that"
+            blueprint.warnings.add(place, RULE, words)
+    return blueprint
+
+
+def is_used_in(blueprint: Path, script: Path) -> bool:
+    """Whether a blueprint names a script that lies in its folder."""
+    try:
+        return f"script: {script.name}\n" in blueprint.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,176 @@
+"""What a request runs, and the user's own files that travel with it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from modak_ansible.errors import close_to
+from modak_ansible.model.application import NOTHING, SourceFile
+from modak_ansible.model.distributed import Parallelism
+from modak_ansible.model.measured.workload import Workload
+from modak_ansible.reading.blueprint import files
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem
+from modak_ansible.reading.blueprint.script.counting import counting
+from modak_ansible.reading.blueprint.script.folder import ScriptFolders
+from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
+from modak_ansible.reading.requests.application.data import Data
+from modak_ansible.reading.requests.application.program import Program, program_of, words_of
+from modak_ansible.reading.requests.checks import APPLICATION
+from modak_ansible.reading.requests.form.form import JobForm
+from modak_ansible.reading.requests.form.notes import Notes
+from modak_ansible.reading.requests.targets import TARGETS_FILE
+
+# What modak plan --output always writes.
+OUTPUT_FILES = ("plan.json", "job.sh")
+_LAUNCHERS = ("mpirun", "mpiexec", "srun", "aprun", "orterun", "ibrun")
+
+
+@dataclass(frozen=True)
+class Code:
+    """What runs, as the model's application has it."""
+
+    folder: str = ""
+    script: str = ""
+    command: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str | bool], ...] = ()
+    words: tuple[str, ...] = ()
+    files: tuple[SourceFile, ...] = ()
+    beside: tuple[SourceFile, ...] = ()
+    workload: Workload | None = None
+    prepares: bool = False
+    parallelism: Parallelism | None = None
+
+
+def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
+    """What a job runs; what is wrong with it is noted.
+
+    Args:
+        job: the request's job; one without an application runs nothing.
+        file: the request.
+        data: a path on the target takes the place of ``{dataset}``.
+        notes: get the mistakes.
+    """
+    runs, folder = job.runs, file.parent
+    if job.application is None:
+        return Code(command=NOTHING)
+    executable = (*APPLICATION, "executable")
+    if runs.executable is None:
+        notes.refuse(executable, FieldProblem("missing-field", "nothing is to be run", "executable: train.py"))
+        return Code()
+    try:
+        arguments = words_of(runs.arguments) if isinstance(runs.arguments, str) else runs.arguments
+    except FieldProblem as problem:
+        notes.refuse((*APPLICATION, "arguments"), problem)
+        return Code()
+    try:
+        program = _with_path(_program(job, arguments, folder), data)
+    except FieldProblem as problem:
+        notes.refuse(executable, problem)
+        return Code()
+    if not (data.datasets or data.path) and any("{dataset}" in word for word in _texts(program)):
+        hint = "data: { location: ... }, or basedata: MNIST"
+        notes.refuse(executable, FieldProblem("arguments", "{dataset} is used, and there is no data", hint))
+    if program.command and program.command[0] in _LAUNCHERS:
+        hint = "name the program alone; mpi_ranks says how many"
+        notes.refuse(executable, FieldProblem("launcher", f"{program.command[0]} is put before it by the plan", hint))
+    if program.on_target:
+        reason = (
+            f"there is no {rules.shown(program.on_target)} beside the request: ~/{program.on_target} on the target runs"
+        )
+        notes.cannot_keep(executable, reason, "put it beside the request, or write its whole path on the target")
+    try:
+        travelling = _travelling(program, job, folder, data)
+    except (OSError, ValueError) as error:
+        hint = "put the request into a folder with the files that it needs, and name data by its path on the target"
+        notes.refuse(executable, FieldProblem("script-files", f"the files beside it: {error}", hint))
+        return Code()
+    own = {file.name, TARGETS_FILE}
+    script = PurePosixPath(program.script)
+    below = script.parent.as_posix() if program.script and script.parent != PurePosixPath(".") else ""
+    kept = tuple(
+        source_file
+        for source_file in travelling
+        if below or not (source_file.path in own or _is_output(folder, source_file))
+    )
+    folders = ScriptFolders()
+    here = folder / below
+    beside: list[SourceFile] = []
+    if program.script:
+        shell = (*(runs.pre_execution or ()), *(runs.post_execution or ()))
+        counted, beside = counting(here, script.name, kept, [*_texts(program), *shell])
+        kept = tuple(counted)
+    return Code(
+        folder=below,
+        script=script.name if program.script else "",
+        command=program.command,
+        arguments=program.arguments,
+        words=program.words,
+        files=kept,
+        beside=tuple(beside),
+        workload=folders.workload(here, notes.mistakes) if program.script else None,
+        prepares=bool(program.script) and folders.prepares(here, kept),
+        parallelism=parallelism_of(here, kept) if program.script else None,
+    )
+
+
+def _is_output(folder: Path, file: SourceFile) -> bool:
+    """Whether a file was written by ``modak plan --output``."""
+    top = folder / PurePosixPath(file.path).parts[0]
+    return all((top / name).is_file() for name in OUTPUT_FILES)
+
+
+def _program(job: JobForm, arguments: tuple[str, ...] | None, folder: Path) -> Program:
+    runs = job.runs
+    builds = runs.build is not None
+
+    def is_file(path: str) -> bool:
+        return os.path.isfile(folder / path)  # noqa: PTH113 - Path.is_file raises where a name is too long
+
+    program = program_of(runs.executable or "", arguments, is_file, builds=builds)
+    if program.on_target:
+        scripts = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("*/*.py"))[:200]]
+        scripts += [path.name for path in folder.glob("*") if path.is_file()]
+        near = close_to(program.on_target, scripts)
+        if near:
+            reason = f"there is no {rules.shown(program.on_target)} below the request's folder"
+            raise FieldProblem("file-not-found", reason, f"did you mean {near}? $HOME/... is one on the target")
+    return program
+
+
+def _with_path(program: Program, data: Data) -> Program:
+    """The program with a path on the target in place of ``{dataset}``, which stands for staged data otherwise."""
+    if not data.path:
+        return program
+
+    def filled(word: str) -> str:
+        return word.replace("{dataset}", data.path)
+
+    return Program(
+        program.script,
+        tuple(filled(word) for word in program.command),
+        tuple((name, filled(value) if isinstance(value, str) else value) for name, value in program.arguments),
+        tuple(filled(word) for word in program.words),
+        program.on_target,
+    )
+
+
+def _texts(program: Program) -> tuple[str, ...]:
+    return (*program.command, *program.words, *(value for _, value in program.arguments if isinstance(value, str)))
+
+
+def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> list[SourceFile]:
+    """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
+    if program.script:
+        path = PurePosixPath(program.script)
+        return files.code_files(folder / path.parent, None, top=folder, is_blueprint=len(path.parts) == 1)
+    build = job.runs.build
+    first = program.command[0].removeprefix("./")
+    if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
+        return files.code_files(folder, None, top=folder, is_blueprint=True)
+    named = [word.removeprefix("./") for word in program.files if word and not word.startswith(("/", "-", "~", "$"))]
+    words = [word for word in (*named, data.local) if word and ".." not in word]
+    patterns = [word for word in words if os.path.exists(folder / word)]  # noqa: PTH110 - as above
+    return files.code_files(folder, patterns, top=folder, is_blueprint=False) if patterns else []

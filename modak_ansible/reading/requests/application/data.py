@@ -1,0 +1,131 @@
+"""The data of a request: a dataset that is staged, or a path that is on the target already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from modak_ansible.model.dataset import Dataset
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem
+from modak_ansible.reading.requests.form.optimisation import DataForm, HpcDataForm
+from modak_ansible.sources import SourceProblem
+from modak_ansible.sources.reader import Refuse, Said, read_dataset
+
+# Datasets whose addresses are known; the catalogue has them under these names.
+_PUBLISHED = {"MNIST": "mnist"}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a program reads.
+
+    Attributes:
+        datasets: what a training reads.
+        path: a path on the target that a program reads, which containers get as a bind.
+        local: a file or folder below the request's that travels with the program.
+        missing: what is not beside the request, and is not brought anywhere.
+    """
+
+    datasets: tuple[Dataset, ...] = ()
+    path: str = ""
+    local: str = ""
+    missing: str = ""
+
+
+def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") -> Data:
+    """One dataset of a training.
+
+    Args:
+        form: what the request says of it.
+        folder: the request's.
+        refuse: is told what is wrong, by its field.
+        name: the dataset's, where its place gives it one.
+    """
+    location = form.location or ""
+    given = {each: getattr(form, each) for each in ("source", "urls", "on_target")}
+    name = form.name or name or _PUBLISHED.get(form.basedata or "", (form.basedata or "data").lower())
+    if not location and not any(given.values()) and form.basedata not in _PUBLISHED:
+        return Data(missing=form.basedata or "")
+    is_theirs = location.startswith(("~", "$")) or (location.startswith("/") and not Path(location).exists())
+    if location and any(given.values()):
+        other = next(each for each, value in given.items() if value)
+        refuse("location", None, SourceProblem("contradiction", f"{other} says where the data is", "leave it out"))
+        return Data()
+    if is_theirs and rules.path_problem(location):
+        refuse("location", None, SourceProblem("unsafe-value", rules.path_problem(location)))
+        return Data()
+    said = Said(
+        name=name,
+        format=form.format or "",
+        source=(location,) if location and not is_theirs else form.source or (),
+        urls=form.urls or (),
+        on_target=location if is_theirs else form.on_target or "",
+        unpack=form.unpack,
+        mount_as=form.mount_as or "",
+        pack=form.pack or "auto",
+        checksum=form.checksum or {},
+    )
+
+    def told(field: str, number: int | None, problem: SourceProblem) -> None:
+        refuse("location" if location and field in given else field, number, problem)
+
+    dataset = read_dataset(said, folder, told)
+    return Data((dataset,) if dataset else ())
+
+
+def program_data(form: HpcDataForm, folder: Path) -> Data:
+    """The data of a program: a file beside the request travels with it, a path on the target is only named.
+
+    Raises:
+        FieldProblem: it is nowhere.
+    """
+    if form.location is None:
+        return Data()
+    try:
+        path = _local(form.location, folder)
+    except FieldProblem as problem:
+        if problem.rule == "file-not-found":
+            return Data(missing=form.location)
+        raise
+    if path is None or PurePosixPath(form.location).is_absolute():
+        return Data(path=form.location)
+    return Data(local=form.location)
+
+
+def samples_of(form: DataForm) -> tuple[int | None, int | None]:
+    """The number of samples, and the bytes of each.
+
+    Raises:
+        FieldProblem: a sample would have less than one byte, or there is a size and no number.
+    """
+    total: Any = form.size
+    if total is not None and form.count is None:
+        raise FieldProblem(
+            "missing-field", "of how many samples it is, count has to say", "count: the number of samples"
+        )
+    if total is not None and form.count and total < form.count:
+        reason = f"{total} bytes are too few for {form.count} samples"
+        raise FieldProblem("contradiction", reason, 'size is of all samples, in bytes, or such as "11 MB"')
+    return form.count, total // form.count if total and form.count else None
+
+
+def _local(location: str, folder: Path) -> Path | None:
+    """Where data lies on this machine; None for an absolute path that is the target's.
+
+    Raises:
+        FieldProblem: it is an address, or not below the folder and not absolute, or not there.
+    """
+    if "://" in location:
+        hint = "give a folder or a path; a blueprint's dataset takes addresses with their checksums"
+        raise FieldProblem("dataset", f"{rules.shown(location)} is an address without checksums", hint)
+    if rules.path_problem(location):
+        raise FieldProblem("unsafe-value", rules.path_problem(location))
+    if location.startswith(("/", "~", "$")):
+        path = Path(location)
+        return path if location.startswith("/") and path.is_dir() else None
+    if not (folder / location).exists():
+        hint = "a path is relative to the request's folder, or absolute on the target"
+        raise FieldProblem("file-not-found", f"there is no {rules.shown(location)} beside the request", hint)
+    return folder / location

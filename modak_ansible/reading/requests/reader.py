@@ -1,0 +1,192 @@
+"""A file with a request in, what it asks for out: the same as for a blueprint with one training."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.model.dataset import field_of
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.forms import Path as FieldPath
+from modak_ansible.reading.blueprint.forms.forms import place_of
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.reader import FormReader
+from modak_ansible.reading.blueprint.forms.secret_rules import note_secrets
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, read_text
+from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
+from modak_ansible.reading.requests.application.app_name import with_app_name
+from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
+from modak_ansible.reading.requests.containers import read_container
+from modak_ansible.reading.requests.form.form import ApplicationForm, JobForm, RequestForm
+from modak_ansible.reading.requests.form.json_tree import parse_json
+from modak_ansible.reading.requests.form.notes import notes_of
+from modak_ansible.reading.requests.form.older import OLDER
+from modak_ansible.reading.requests.mapping import Mapper
+from modak_ansible.reading.requests.read import Read
+from modak_ansible.reading.requests.targets import TargetProblem, find_target
+
+
+def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
+    """What a request asks for, in the form of a blueprint with one training; with none where anything is wrong.
+
+    Args:
+        path: the file, JSON or YAML.
+        inputs: values for the inputs of the target's description, and where that is.
+        mistakes: collects every mistake, with its place.
+    """
+    blueprint = Blueprint(path, inputs={})
+    read = read_form(path, mistakes, blueprint.warnings, strict=inputs.strict)
+    if read is None:
+        return blueprint
+    check(read.job, read.notes)
+    named = None
+    try:
+        named = find_target(read.job, path.parent, inputs, mistakes, read.notes)
+    except TargetProblem as found:
+        read.notes.refuse(("job", "target", found.field), found.problem)
+    name = _name(read.job, path)
+    if named is None:
+        return blueprint
+    request = Mapper(read.job, name, path, load_catalogue(), read.notes, read.image).request(named)
+    if request is None or mistakes:
+        return blueprint
+    blueprint.requests.append(request)
+    blueprint.targets[request.target.name] = request.target
+    blueprint.related[request.training] = [request.training]
+    paths = _paths(read.notes.tree)
+    blueprint.places[request.training] = {about: place_of(read.notes.tree, each) for about, each in paths.items()}
+    blueprint.paths[request.training] = {about: read.notes.reader.shown(each) for about, each in paths.items()}
+    blueprint.notes[request.training] = tuple(read.notes.unkept)
+    return blueprint
+
+
+def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: bool = False) -> Read | None:
+    """The form of a request, filled in; None, with mistakes, where it is not one.
+
+    Args:
+        path: the file.
+        mistakes: collects what is wrong, and with strictness the wishes that cannot be kept.
+        warnings: collects what is read otherwise, and the wishes that are not kept.
+        strict: whether the caller wants strictness; the request itself may, too.
+    """
+    tree = _tree(path, mistakes)
+    if tree is None:
+        return None
+    if not tree.is_map:
+        mistakes.add(tree.location, "wrong-type", "a request is a mapping", "with job, or with optimisation alone")
+        return None
+    note_secrets(tree, mistakes)
+    if "container_file" in tree.entries and "job" not in tree.entries:
+        return read_container(tree, mistakes, warnings, strict=strict)
+    alone = "job" not in tree.entries and bool({"optimisation", "optimization"} & set(tree.entries))
+    whole = Item(tree.location, {"job": tree}, keys={"job": tree.location}) if alone else tree
+    reader = FormReader(mistakes, warnings, OLDER, hidden=1 if alone else 0)
+    notes = notes_of(whole, reader, mistakes, warnings, strict=strict or _is_strict(whole))
+    form, notes.tree = reader.read(whole, RequestForm)
+    if alone:
+        for name in tree.entries:
+            if name not in ("optimisation", "optimization", "strict"):
+                hint = f"put both below job: {{ {name}: ..., optimisation: ... }}"
+                mistakes.add(tree.key_location(name), "unknown-field", f"{name} stands beside optimisation", hint)
+    if form is None:
+        return None
+    return Read(with_app_name(form.job, notes), notes)
+
+
+def _is_strict(tree: Item) -> bool:
+    """Whether the request itself asks for strictness; it is known before the rest is read."""
+    paths = (("strict",), ("job", "strict"), *(("job", name, "strict") for name in ("optimisation", "optimization")))
+    found = [tree.get(*path) for path in paths]
+    return any(each is not None and str(each.value).lower() == "true" for each in found)
+
+
+def _tree(path: Path, mistakes: Mistakes) -> Item | None:
+    text = read_text(path, mistakes)
+    if text is None:
+        return None
+    if path.suffix == ".json":
+        return parse_json(text, str(path), mistakes)
+    if text.lstrip().startswith("{"):
+        found = parse_json(text, str(path), Mistakes())
+        if found is not None:
+            return parse_json(text, str(path), mistakes)
+    return parse_yaml(text, str(path), mistakes)
+
+
+def _name(job: JobForm, path: Path) -> str:
+    """What the deployment is called."""
+    given = job.options.job_name or job.runs.app_tag
+    if given:
+        return given
+    stem = re.sub(r"[^A-Za-z0-9_.+-]", "-", path.stem).strip("-._+")[:60]
+    return stem if stem and not rules.name_problem(stem) else "request"
+
+
+def _paths(tree: Item) -> dict[str, FieldPath]:
+    """The fields that a planner's refusal may be about."""
+    framework = tree.get(*TRAINING, "config", "ai_framework")
+    section = (*TRAINING, f"ai_framework-{framework.value}") if framework else TRAINING
+    return {
+        "": ("job",),
+        "host": ("job", "target"),
+        "walltime": (*OPTIONS, "wall_time_limit"),
+        "resources": (*OPTIONS, "node_count"),
+        "resources.nodes": (*OPTIONS, "node_count"),
+        "resources.processes_per_node": (*OPTIONS, "process_count_per_node"),
+        "resources.cores_per_process": (*OPTIONS, _given(tree, "core_count_per_process", "process_count_per_node")),
+        "resources.memory": (*OPTIONS, "memory_limit"),
+        "resources.accelerators": (*OPTIONS, "request_gpus"),
+        "framework": (*TRAINING, "config", "ai_framework"),
+        "version": (*section, "version"),
+        "scale": ("job", "scale"),
+        "distributed": (*TRAINING, "config", "distributed"),
+        "distributed.strategy": (*TRAINING, "config", "distributed", "strategy"),
+        "optimisation": OPTIMISATION,
+        "optimisation.build": (*OPTIMISATION, "enable_opt_build"),
+        "optimisation.autotuning": (*OPTIMISATION, "enable_autotuning"),
+        "optimisation.entry": (*section, "backend"),
+        "optimisation.compiler": section,
+        "optimisation.input": (*TRAINING, "data", "etl", "cache"),
+        "optimisation.workers": (*TRAINING, "data", "etl", "prefetch"),
+        "optimisation.staging": (*APPLICATION, "storage_class_pref"),
+        **{f"optimisation.{name}": (*APPLICATION, name) for name in ApplicationForm.wishes},
+        **_of_datasets(tree),
+        "image": (*APPLICATION, "container_runtime"),
+        "arguments": (*APPLICATION, "arguments"),
+        "script": (*APPLICATION, "executable"),
+        "checkpoint.signal_before_wall": ("job", "checkpoint", "signal_before_wall"),
+        "resources.partition": (*OPTIONS, _given(tree, "partition", "queue")),
+        "application.library": (*HPC, "parallelisation-mpi", "library"),
+        "application.core_subscription": (*HPC, "parallelisation-mpi", "core_subscription"),
+        "application.number_of_acc": HPC,
+        "application.mpi_ranks": (*APPLICATION, "mpi_ranks"),
+        "application.threads": (*APPLICATION, "threads"),
+        **{f"job_options.{name}": (*OPTIONS, name) for name in _options(tree)},
+    }
+
+
+def _of_datasets(tree: Item) -> dict[str, FieldPath]:
+    """The fields of each dataset of a training, by what a planner calls them."""
+    more = tree.get(*TRAINING, "more_data")
+    owners: list[FieldPath] = [(*TRAINING, "data")] if tree.get(*TRAINING, "data") else []
+    owners += [(*TRAINING, "more_data", name) for name in (more.entries if more else ())]
+    found: dict[str, FieldPath] = {}
+    for number, owner in enumerate(owners):
+        section = tree.get(*owner)
+        given = section.entries if section else {}
+        where = next((name for name in ("source", "location", "urls", "on_target") if name in given), "basedata")
+        found[field_of(number)] = owner
+        found |= {f"{field_of(number)}.{name}": (*owner, name) for name in ("name", "mount_as", "pack")}
+        found[f"{field_of(number)}.source"] = (*owner, where)
+    return found
+
+
+def _given(tree: Item, name: str, other: str) -> str:
+    """An option that is given, else the one that says the same in another way."""
+    return name if name in _options(tree) else other
+
+
+def _options(tree: Item) -> dict[str, Item]:
+    section = tree.get(*OPTIONS)
+    return section.entries if section else {}

@@ -1,0 +1,184 @@
+"""Which target a request means: one of the user's own descriptions, or one that ships."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modak_ansible.errors import nearest
+from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import read_yaml
+from modak_ansible.reading.blueprint.reader import Inputs, read_targets
+from modak_ansible.reading.blueprint.target_words import SCHEDULER, Wanted, describes_machine, is_target_file
+from modak_ansible.reading.requests.form.form import JobForm, TargetForm
+from modak_ansible.reading.requests.form.notes import Notes
+from modak_ansible.store.project import shipped
+from modak_ansible.store.testbeds import TESTBED
+from modak_ansible.target.core.files import expanded
+
+TARGETS_FILE = "targets.yaml"
+_FOLDER = "targets"
+_LOCAL = ("local", "localhost")
+# Options that no machine without a scheduler can do anything about.
+_SCHEDULERS = (
+    "account", "queue", "partition", "qos", "request_gpus", "request_specific_nodes", "architecture_constraint",
+    "job_array", "job_dependency", "request_event_notification", "email_address", "node_exclusive",
+)  # fmt: skip
+
+
+class TargetProblem(Exception):
+    """A target that is not there, or is another; ``field`` is name or job_scheduler_type."""
+
+    def __init__(self, field: str, rule: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
+        self.problem = FieldProblem(rule, reason, hint)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A target, and whether the user has described it."""
+
+    target: Target
+    is_described: bool
+
+
+def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
+    """The target that a request means; None where its description has mistakes.
+
+    Args:
+        job: the request. Without a target it is this machine, or a cluster that nobody describes where it asks for
+            what only a scheduler gives.
+        folder: the request's; ``targets.yaml`` there describes targets.
+        inputs: a service template or a target file that describes them instead, and values for its inputs; a file of
+            values that is a target file describes them, too.
+        mistakes: collects those of the description.
+        notes: are told what is taken for granted.
+
+    Raises:
+        TargetProblem: there is no such target, or it has another scheduler.
+    """
+    form = job.target or TargetForm.model_validate({})
+    beside = folder / TARGETS_FILE if (folder / TARGETS_FILE).is_file() else None
+    file = inputs.targets or (_target_file(inputs.file, beside) if form.name not in (TESTBED, *_LOCAL) else None)
+    described = file or beside
+    before = len(mistakes)
+    values = Inputs(None if inputs.file == file else inputs.file, inputs.values)
+    is_told = inputs.targets is not None and _is_one_target(inputs.targets)
+    name = described.stem if described and is_told else form.name or ""
+    wanted = Wanted(name, form.job_scheduler_type or "")
+    own = read_targets(described, values, mistakes, wanted) if described else {}
+    if len(mistakes) > before:
+        return None
+    if name in own and is_told:  # whatever the request itself names
+        return Named(_absolute(own[name], described), is_described=True)
+    if form.name in own or (form.name is None and file and len(own) == 1):
+        target = own[form.name or next(iter(own))]
+        _check_scheduler(form, target)
+        return Named(_absolute(target, described), is_described=True)
+    if file and form.name is None and own:
+        raise TargetProblem("name", "missing-field", f"{file} describes several targets", f"name: {next(iter(own))}")
+    given = Inputs() if described else inputs
+    if form.name in (None, TESTBED, *_LOCAL):
+        return _shipped(job, form, given, mistakes, notes)
+    return _known(job, form, own, given, mistakes, notes)
+
+
+def _is_one_target(path: Path) -> bool:
+    """Whether a file describes one target without a name."""
+    tree = read_yaml(path, Mistakes())
+    return tree is not None and is_target_file(tree) and describes_machine(tree)
+
+
+def _target_file(path: Path | None, beside: Path | None) -> Path | None:
+    """A file of values that describes a target by itself: none for the inputs of the description beside a request."""
+    tree = read_yaml(path, Mistakes()) if path else None
+    is_whole = tree is not None and is_target_file(tree) and (beside is None or SCHEDULER in tree.entries)
+    return path if is_whole else None
+
+
+def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
+    """The testbed, this machine, or the cluster that inputs describe, or nobody."""
+    kind = form.job_scheduler_type or ("slurm" if form.name == TESTBED else "none")
+    if (form.name == TESTBED) == (kind == "none") and form.name:
+        reason = f"{form.name} is not entered without a scheduler" if kind == "none" else f"{form.name} has no {kind}"
+        raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+    wants = _for_a_scheduler(job) if form.name is None and form.job_scheduler_type is None else ""
+    if wants:
+        kind = "slurm"
+        words = f"no target is named, and {wants} is nothing for this machine: it is planned for a cluster with Slurm"
+        notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
+    node = {"slurm": "slurm", "torque": "torque", "none": "local"}[kind]
+    is_given = inputs.file is not None or bool(inputs.values)
+    targets = read_targets(shipped("tosca") / TARGETS_FILE, Inputs(inputs.file, inputs.values), mistakes)
+    if node not in targets:
+        return None
+    if is_given or form.name or kind == "none":
+        return Named(targets[node], is_described=is_given)
+    words = f"nobody describes the cluster with {kind.capitalize()}: what it has is not checked"
+    notes.warn(("job", "target"), words, "name one, or describe it with -i site.yaml")
+    unknown = {"partitions": (), "scratch": None, "image_base": "docker"}
+    return Named(_with_asked(targets[node].model_copy(update=unknown), job), is_described=False)
+
+
+def _with_asked(target: Target, job: JobForm) -> Target:
+    """A target of which nobody says what accelerators it has, with those that are asked for."""
+    if target.accelerator.count:
+        return target
+    count = job.options.request_gpus or 0
+    return target.model_copy(update={"accelerator": target.accelerator.model_copy(update={"count": count})})
+
+
+def _for_a_scheduler(job: JobForm) -> str:
+    """The first option of a job that only a scheduler can do something about; empty where there is none."""
+    options = job.options
+    if (options.node_count or 1) > 1:
+        return "node_count"
+    return next((name for name in _SCHEDULERS if getattr(options, name)), "")
+
+
+def _known(
+    job: JobForm, form: TargetForm, own: dict[str, Target], inputs: Inputs, mistakes: Mistakes, notes: Notes
+) -> Named | None:
+    """A target whose description ships with the project: nobody has tried it there."""
+    files = {path.stem: path for path in sorted((shipped("tosca") / _FOLDER).glob("*.yaml"))}
+    name = (form.name or "").lower().replace("_", "-")
+    if name not in files:
+        hint = nearest(form.name or "", (*own, *files, TESTBED, "local"))
+        hint += " or " if hint.endswith("?") else "; or "
+        about = f"describe it in {TARGETS_FILE} beside the request, or in a file for --target"
+        raise TargetProblem("name", "unknown-target", f"no target {form.name} is known", f"{hint}{about}")
+    found = read_targets(files[name], inputs, mistakes)
+    if name not in found:
+        return None
+    target = found[name].model_copy(update={"unverified": _source(files[name])})
+    wanted = form.job_scheduler_type
+    if wanted and wanted != target.scheduler.value:
+        words = f"{wanted} is taken, though the description that ships has {target.scheduler.value}"
+        notes.warn(("job", "target", "job_scheduler_type"), words, "leave it out, or describe the target yourself")
+        target = target.model_copy(update={"scheduler": Scheduler(wanted)})
+    return Named(_with_asked(target, job), is_described=True)
+
+
+def _source(path: Path) -> str:
+    """Where a description that ships comes from."""
+    root = read_yaml(path, Mistakes())
+    told = root.get("metadata", "unverified") if root else None
+    return str(told.value) if told else "nobody has tried it"
+
+
+def _check_scheduler(form: TargetForm, target: Target) -> None:
+    wanted = form.job_scheduler_type
+    if wanted and wanted != target.scheduler.value:
+        reason = f"{target.name} is described with {target.scheduler.value}, not {wanted}"
+        raise TargetProblem("job_scheduler_type", "contradiction", reason, "leave it out")
+
+
+def _absolute(target: Target, described: Path | None) -> Target:
+    """The target with its key found from anywhere: elsewhere it is looked for beside the request."""
+    if not target.identity_file or described is None:
+        return target
+    path = described.parent / expanded(target.identity_file)
+    return target.model_copy(update={"identity_file": str(path.absolute())})

@@ -1,0 +1,178 @@
+"""The optimisation section of a request as the optimiser's wishes, checked against what the catalogue has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modak_ansible.catalogue import Catalogue, Entry
+from modak_ansible.catalogue.entry import satisfies
+from modak_ansible.model.application import Optimisation
+from modak_ansible.model.target import Target
+from modak_ansible.reading.blueprint.forms.forms import FieldProblem, Path
+from modak_ansible.reading.requests.checks import APPLICATION, OPTIMISATION, TRAINING, wanted_compilers
+from modak_ansible.reading.requests.form.form import JobForm
+from modak_ansible.reading.requests.form.notes import Notes
+from modak_ansible.reading.requests.form.optimisation import EtlForm, TrainingForm
+
+# Keras calls PyTorch by the name of its package.
+_BACKENDS = {"pytorch": "torch"}
+_CLASSES = ("default-common", "default-high", "default-ssd", "default-ultra_high")
+
+
+class Wishes:
+    """Reads the wishes of one job; what cannot be had is noted."""
+
+    def __init__(self, job: JobForm, target: Target, catalogue: Catalogue, notes: Notes) -> None:
+        self._job = job
+        self._target = target
+        self._catalogue = catalogue
+        self._notes = notes
+
+    def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
+        """The wishes."""
+        application = self._job.runs
+        given = {name: getattr(application, name) for name in application.wishes}
+        found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if application.storage_class_pref:
+            found["staging"] = self._staging(application.storage_class_pref, has_data=has_data)
+        optimisation = self._job.optimisation
+        if optimisation and optimisation.enable_autotuning:
+            found["autotuning"] = True
+        if training:
+            found |= self._of_training(training, has_image=has_image)
+        if has_image:
+            pass  # it is taken as it is
+        elif training is None and optimisation and optimisation.enable_opt_build and not application.build:
+            path = (*OPTIMISATION, "enable_opt_build")
+            self._notes.cannot_keep(path, "nothing is compiled for the target", "application.build says how")
+        elif training and optimisation and optimisation.enable_opt_build is not None:
+            found["build"] = self._build(framework, version_of(training), wanted=optimisation.enable_opt_build)
+        return Optimisation(**found)
+
+    # --- the build
+
+    def _build(self, framework: str, version: str, *, wanted: bool) -> str:
+        path = (*OPTIMISATION, "enable_opt_build")
+        if not wanted:
+            return "pip"
+        fitting = [
+            entry for entry in self._entries(framework, version) if entry.origin == "opt-build" and not entry.untried
+        ]
+        if fitting:
+            return "opt-build"
+        reason = f"the catalogue has no build of {framework} for targets: its stock build is taken"
+        self._notes.cannot_keep(path, reason)
+        return "any"
+
+    def _entries(self, framework: str, version: str) -> list[Entry]:
+        return [entry for entry in self._catalogue.of_framework(framework) if satisfies(entry.version, version)]
+
+    # --- a training
+
+    def _of_training(self, training: TrainingForm, *, has_image: bool) -> dict[str, str | int]:
+        framework, version = training.config.ai_framework, version_of(training)
+        section: Path = (*TRAINING, f"ai_framework-{framework}")
+        found: dict[str, str | int] = {}
+        if has_image:
+            for name, is_wanted in wanted_compilers(training).items():
+                if is_wanted:
+                    self._notes.cannot_keep((*section, name), "nobody knows whether the image that is named has it")
+            return found | (self._pipeline(training.data.etl) if training.data and training.data.etl else {})
+        if not self._entries(framework, version):
+            known = sorted({entry.version for entry in self._catalogue.of_framework(framework)})
+            reason = f"the catalogue has no {framework} {version}"
+            self._notes.refuse((*section, "version"), FieldProblem("version", reason, f"it has {', '.join(known)}"))
+            return found
+        compiler = self._compiler(training, section)
+        if compiler:
+            found["compiler"] = compiler
+        if training.keras and training.keras.backend:
+            found["entry"] = self._keras_entry(training.keras.backend, version, section)
+        elif self._accelerator():
+            found |= self._untried(framework, version)
+        if training.data and training.data.etl:
+            found |= self._pipeline(training.data.etl)
+        return found
+
+    def _accelerator(self) -> str:
+        """Whose accelerator is asked for by its kind; empty where none is."""
+        build = self._job.optimisation.opt_build if self._job.optimisation else None
+        return build.acc_type if build and build.acc_type in ("nvidia", "amd") else ""
+
+    def _untried(self, framework: str, version: str) -> dict[str, str | int]:
+        """The build for the accelerator, where there is none that anybody has tried: it has to be asked for by name."""
+        fitting = [entry for entry in self._entries(framework, version) if entry.accelerator == self._accelerator()]
+        if not fitting or not all(each.untried for each in fitting):
+            return {}
+        words = f"{fitting[0].name} is taken, which nobody has tried yet"
+        self._notes.warn((*OPTIMISATION, "opt_build", "acc_type"), words, fitting[0].untried)
+        return {"entry": fitting[0].name}
+
+    def _compiler(self, training: TrainingForm, section: Path) -> str:
+        wishes = wanted_compilers(training)
+        wanted = next((name for name, is_wanted in wishes.items() if is_wanted), None)
+        if wanted is None:
+            return "none" if wishes else ""
+        entries = self._entries(training.config.ai_framework, version_of(training))
+        having = [entry for entry in entries if wanted in entry.compilers]
+        if not having:
+            versions = ", ".join(sorted({entry.version for entry in entries}))
+            there = sorted({name for entry in entries for name in entry.compilers})
+            reason = f"no build of {training.config.ai_framework} {versions} has it"
+            hint = f"compilers there: {', '.join(there)}" if there else "it has no graph compiler"
+            self._notes.cannot_keep((*section, wanted), reason, hint)
+            return ""
+        return wanted
+
+    def _keras_entry(self, backend: str, version: str, section: Path) -> str:
+        entries = self._entries("keras", version)
+        wanted = _BACKENDS.get(backend, backend)
+        having = [entry for entry in entries if entry.environment.get("KERAS_BACKEND") == wanted]
+        if having:
+            return having[0].name
+        names = {value: name for name, value in _BACKENDS.items()}
+        backends = {entry.environment.get("KERAS_BACKEND", "") for entry in entries}
+        known = ", ".join(sorted(names.get(backend, backend) for backend in backends))
+        reason, hint = f"no build of Keras in the catalogue computes with {backend}", f"valid: {known}"
+        self._notes.cannot_keep((*section, "backend"), reason, hint)
+        return ""
+
+    def _pipeline(self, etl: EtlForm) -> dict[str, str | int]:
+        """Whether samples are kept in memory, and whether somebody reads ahead."""
+        found: dict[str, str | int] = {}
+        path = (*TRAINING, "data", "etl")
+        if etl.cache is not None:
+            found["input"] = "memory" if etl.cache else "stock"
+            if etl.cache is not True and etl.cache > 1:
+                self._notes.cannot_keep((*path, "cache"), "all samples are kept, not a number of them", "write true")
+        if etl.prefetch is not None:
+            found["workers"] = 1 if etl.prefetch else 0
+            if etl.prefetch is not True and etl.prefetch > 1:
+                self._notes.cannot_keep(
+                    (*path, "prefetch"), "one process reads ahead, as far as the framework does", "write true"
+                )
+        return found
+
+    # --- storage
+
+    def _staging(self, wanted: str, *, has_data: bool) -> str:
+        path = (*APPLICATION, "storage_class_pref")
+        if not has_data:
+            self._notes.cannot_keep(path, "there is no data to place", "leave it out")
+            return "any"
+        storages = {"node-local": self._target.scratch, "shared": self._target.home}
+        classes = {name: storage.storage_class for name, storage in storages.items() if storage}
+        having = [name for name, storage_class in classes.items() if storage_class == wanted]
+        if wanted == _CLASSES[0] and not classes:
+            return "any"
+        if not having:
+            there = ", ".join(f"{name} {storage_class}" for name, storage_class in classes.items()) or "none"
+            hint = f"it has: {there}; the class property of its home and scratch says so"
+            self._notes.cannot_keep(path, f"{self._target.name} names no storage of class {wanted}", hint)
+        return having[0] if len(having) == 1 else "any"
+
+
+def version_of(training: TrainingForm | None) -> str:
+    """The version of the framework that a training wants; empty for any."""
+    section = getattr(training, training.config.ai_framework) if training else None
+    return (section.version or "") if section else ""
