@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 from modak_ansible.errors import ModakError
 from modak_ansible.sources import kind_of
@@ -25,6 +25,11 @@ class Carrier:
 
     def passing(self):
         return nullcontext(str(self.folder))
+
+    @contextmanager
+    def fetching(self):
+        self.downloads.mkdir(exist_ok=True, parents=True)
+        yield True
 
     def send(self, source, root, files):
         self.sent = {file.name: (root / file.name).read_bytes() for file in files}

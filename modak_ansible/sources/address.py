@@ -8,7 +8,6 @@ from urllib.parse import unquote, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
-from modak_ansible.target.core.files import make_private
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.fetch import fetch_all
 
@@ -46,10 +45,11 @@ class Address(Source):
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         if target_fetches(source, carrier):
             return
-        make_private(carrier.downloads)
-        files = [file.model_dump() for file in source.files]
-        fetch_all(files, source.location, carrier.downloads, carrier.say)
-        carrier.send(source, carrier.downloads, source.files)
+        with carrier.fetching() as is_wanted:
+            if is_wanted:
+                files = [file.model_dump() for file in source.files]
+                fetch_all(files, source.location, carrier.downloads, carrier.say)
+                carrier.send(source, carrier.downloads, source.files)
 
 
 def several(addresses: Sequence[str], asked: Asked) -> DataSource:

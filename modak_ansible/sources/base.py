@@ -64,10 +64,16 @@ class Carrier(Protocol):
     """What a stage can do for a source that brings its files."""
 
     folder: Path  # of the blueprint
-    downloads: Path  # a folder of this machine for what is on its way
+    downloads: Path  # a folder of this machine for what is on its way, while it is fetching
 
     def say(self, text: str) -> None:
         """Shows a line of progress."""
+
+    def fetching(self) -> AbstractContextManager[bool]:
+        """Makes the folder of downloads, and keeps others from it; it is removed when all of it has been sent.
+
+        Tells whether there is anything to do: another deploy may have brought the dataset meanwhile.
+        """
 
     def send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
         """Sends files below a folder of this machine, and has them verified, unpacked and published there.

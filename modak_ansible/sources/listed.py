@@ -19,7 +19,7 @@ from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
 from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
 from modak_ansible.store.logins import take_logins
-from modak_ansible.target.core.files import NO_ROOM, make_private, sha256_of
+from modak_ansible.target.core.files import NO_ROOM, sha256_of
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.fetch import Access, check, fetch_all
 
@@ -124,9 +124,10 @@ class Listed(Source):
             raise ModakError(change_of(source, files), hint="deploy again: it is planned anew")
         if self._has_fetched(source, files, carrier):
             return
-        make_private(carrier.downloads)
-        self.download(source, files, carrier)
-        carrier.send(source, carrier.downloads, [_verified(file, carrier.downloads) for file in files])
+        with carrier.fetching() as is_wanted:
+            if is_wanted:
+                self.download(source, files, carrier)
+                carrier.send(source, carrier.downloads, [_verified(file, carrier.downloads) for file in files])
 
     def _has_fetched(self, source: DataSource, files: Sequence[DataFile], carrier: Carrier) -> bool:
         found = self.fetched(source, files)

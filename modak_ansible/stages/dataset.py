@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from modak_ansible.model.quantities import counted, format_size
 from modak_ansible.sources import kind_of
 from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.stages.pack import ensure_packed
-from modak_ansible.target.core.files import Lock, write_whole
+from modak_ansible.target.core.files import Lock, make_private, write_whole
 from modak_ansible.target.core.plan import PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
 from modak_ansible.target.datasets.fetch import Access
@@ -107,7 +108,8 @@ class _Carrier:
         self._stage, self._dataset, self._answer = stage, dataset, answer
         self._known: dict[str, Any] | None = None
         self.folder = stage.blueprint_folder
-        self._lock = stage.folder.parent.parent / "downloads" / f".{dataset['digest'][:12]}.lock"
+        self._lock = Lock(stage.folder.parent.parent / "downloads" / f".{dataset['digest'][:12]}.lock")
+        self._is_fetching = False
         self.downloads = stage.folder.parent.parent / "downloads" / dataset["digest"][:12]
 
     def bring(self, source: DataSource) -> dict[str, Any]:
@@ -131,13 +133,29 @@ class _Carrier:
     def is_local(self) -> bool:
         return self._stage.connection.is_local
 
+    @contextmanager
+    def fetching(self) -> Iterator[bool]:
+        with self._lock:
+            make_private(self.downloads)
+            self._is_fetching = True
+            try:
+                yield not self._is_there()
+                shutil.rmtree(self.downloads, ignore_errors=True)
+            finally:
+                self._is_fetching = False
+
+    def _is_there(self) -> bool:
+        """Whether the dataset is on the target: another deploy may have brought it meanwhile."""
+        self._known = _call(self._stage, self._dataset, action="look")["dataset"]
+        return bool(self._known)
+
     def send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
-        with Lock(self._lock):
-            known = _call(self._stage, self._dataset, action="look")["dataset"]
-            if known:  # another deploy has brought it meanwhile
-                self._known = known
-                return
+        if self._is_fetching:
             self._send(source, root, files)
+            return
+        with self._lock:
+            if not self._is_there():
+                self._send(source, root, files)
 
     def _send(self, source: DataSource, root: Path, files: Sequence[DataFile]) -> None:
         size = sum(file.size or 0 for file in files)

@@ -91,6 +91,32 @@ def test_what_another_deploy_brings_meanwhile_is_not_sent_again(make_stage, tmp_
     assert target.sent == []
 
 
+@pytest.mark.component
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_was_fetched_here_goes_when_it_has_been_sent_and_stays_for_the_next_try(
+    make_stage, tmp_path, monkeypatch, is_cut
+):
+    def fetch(files, location, folder, say, access=None):
+        (folder / "x.gz").write_text("x")
+        if is_cut:
+            raise ModakError("the network is down")
+
+    monkeypatch.setattr("modak_ansible.sources.address.fetch_all", fetch)
+    monkeypatch.setattr("modak_ansible.stages.dataset._Carrier.is_local", False)
+    target = Target(tmp_path / "data")
+    stage, _ = make_stage(target)
+    stage.plan["dataset"]["sources"] = [url("https://a/")]
+    downloads = stage.folder.parent.parent / "downloads"
+    if is_cut:
+        with pytest.raises(ModakError, match="the network is down"):
+            ensure_dataset(stage)
+        assert [path.name for path in downloads.glob("*/*")] == ["x.gz"]
+    else:
+        ensure_dataset(stage)
+        assert target.sent == ["x.gz"]
+        assert [path for path in downloads.iterdir() if path.is_dir()] == []
+
+
 def test_check_mode_brings_nothing(make_stage):
     stage, _ = make_stage(lambda name, **arguments: {"dataset": None}, check=True)
     outcome = ensure_dataset(stage)
