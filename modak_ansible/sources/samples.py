@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import gzip
+import importlib
+import re
 import struct
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
+from math import prod
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from modak_ansible.target.datasets.shards import key_of
 
@@ -25,13 +30,20 @@ _ENDINGS = {
     "webdataset": (".tar",),
     "text": (".txt", ".text", ".md"),
 }
+_LONGEST_HEADER = 1 << 20  # bytes of what stands before an array
 _UNSIGNED_BYTES = 0x08  # what an IDX file of bytes begins with, before the number of its dimensions
+# What readers of damaged files end with; a count that is not known is no reason to stop.
+_DAMAGE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError, SyntaxError,
+    struct.error, zlib.error, tarfile.TarError, zipfile.BadZipFile,
+)  # fmt: skip
 _MOST_READ = 2 * 10**9  # bytes that are read to count lines or records
 
 
 def format_of(names: Sequence[str]) -> str:
     """The format that most of the files have, by their names; empty where none is told."""
     names = [name for name in names if not _is_about(name)] or names
+    names = [re.sub(r"-\d+-of-\d+$", "", name) for name in names]  # of a part
     if names and all(fnmatch(name, "*-idx*-ubyte*") for name in names):
         return "idx"
     counts = {form: sum(name.lower().endswith(endings) for name in names) for form, endings in _ENDINGS.items()}
@@ -64,17 +76,7 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
     meant = _of_training(names)
     try:
         found = counting(root, meant)
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-        IndexError,
-        struct.error,
-        zlib.error,
-        tarfile.TarError,
-        SyntaxError,
-    ):
+    except _DAMAGE:
         return None
     return found if found and found > 0 else None
 
@@ -134,31 +136,71 @@ def _rows_of_csv(root: Path, names: Sequence[str]) -> int | None:
 
 
 def _lines(path: Path) -> int:
-    found, last = 0, b"\n"
+    """Lines of a table; a line break between quotes is part of a value."""
+    found, last, quoted = 0, b"\n", 0
     with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
-            found += block.count(b"\n")
+            parts = block.split(b'"')
+            found += sum(part.count(b"\n") for part in parts[quoted::2])
+            quoted = (quoted + len(parts) - 1) % 2
             last = block[-1:]
+    if quoted:
+        raise ValueError("a quote is left open: what is a line nobody knows")
     return found + (last != b"\n")
 
 
-def _rows_of_npy(root: Path, names: Sequence[str]) -> int | None:
-    """The first length of the largest array, in a folder of several those of one split."""
-    arrays = [root / name for name in names if name.endswith(".npy")]
-    largest = max(arrays, key=lambda path: path.stat().st_size)
-    with largest.open("rb") as file:
+def _rows_of_npy(root: Path, names: Sequence[str]) -> int:
+    """The first length of the largest array; of parts, whose names differ by numbers alone, all together."""
+    found: dict[tuple[str, object], list[tuple[int, int]]] = {}
+    for name, size, file in _arrays(root, names):
         if file.read(6) != b"\x93NUMPY":
-            return None
+            raise ValueError("no array of NumPy")
         wide = file.read(2)[0] > 1
         length = struct.unpack("<I" if wide else "<H", file.read(4 if wide else 2))[0]
-        shape = ast.literal_eval(file.read(length).decode("latin-1"))["shape"]
-    return int(shape[0]) if shape else None
+        shape = ast.literal_eval(file.read(min(length, _LONGEST_HEADER)).decode("latin-1"))["shape"]
+        if shape:
+            found.setdefault((re.sub(r"\d+", "0", name), shape[1:]), []).append((size, int(shape[0])))
+    largest = max(found.values(), key=lambda parts: sum(size for size, _ in parts))
+    return sum(rows for _, rows in largest)
+
+
+def _arrays(root: Path, names: Sequence[str]) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Name, bytes and file of each array, those in .npz among them."""
+    for name in names:
+        path = root / name
+        if name.endswith(".npy"):
+            with path.open("rb") as file:
+                yield name, path.stat().st_size, file
+        elif name.endswith(".npz"):
+            with zipfile.ZipFile(path) as arrays:
+                for each in arrays.infolist():
+                    with arrays.open(each) as file:
+                        yield f"{name}/{each.filename}", each.file_size, file
+
+
+def _rows_of_hdf5(root: Path, names: Sequence[str]) -> int | None:
+    """The first length of each file's largest dataset; None where h5py is not installed."""
+    try:
+        h5py = importlib.import_module("h5py")
+    except ImportError:
+        return None
+    total = 0
+    for name in names:
+        if not name.lower().endswith(_ENDINGS["hdf5"]):
+            continue
+        with h5py.File(root / name, "r") as file:
+            shapes: list[tuple[int, ...]] = []
+            file.visititems(lambda _, each, shapes=shapes: shapes.append(getattr(each, "shape", ())))
+        total += max((shape for shape in shapes if shape), key=prod)[0]
+    return total
 
 
 def _records(root: Path, names: Sequence[str]) -> int | None:
     """Of tfrecord files: each record is its length in 8 bytes, 4 of a checksum, the data, and 4 more."""
     found = 0
     for name in names:
+        if _is_about(name):
+            continue
         path = root / name
         place, size = 0, path.stat().st_size
         with path.open("rb") as file:
@@ -213,6 +255,12 @@ class _Compact:
         self._place += 1
         return self._data[self._place - 1]
 
+    def _skip(self, count: int) -> None:
+        """Passes over bytes; where they are not there, a list of as many things as one likes would never end."""
+        self._place += count
+        if self._place > len(self._data):
+            raise EOFError
+
     def varint(self) -> int:
         value = shift = 0
         while True:
@@ -221,6 +269,8 @@ class _Compact:
             shift += 7
             if byte < 0x80:
                 return value
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
 
     def varint_signed(self) -> int:
         value = self.varint()
@@ -240,14 +290,14 @@ class _Compact:
                 self._pass(head & 15)
 
     def _pass(self, kind: int) -> None:
-        if kind in (3,):
-            self._place += 1
+        if kind == 3:
+            self._skip(1)
         elif kind in (4, 5, 6):
             self.varint()
         elif kind == 7:
-            self._place += 8
+            self._skip(8)
         elif kind == 8:
-            self._place += self.varint()
+            self._skip(self.varint())
         elif kind in (9, 10):
             head = self._byte()
             for _ in range(head >> 4 if head >> 4 < 15 else self.varint()):
@@ -263,6 +313,7 @@ _COUNTING: dict[str, Callable[[Path, Sequence[str]], int | None]] = {
     "image-folder": _images,
     "csv": _rows_of_csv,
     "npy": _rows_of_npy,
+    "hdf5": _rows_of_hdf5,
     "tfrecord": _records,
     "webdataset": _keys_of_shards,
     "parquet": _rows_of_parquet,

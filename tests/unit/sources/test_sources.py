@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import socket
-import struct
 import tarfile
 import zipfile
 
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.sources import reader, samples
+from modak_ansible.sources import reader
 from modak_ansible.sources.reader import Said, mount_problem, read_dataset
 
 
@@ -234,87 +232,9 @@ def test_no_place_leads_out_of_the_deployment(text):
         )
 
 
-# --- how many samples there are
-
-
-def parquet(path, rows):
-    """The least that a Parquet file's footer may hold: version, a schema of one element, and the number of rows."""
-
-    def signed(value):
-        value = (value << 1) ^ (value >> 63)
-        found = b""
-        while True:
-            found += bytes([value & 0x7F | (0x80 if value > 0x7F else 0)])
-            value >>= 7
-            if not value:
-                return found
-
-    schema = b"\x48\x06schema" + b"\x15" + signed(1) + b"\x00"  # field 4: name; field 5: number of children
-    footer = b"\x15" + signed(2) + b"\x19" + b"\x1c" + schema + b"\x16" + signed(rows) + b"\x00"
-    path.write_bytes(b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")
-
-
-def npy(path, shape):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
-
-
-def records(path, count):
-    path.write_bytes(b"".join(struct.pack("<Q", 5) + b"c" * 4 + b"five!" + b"c" * 4 for _ in range(count)))
-
-
-def shard(path, keys):
-    with tarfile.open(path, "w") as made:
-        for key in keys:
-            for ending in ("jpg", "cls"):
-                made.addfile(tarfile.TarInfo(f"{key}.{ending}"))
-
-
-def test_formats_are_known_and_counted(tmp_path):
-    npy(tmp_path / "train.npy", (123, 28, 28))
-    parquet(tmp_path / "a.parquet", 100_000)
-    parquet(tmp_path / "b.parquet", 7)
-    records(tmp_path / "train-0.tfrecord", 11)
-    shard(tmp_path / "0.tar", ["a", "b", "c"])
-    shard(tmp_path / "1.tar", ["d"])
-    (tmp_path / "t.csv").write_text("x\n1\n2\n3")
-    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">II", 0x0801, 60)))
-    cases = {
-        ("train.npy",): ("npy", 123),
-        ("a.parquet", "b.parquet"): ("parquet", 100_007),
-        ("train-0.tfrecord",): ("tfrecord", 11),
-        ("0.tar", "1.tar"): ("webdataset", 4),
-        ("t.csv",): ("csv", 3),
-        ("train-labels-idx1-ubyte.gz",): ("idx", 60),
-    }
-    for files, (form, count) in cases.items():
-        assert samples.format_of(files) == form
-        assert samples.count(tmp_path, files, form) == count
-    assert samples.format_of(["a.h5"]) == "hdf5"
-    assert samples.format_of(["a.bin"]) == ""
-
-
 def test_loose_files_that_become_shards_are_counted_as_their_readers_count(folder):
     for name in ("train/cat/1.jpg", "train/cat/1.cls", "train/2.jpg", "val/3.jpg"):
         (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "photos" / name).write_text(name)
     dataset, _ = one(folder, source=("photos",), format="webdataset", pack="shards")
     assert (dataset.pack, dataset.samples) == ("shards", 2)
-
-
-def test_training_samples_are_those_of_the_part_of_that_name():
-    files = [f"{part}/cat/{number}.jpg" for part, count in (("train", 5), ("val", 2)) for number in range(count)]
-    assert samples.of_names(files, "image-folder") == 5
-    assert samples.of_names([*files[5:], "x/1.png"], "image-folder") == 1
-
-
-@pytest.mark.parametrize(
-    "form", ["csv", "npy", "parquet", "tfrecord", "webdataset", "idx", "text", "hdf5", "image-folder"]
-)
-@given(content=st.binary(max_size=64))
-def test_damage_leaves_the_number_open(tmp_path_factory, form, content):
-    folder = tmp_path_factory.mktemp("any")
-    name = {"csv": "x.csv", "npy": "x.npy", "parquet": "x.parquet", "webdataset": "x.tar"}.get(form, "x")
-    (folder / name).write_bytes(content)
-    found = samples.count(folder, [name], form)
-    assert found is None or found > 0
