@@ -141,6 +141,9 @@ class Dataset(Model):
     sources: tuple[DataSource, ...]
     size: int | None = Field(default=None, description="bytes of all files")
     samples: int | None = Field(default=None, description="of an epoch, as the files of the controller say")
+    damaged: str = Field(
+        default="", description="a file that is not what its format says, so that nobody counts samples"
+    )
     mount_as: str = Field(default="", description="where the script looks for it, relative to its folder")
     pack: Literal["auto", "squashfs", "shards", "none"] = Field(
         default="auto",

@@ -118,6 +118,11 @@ class PlannedDataset(Model):
     variable: str = Field(
         default="", description="of the environment, besides MODAK_DATASET", exclude_if=lambda value: not value
     )
+    damaged: str = Field(
+        default="",
+        description="a file that is not what its format says, so that samples are not known",
+        exclude_if=lambda value: not value,
+    )
     pack: Literal["", "squashfs", "shards"] = Field(
         default="",
         description="squashfs: the job mounts an image of the folder, which lies beside its path and ends in .sqsh; "

@@ -67,6 +67,7 @@ def planned_datasets(
                 size=dataset.size,
                 staging="shared" if _stays(dataset, staging, packed) else staging,
                 pack=_pack(dataset, packed),
+                damaged=dataset.damaged,
                 mount_as=dataset.mount_as,
                 mounted_file=_mounted_file(dataset),
                 variable="" if is_plain else dataset_variable(dataset.name),

@@ -129,6 +129,10 @@ class Source:
         """The samples that one epoch trains with; None where nobody can count them here."""
         return None
 
+    def damaged(self, source: DataSource, folder: Path, form: str) -> str:  # noqa: ARG002 - few can look
+        """The file that is not what its format says, so that samples are not known; empty where none is found."""
+        return ""
+
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         """Brings the files to the target.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import IDX, DataFile, DataSource
@@ -66,16 +66,26 @@ class Local(Source):
     def samples(self, source: DataSource, folder: Path, form: str) -> int | None:
         if source.unpack or source.contents is None:
             return samples.of_names(self.names(source, folder), form) if source.kind == "archive" else None
-        place = cache_folder() / "samples" / f"{source.contents.digest}-{form}.json"
+        found: int | None = self._counted(source, source.contents.digest, folder, form)["samples"]
+        return found
+
+    def damaged(self, source: DataSource, folder: Path, form: str) -> str:
+        if source.unpack or source.contents is None:
+            return ""
+        return str(self._counted(source, source.contents.digest, folder, form).get("damaged") or "")
+
+    def _counted(self, source: DataSource, digest: str, folder: Path, form: str) -> dict[str, Any]:
+        """What was found in the files, which are read once."""
+        place = cache_folder() / "samples" / f"{digest}-{form}-2.json"
         known = read_json(place)
         if known is None:
             _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
-            known = {"samples": samples.count(root, names, form)}
+            number = samples.count(root, names, form)
+            known = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
             with suppress(OSError):  # it is a cache
                 make_private(place.parent)
                 write_json(place, known)
-        samples_there: int | None = known["samples"]
-        return samples_there
+        return dict(known)
 
     def bring(self, source: DataSource, carrier: Carrier) -> None:
         root, files = local_files(source, carrier.folder)

@@ -83,6 +83,7 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
         sources=tuple(sources),
         size=said.size,
         samples=kind.samples(first, folder, form),
+        damaged=kind.damaged(first, folder, form),
         mount_as=said.mount_as.rstrip("/"),
         pack=said.pack,
     )

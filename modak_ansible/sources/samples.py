@@ -81,6 +81,18 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
     return found if found and found > 0 else None
 
 
+def damaged(root: Path, names: Sequence[str], form: str) -> str:
+    """The first file that is not what the format says, for which reason :func:`count` knows nothing; empty for none."""
+    counting = _COUNTING.get(form)
+    for name in _of_training(names) if counting else ():
+        try:
+            if counting and name.lower().endswith(_ENDINGS.get(form, ())):
+                counting(root, [name])
+        except _DAMAGE:
+            return name
+    return ""
+
+
 def of_names(names: Sequence[str], form: str) -> int | None:
     """The samples that files give whose names alone are known: an image is one."""
     return _images(Path(), _of_training(names)) or None if form == "image-folder" else None
@@ -209,7 +221,7 @@ def _records(root: Path, names: Sequence[str]) -> int | None:
                 place += struct.unpack("<Q", file.read(8))[0] + 16
                 found += 1
         if place != size:
-            return None
+            raise EOFError(f"{name} ends within a record")
     return found
 
 

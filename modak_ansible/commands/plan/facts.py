@@ -82,6 +82,13 @@ def settings_of(candidate: Candidate) -> str:
     return ", ".join(f"{name} {value}" for name, value in candidate.settings.items()) or "stock"
 
 
+_PACKED = {"squashfs": "one squashfs image", "shards": "tar shards"}
+_COPIED = {
+    "node-local": "copied to node-local scratch",
+    "by-node": "each node brings the shards that its ranks read to its scratch",
+}
+
+
 def _data(dataset: PlannedDataset, plan: Plan) -> str:
     """A dataset: its size, where it comes from, how the script finds it, and what nobody knows of it yet."""
     first = dataset.sources[0]
@@ -90,12 +97,13 @@ def _data(dataset: PlannedDataset, plan: Plan) -> str:
     size = f", {format_size(dataset.size)}{files}" if dataset.size else ""
     tried = ", else ".join(source.location or source.label for source in dataset.sources)
     way = f"on the target at {tried}" if first.kind == "on_target" else f"from {tried}"
-    packed = "; packed into one squashfs image" if dataset.pack else ""
-    copied = "; copied to node-local scratch" if dataset.staging == "node-local" else ""
+    packed = f"; packed into {_PACKED[dataset.pack]}" if dataset.pack else ""
+    copied = f"; {_COPIED[dataset.staging]}" if dataset.staging in _COPIED else ""
     mounted = f"; the script finds it as {dataset.mount_as}" if dataset.mount_as else ""
     missing = ["its size"] if dataset.size is None else []
     if dataset is plan.dataset and plan.application.work.samples is None and plan.application.is_training:
-        missing.append("the number of samples")
+        why = f", for {dataset.damaged} is damaged, or is no {dataset.format}" if dataset.damaged else ""
+        missing.append(f"the number of samples{why}")
     unknown = f"; not known: {' and '.join(missing)}" if missing else ""
     return f"{dataset.name}{size}, {way}{packed}{copied}{mounted}{unknown}"
 

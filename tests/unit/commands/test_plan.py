@@ -162,3 +162,24 @@ def test_files_of_a_script_are_one_line(made):
     assert [line for line in text.splitlines() if line.startswith("  code ")] == [
         "  code     train, 1 file -> modak/deployments/*/code"
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"pack": "shards"}, "; packed into tar shards"),
+        ({"pack": "squashfs"}, "; packed into one squashfs image"),
+        ({"staging": "by-node"}, "; each node brings the shards that its ranks read to its scratch"),
+        (
+            {"format": "parquet", "damaged": "b.parquet"},
+            "the number of samples, for b.parquet is damaged, or is no parquet",
+        ),
+    ],
+)
+def test_what_becomes_of_the_data(made, changes, told):
+    application = made.application.model_copy(
+        update={"work": made.application.work.model_copy(update={"samples": None})}
+    )
+    dataset = made.dataset.model_copy(update=changes)
+    text = plan_table(made.model_copy(update={"dataset": dataset, "application": application}), 200)
+    assert told in " ".join(text.split())

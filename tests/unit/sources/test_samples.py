@@ -139,3 +139,17 @@ def test_damage_leaves_the_number_open(tmp_path_factory, form, content):
     (folder / name).write_bytes(content)
     found = samples.count(folder, [name], form)
     assert found is None or found > 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "npy", "tfrecord", "webdataset"])
+def test_a_file_that_is_another_is_named(tmp_path, form):
+    ending = {"parquet": "parquet", "npy": "npy", "tfrecord": "tfrecord", "webdataset": "tar"}[form]
+    names = [f"a.{ending}", f"b.{ending}"]
+    parquet(tmp_path / "a.parquet", 3)
+    npy(tmp_path / "a.npy", (3,))
+    records(tmp_path / "a.tfrecord", 3)
+    shard(tmp_path / "a.tar", ["x"])
+    (tmp_path / names[1]).write_bytes((tmp_path / names[0]).read_bytes()[:-9] if form == "tfrecord" else b"<html>")
+    assert samples.count(tmp_path, names, form) is None
+    assert samples.damaged(tmp_path, names, form) == names[1]
+    assert samples.damaged(tmp_path, names[:1], form) == ""
