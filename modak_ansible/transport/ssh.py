@@ -26,7 +26,7 @@ _PLAIN_PATH = r'"[^"\\$]+"'
 # All that a testbed's ssh_config may say. A project's files come from anybody: no other option, and no other machine.
 _TESTBED_OPTIONS = {
     "Host": re.escape(TESTBED),
-    "HostName": r"127(\.\d{1,3}){3}",
+    "HostName": r"(127\.\d{1,3}|198\.1[89])(\.\d{1,3}){2}",  # of this machine: loopback, or a testbed's own links
     "Port": r"\d{1,5}",
     "User": r"[a-z_][a-z0-9_-]*",
     "IdentityFile": _PLAIN_PATH,

@@ -17,7 +17,8 @@ module: testbed_info
 short_description: Tell what there is of a testbed
 description:
   - Tells whether the box of a testbed runs, whether all its daemons listen, and which addresses and ports it has.
-  - A testbed that does not run gets a network in 127.0.0.0/8 that follows from its name, and ports that are free in it.
+  - A testbed that does not run gets a network that follows from its name, and ports that are free in it. It is in
+    127.0.0.0/8, or with links in 198.18.0.0/15, which is for measuring networks (RFC 2544).
 options:
   name: {description: Name of the testbed., type: str, required: true}
   root: {description: Folder of the testbed's state., type: path, required: true}
@@ -25,6 +26,7 @@ options:
   files: {description: Files that the directory of a running testbed holds., type: list, elements: str, required: true}
   nodes: {description: Number of compute nodes., type: int, required: true}
   network: {description: 'First three numbers of the network; chosen when empty.', type: str, default: ''}
+  links: {description: Whether each node has a link of its own., type: bool, default: false}
   commands:
     description: Commands (or files) that the host needs, each with the package that brings it.
     type: dict
@@ -50,7 +52,7 @@ started: {description: When the box was started (ISO 8601)., type: str, returned
 silent: {description: 'Daemons that should listen and do not.', type: list, elements: str, returned: always}
 missing: {description: Files missing from the directory., type: list, elements: str, returned: always}
 packages: {description: Packages that the host lacks., type: list, elements: str, returned: always}
-size: {description: 'Nodes, cores and memory of the running box.', type: dict, returned: always}
+size: {description: 'Nodes, cores, memory and links of the running box.', type: dict, returned: always}
 network: {description: 'Addresses (frontend, nodes) and ports (ssh and Slurm daemons).', type: dict, returned: always}
 """
 
@@ -87,6 +89,15 @@ def listening():
     return found
 
 
+def answers(address, port):
+    """Whether somebody listens behind a link, where this machine's own table of sockets does not show it."""
+    try:
+        socket.create_connection((address, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
 def is_free(address, port):
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -106,18 +117,30 @@ def layout(prefix, nodes, offset):
     return network
 
 
-def prefixes(name):
+def prefixes(name, links):
     """Networks for a name, the likeliest first: from 127.64 on, where nothing else is used to be."""
     number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    first, start, count = (198, 18, 2) if links else (127, 64, 128)
     for step in range(16):
-        second, third = divmod((number + step * 7919) % (128 * 256), 256)
-        yield f"127.{64 + second}.{third}"
+        second, third = divmod((number + step * 7919) % (count * 256), 256)
+        yield f"{first}.{start + second}.{third}"
 
 
-def free_network(name, nodes, prefix):
+def is_known(prefix):
+    """Whether this machine has a route to a network already."""
+    wanted = bytes(reversed([*map(int, prefix.split(".")), 0])).hex().upper()
+    return any(line.split()[1] == wanted for line in Path("/proc/net/route").read_text().splitlines()[1:])
+
+
+def free_network(name, nodes, prefix, links):
     """The first layout whose ports are all free; OSError when the addresses are not this machine's or all are taken."""
+    if links:
+        for candidate in [prefix] if prefix else prefixes(name, links):
+            if not is_known(candidate):
+                return layout(candidate, nodes, 0)
+        raise OSError(errno.EADDRINUSE, "every network that was tried is taken")
     for offset in range(0, 100, 10):
-        for candidate in [prefix] if prefix else prefixes(name):
+        for candidate in [prefix] if prefix else prefixes(name, links):
             network = layout(candidate, nodes, offset)
             if all(is_free(address, port) for _, address, port in sockets(network)):
                 return network
@@ -133,11 +156,15 @@ def look(parameters):
         box = json.loads((root / "config/box.json").read_text())
         network, size = box["network"], box["size"]
         heard = listening()
-        silent = [daemon for daemon, address, port in sockets(network) if (address, port) not in heard]
+        silent = [
+            daemon
+            for daemon, address, port in sockets(network)
+            if (address, port) not in heard and (address.startswith("127.") or not answers(address, port))
+        ]
         born = (root / "box.pid").stat().st_mtime
         started = datetime.fromtimestamp(born, UTC).isoformat(timespec="seconds")
     else:
-        network = free_network(parameters["name"], parameters["nodes"], parameters["network"])
+        network = free_network(parameters["name"], parameters["nodes"], parameters["network"], parameters["links"])
         silent, started = [daemon for daemon, _, _ in sockets(network)], ""
     packages = {package for command, package in parameters["commands"].items() if not present(command)}
     return {
@@ -167,13 +194,14 @@ def main():
             "files": {"type": "list", "elements": "str", "required": True},
             "nodes": {"type": "int", "required": True},
             "network": {"type": "str", "default": ""},
+            "links": {"type": "bool", "default": False},
             "commands": {"type": "dict", "default": {}},
         },
     )
     try:
         found = look(module.params)
     except OSError as error:
-        where = module.params["network"] or "127.0.0.0/8"
+        where = module.params["network"] or ("198.18.0.0/15" if module.params["links"] else "127.0.0.0/8")
         module.fail_json(msg=f"no usable addresses for the testbed in {where}: {error}")
     module.exit_json(changed=False, **found)
 

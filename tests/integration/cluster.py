@@ -67,9 +67,9 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return known.st_ino, known.st_size, known.st_mtime_ns
 
 
-def play_testbed(state: str, name: str, folder: Path) -> None:
+def play_testbed(state: str, name: str, folder: Path, **more: object) -> None:
     """Has a testbed be up, down or purged, as the role has these words."""
-    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder)}
+    variables = {"testbed_state": state, "testbed_name": name, "testbed_directory": str(folder), **more}
     done = run(
         SCRIPTS / "ansible-playbook", "playbooks/testbed.yml", "-e", json.dumps(variables),
         ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),

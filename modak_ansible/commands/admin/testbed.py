@@ -34,13 +34,16 @@ def up(
     nodes: Annotated[int, typer.Option(min=2, max=50, help="Compute nodes.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores of a node, as Slurm counts them.")] = 1,
     memory: Annotated[int, typer.Option(min=500, help="Memory of a node in MB.")] = 4000,
+    links: Annotated[
+        bool, typer.Option("--links", help="Give each node an address and a link of its own, which has a rate or is cut.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start the testbed; from nothing it takes about a minute, afterwards seconds. Needs root or sudo."""
     from modak_ansible.store.testbeds import note
 
     _require_root()
-    _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory)
+    _run("up", _own(), testbed_nodes=nodes, testbed_cores=cores, testbed_memory_mb=memory, testbed_links=links)
     note(_own())
     _show(as_json)
 

@@ -15,7 +15,7 @@ from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachab
 from modak_ansible.model.target import Scheduler, Target
 from modak_ansible.store.project import control_folder
 from modak_ansible.transport import ssh as connection_module
-from modak_ansible.transport.ssh import Connection, connect
+from modak_ansible.transport.ssh import Connection, configuration_for_testbed, connect
 
 
 def target(**changes):
@@ -60,6 +60,16 @@ def as_testbed(tmp_path, more=""):
         f'  UserKnownHostsFile "{made}/known_hosts"\n  StrictHostKeyChecking yes\n{more}'
     )
     return connect(target(address="testbed"), made, tmp_path, tmp_path)
+
+
+def test_a_testbed_whose_nodes_have_links_is_one(tmp_path):
+    made = tmp_path / "testbed"
+    made.mkdir()
+    (made / "ssh_config").write_text("Host testbed\n  HostName 198.19.7.1\n")
+    assert "HostName 198.19.7.1" in configuration_for_testbed(made)
+    (made / "ssh_config").write_text("Host testbed\n  HostName 198.51.7.1\n")
+    with pytest.raises(ModakError, match="no line of a testbed's"):
+        configuration_for_testbed(made)
 
 
 @pytest.mark.component
