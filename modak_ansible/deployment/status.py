@@ -117,7 +117,7 @@ def row_of(entry: Entry) -> StatusRow:
         "job_id": job.get("job_id", ""),
         "state": _state(entry, job),
         "reason": "" if record.get("undeployed") else job.get("reason", ""),
-        "explanation": entry.problem or _explanation(entry, job),
+        "explanation": entry.problem or _explanation(entry, job) or progress.get("slow", ""),
         "position": answer.get("position"),
         "starts": answer.get("starts", ""),
         "nodes": job.get("nodes", ""),

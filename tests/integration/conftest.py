@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from cluster import ROOT, Project, Testbed, has_root, modak
+from cluster import ROOT, Project, Testbed, has_root, modak, play_testbed
 from workers import keep_images, own_testbed, provide_images
 
 # What takes longest begins first; what needs no testbed does, while the testbeds' images are built.
@@ -32,6 +32,20 @@ def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         shared = provide_images(made, tmp_path_factory.mktemp("images") / "project")
         yield made
         keep_images(made, shared)
+
+
+@pytest.fixture(scope="session")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A testbed whose nodes have links of their own."""
+    if not has_root():
+        pytest.skip("the testbed needs root, or sudo without a password")
+    made = Testbed(tmp_path_factory.mktemp("linked") / "testbed")
+    name = f"linked-{made.folder.parent.stat().st_ino}"
+    try:
+        play_testbed("up", name, made.folder, testbed_links=True)
+        yield made
+    finally:
+        play_testbed("purged", name, made.folder)
 
 
 @pytest.fixture

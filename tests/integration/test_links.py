@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
 
 import pytest
-from cluster import Testbed, has_root, play_testbed
+from cluster import Testbed
 
 pytestmark = [pytest.mark.testbed, pytest.mark.thorough]
 
@@ -21,19 +20,6 @@ s.shutdown(socket.SHUT_WR)
 assert s.recv(1) == b""
 print(6_000_000 * 8 / (time.monotonic() - began) / 1e6)
 """
-
-
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    if not has_root():
-        pytest.skip("the testbed needs root, or sudo without a password")
-    made = Testbed(tmp_path_factory.mktemp("linked") / "testbed")
-    name = f"linked-{made.folder.parent.stat().st_ino}"
-    try:
-        play_testbed("up", name, made.folder, testbed_links=True)
-        yield made
-    finally:
-        play_testbed("purged", name, made.folder)
 
 
 def link(testbed: Testbed, node: str, what: str) -> None:

@@ -35,7 +35,8 @@ def up(
     cores: Annotated[int, typer.Option(min=1, help="Cores of a node, as Slurm counts them.")] = 1,
     memory: Annotated[int, typer.Option(min=500, help="Memory of a node in MB.")] = 4000,
     links: Annotated[
-        bool, typer.Option("--links", help="Give each node an address and a link of its own, which has a rate or is cut.")
+        bool,
+        typer.Option("--links", help="Give each node an address and a link of its own, which has a rate or is cut."),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -63,7 +63,8 @@ def _together(plan: Plan, report: Report | None) -> list[AppliedChoice]:
     }
     ranks = (report or {}).get("ranks")
     if isinstance(ranks, dict) and ranks.get("strategy") == planned:
-        return [{**outcome, "applied": planned, "how": f"prepare, {ranks.get('world')} ranks"}]
+        how = [f"prepare, {ranks.get('world')} ranks", *([str(ranks["slow"])] if ranks.get("slow") else [])]
+        return [{**outcome, "applied": planned, "how": "; ".join(how)}]
     if report is None:
         return [{**outcome, "known": False, "reason": "the process left no word of it"}]
     return [{**outcome, "reason": "prepare was not called, and each process trained all of it"}]

@@ -74,18 +74,25 @@ class FailedRank:
     number: int
     code: int
     node: str
+    is_silent: bool = False
 
     @property
     def words(self) -> str:
+        if self.is_silent:
+            return (
+                f"rank {self.number} on {self.node} was not heard of any more: it hangs or was stopped, "
+                "or its node or network is down"
+            )
         return f"rank {self.number} on {self.node} failed first, with exit code {self.code}"
 
 
 def failed_rank(state: Path) -> FailedRank | None:
     """Which rank failed first; None where none did, and where the training is one process."""
     words = read_text(state / "failed_rank").split()
-    if len(words) != 3 or not all(_CODE.fullmatch(word) for word in words[:2]):
+    is_silent = words[3:] == ["silent"]
+    if len(words) != 3 + is_silent or not all(_CODE.fullmatch(word) for word in words[:2]):
         return None
-    return FailedRank(int(words[0]), int(words[1]), words[2])
+    return FailedRank(int(words[0]), int(words[1]), words[2], is_silent)
 
 
 def noted_start(state: Path) -> tuple[float | None, str]:

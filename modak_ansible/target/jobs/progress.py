@@ -28,6 +28,7 @@ class Progress(TypedDict, total=False):
         epoch: the one that it is in, or was in last, from 1.
         epochs: that were asked of it.
         accuracy: 0 to 1.
+        slow: of a training in many ranks, which one the others wait for.
         numbers: by name, of a script that writes metrics in a form of its own.
         remarks: what is wrong with those, in words.
     """
@@ -37,6 +38,7 @@ class Progress(TypedDict, total=False):
     epochs: int
     loss: float
     accuracy: float
+    slow: str
     numbers: dict[str, float]
     remarks: List[str]
 
@@ -47,6 +49,7 @@ def progress_of(folder: Path) -> Progress:
     found: dict[str, Any] = {name: number(own.get(name)) for name in ("step", "epoch", "epochs", "loss")}
     ours = _of_metrics(metrics)
     found.update({name: value for name, value in ours.items() if value is not None})
+    found["slow"] = str(own["slow"])[:300] if own.get("slow") else None
     if not ours:
         logged = [LOGGED] if (folder / LOGGED).exists() else []
         curves = read_curves(folder, [*logged, *found_in(folder)], _END)

@@ -149,7 +149,7 @@ done
 
 # Becomes one of the ranks, whoever started it, and notes which of them failed first.
 rank() {
-    local own=$deployment child code device asked=''
+    local own=$deployment child code device lost asked=''
     export MASTER_ADDR MASTER_PORT WORLD_SIZE=2 LOCAL_WORLD_SIZE=1
     export MODAK_STRATEGY=ddp MODAK_RENDEZVOUS_TIMEOUT=300
     export RANK LOCAL_RANK NODE_RANK
@@ -175,6 +175,7 @@ rank() {
         own=$deployment/ranks/$RANK
         mkdir -p "$own" && exec >> "$own/output.log" 2>> "$own/error.log"
     fi
+    rm -f "$own/lost" "$own/came_to_its_end"
     export MODAK_METRICS="$own/metrics.json" MODAK_APPLIED="$own/applied.json"
     "$@" &
     child=$!
@@ -185,13 +186,19 @@ rank() {
     done
     wait "$child"
     code=$?
+    if [ "$code" -eq 134 ] && [ -e "$own/came_to_its_end" ]; then
+        echo "modak: rank $RANK was aborted as it ended, after its script had come to its end: that is no failure" >&2
+        code=0
+    fi
     # Launchers end all ranks when one does not end with 0.
     if [ "$code" -eq 85 ]; then
         : > "$deployment/state/goes_on"
         exit 0
     fi
     if [ "$code" -ne 0 ] && [ "$code" -ne 143 ] && [ -z "$asked" ]; then
-        (set -o noclobber && echo "$RANK $code ${SLURMD_NODENAME:-$(hostname)}" > "$deployment/state/failed_rank") 2> /dev/null
+        # One that ends for the sake of another says for which.
+        lost=$(cat "$own/lost" 2> /dev/null)
+        (set -o noclobber && echo "${lost:-$RANK $code ${SLURMD_NODENAME:-$(hostname)}}" > "$deployment/state/failed_rank") 2> /dev/null
     fi
     exit "$code"
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import time
 
@@ -232,3 +234,35 @@ def test_a_run_that_begins_anew_forgets_who_failed(deployment):
     (deployment.folder / "state/claim").unlink()
     assert deployment.run("exit 0", LOCAL) == 0
     assert deployment.failed is None
+
+
+def test_one_that_ends_for_the_sake_of_another_is_not_the_one_that_failed(deployment):
+    lost = 'echo "2 68 node03 silent" > "${MODAK_APPLIED%/*}/lost"'
+    assert deployment.run(f'if [ "$RANK" = 1 ]; then {lost}; exit 68; fi; exec sleep 50', LOCAL) == 68
+    assert deployment.failed == (2, 68)
+    assert "rank 2 on node03 was not heard of" in failed_rank(deployment.folder / "state").words
+    shutil.rmtree(deployment.folder / "state")
+    assert deployment.run('[ "$RANK" != 1 ] || exit 5', LOCAL) == 5
+    assert deployment.failed == (1, 5), "what an earlier run of the job left counts no more"
+
+
+def test_an_abort_after_the_end_of_the_script_is_no_failure(deployment):
+    ends = ': > "${MODAK_APPLIED%/*}/came_to_its_end"; '
+    abort = 'if [ "$RANK" = 1 ]; then kill -ABRT $$; fi'
+    assert deployment.run(ends + abort, LOCAL) == 0
+    assert deployment.failed is None
+    assert "rank 1 was aborted as it ended" in deployment.log(1, "error")
+    other = Deployment(deployment.folder / "other")
+    assert other.run(abort, LOCAL) == 134
+    assert other.failed == (1, 134)
+
+
+def test_a_port_that_is_taken_is_left_to_whoever_has_it(deployment):
+    deployment.slurm(3)
+    deployment.run('echo "$MASTER_PORT"', LOCAL, "slurm")
+    usual = int(deployment.log())
+    other = Deployment(deployment.folder / "other")
+    other.slurm(3)
+    with socket.create_server(("127.0.0.1", usual)):
+        other.run('echo "$MASTER_PORT"', LOCAL, "slurm")
+    assert int(other.log()) == usual + 1

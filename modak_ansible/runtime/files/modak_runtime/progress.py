@@ -33,6 +33,8 @@ class Progress:
         part = "%s.%d.part" % (path, os.getpid())
         epoch = self.loops.epoch(count) if self.epoch is None else self.epoch
         found = {"schema": SCHEMA, "step": count, "epoch": epoch, "epochs": self.epochs, "loss": self.loss}
+        if self._report.ranks and self._report.ranks.get("slow"):
+            found["slow"] = self._report.ranks["slow"]
         try:
             with open(part, "w") as file:
                 json.dump(found, file)

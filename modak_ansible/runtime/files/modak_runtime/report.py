@@ -39,6 +39,11 @@ class Report:
         atexit.register(self.write, finished=True)
         atexit.register(steps.tell)
 
+    @property
+    def steps_made(self):
+        """How many steps this process has made."""
+        return self._steps.count if self._steps else 0
+
     def framework(self, name, version, seconds):
         """Notes a framework, and how long its import took."""
         self.frameworks[name] = {"version": str(version), "import_seconds": round(seconds, 4)}

@@ -12,6 +12,8 @@ import os
 import random
 import sys
 
+from modak_runtime.parallel import watched
+from modak_runtime.parallel.alive import Pace
 from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
 
@@ -51,6 +53,7 @@ class Ranks:
         self.torch, self.distributed = torch, torch.distributed
         self.part, self.shares = (1, rank.world), True
         self.models, self.gradients = [], []
+        self.pace = Pace()
         self._is_common = False
         self._common = self.from_first(_states(torch))
         self.draws_apart()
@@ -87,7 +90,7 @@ class Ranks:
     def guarded(self, act, *arguments, **options):
         """What a step that all ranks make together gives; ends the process where another has gone."""
         try:
-            return act(*arguments, **options)
+            return self.pace.waits(act, *arguments, **options)
         except Exception as error:  # of any kind
             return self.rank.end(
                 "it lost another rank, whose own words say why, or waited for one that makes fewer steps: %s"
@@ -165,7 +168,9 @@ class Ranks:
                 if number >= len(models):
                     self._make_alike(mine)
                 self.gradients.append(Gradients(torch, self, report, mine))
-        report.ranks = {"number": self.number, "world": self.world, "strategy": STRATEGIES[0]}
+        if report.ranks is None:
+            report.ranks = {"number": self.number, "world": self.world, "strategy": STRATEGIES[0]}
+            watched.begin(torch, report, self.rank, self.pace)
         for loader in loaders:
             shares.share(torch, self, loader)
 

@@ -4,6 +4,7 @@ The module ``torch`` is handed in: it is there when this is imported, and this n
 """
 
 import functools
+import os
 import sys
 
 from modak_runtime.pytorch.model import prepare as prepare_model
@@ -15,6 +16,10 @@ MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1
 def imported(torch, report, steps):
     """Acts as soon as PyTorch is imported."""
     _count_steps(torch, report, steps)
+    if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
+        from modak_runtime.parallel import watched
+
+        watched.imported(torch, report)
     if "matmul" in report.planned:
         _choose_matmul(torch, report)
     if report.planned.get("memory") == "out-of-core":

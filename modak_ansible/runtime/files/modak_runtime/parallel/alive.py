@@ -1,0 +1,207 @@
+"""Whether all ranks are alive, and how fast each is: each tells the first one every few seconds.
+
+To those who wait for a sum, a process that was stopped, a node that is gone and a network that is cut look like one
+that computes. Here they do not: whoever is not heard of for a while is named, with its node and address, and the
+training ends. It takes no framework.
+"""
+
+import collections
+import json
+import os
+import socket
+import sys
+import threading
+import time
+
+CODE = 68  # of a process that ends for it
+SLOW = 3.0  # a rank is slow that takes so many times the seconds of the others' middle one
+_PAUSE, _KEPT = 2.0, 16  # seconds between words; words by which the seconds of a step are known
+
+
+class Pace:
+    """What a rank does of its own: its steps, and the seconds in which it waited for the others."""
+
+    def __init__(self):
+        self._count = int  # which is 0
+        self._known = collections.deque(maxlen=_KEPT)
+        self.waited, self._since = 0.0, None
+
+    def counts(self, count):
+        """Takes what tells the number of steps so far."""
+        self._count = count
+
+    def waits(self, act, *arguments, **options):
+        """What an act gives in which this rank waits for the others."""
+        if self._since is not None:  # one within another
+            return act(*arguments, **options)
+        self._since = time.monotonic()
+        try:
+            return act(*arguments, **options)
+        finally:
+            began, self._since = self._since, None
+            self.waited += time.monotonic() - began
+
+    def word(self):
+        """The steps so far, and the seconds of a step without those of waiting; None where they are not known yet."""
+        now, since, count = time.monotonic(), self._since, self._count()
+        waited = self.waited + (now - since if since is not None else 0.0)
+        if count and (not self._known or count > self._known[-1][0]):
+            self._known.append((count, now, waited))
+        if len(self._known) < 2:
+            return count, None
+        (before, then, had), (count, now, waited) = self._known[0], self._known[-1]
+        return count, max(0.0, now - then - (waited - had)) / (count - before)
+
+
+class Watch:
+    """What is known of others, by how long they have been silent; a stop of this process is no silence of theirs."""
+
+    def __init__(self, limit, pause):
+        self._limit, self._pause, self._silent = limit, pause, {}
+        self._looked = time.monotonic()
+
+    def heard(self, other):
+        self._silent[other] = 0.0
+
+    def forget(self, other):
+        self._silent.pop(other, None)
+
+    def lost(self):
+        """Who has been silent for too long; None where nobody has."""
+        now = time.monotonic()
+        passed, self._looked = min(now - self._looked, 2 * self._pause), now
+        for other in self._silent:
+            self._silent[other] += passed
+        return next((other for other, silent in self._silent.items() if silent > self._limit), None)
+
+
+class Alive:
+    """This rank among the others.
+
+    Args:
+        number: of this rank; world: how many there are.
+        own: its node and address, such as ``node02 (10.0.0.2)``.
+        limit: seconds of silence after which a rank is given up.
+        pace: of this rank.
+        end: is called with words and the rank that is lost, and does not come back.
+        slow: is called in rank 0, with the seconds of a step of each rank, and the slow one or None.
+    """
+
+    def __init__(self, number, world, own, limit, pace, end, slow):
+        self._number, self._world, self._own, self._limit, self._pace = number, world, own, limit, pace
+        self._pause = min(_PAUSE, limit / 5)
+        self._end, self._slow = end, slow
+        self._watch = Watch(limit, self._pause)
+        self._words, self._lock = {number: {"own": own}}, threading.Lock()
+
+    def listen(self, address):
+        """Begins in rank 0; gives the port at which the others are awaited."""
+        family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
+        server = socket.create_server((address, 0), family=family, backlog=self._world)
+        self._start(self._accept, server)
+        self._start(self._look)
+        return server.getsockname()[1]
+
+    def join(self, address, port, first):
+        """Begins in another rank; ``first`` is the node and address of rank 0."""
+        self._words[0] = {"own": first}
+        self._watch.heard(0)
+        self._start(self._tell, address, port)
+
+    @staticmethod
+    def _start(act, *arguments):
+        threading.Thread(target=act, args=arguments, name="modak-alive", daemon=True).start()
+
+    def _accept(self, server):
+        while True:
+            connection, _ = server.accept()
+            self._start(self._hear, connection)
+
+    def _hear(self, connection):
+        """In rank 0, the words of one other; it ends when that one does."""
+        rank = None
+        try:
+            with connection, connection.makefile("rw") as stream:
+                for line in stream:
+                    word = json.loads(line)
+                    rank = int(word["rank"])
+                    with self._lock:
+                        self._words[rank] = word
+                        self._watch.heard(rank)
+                    stream.write("\n")
+                    stream.flush()
+        except (OSError, ValueError, KeyError):
+            return  # one that is lost is still awaited
+        with self._lock:
+            self._watch.forget(rank)  # it has ended, which its own launcher sees
+
+    def _look(self):
+        while True:
+            time.sleep(self._pause)
+            with self._lock:
+                lost = self._watch.lost()
+                words = {rank: dict(word) for rank, word in self._words.items()}
+            if lost is not None:
+                self._end(self._about(lost, words[lost]), lost, words[lost]["own"])
+            words[self._number]["step"], words[self._number]["seconds"] = self._pace.word()
+            self._compare(words)
+
+    def _compare(self, words):
+        seconds = [words.get(rank, {}).get("seconds") for rank in range(self._world)]
+        if None in seconds:
+            return
+        rank = max(range(self._world), key=seconds.__getitem__)
+        others = sorted(seconds[:rank] + seconds[rank + 1 :])
+        is_slow = seconds[rank] > max(SLOW * others[len(others) // 2], 0.01)
+        self._slow([round(each, 4) for each in seconds], (rank, words[rank]["own"]) if is_slow else None)
+
+    def _tell(self, address, port):
+        """In another rank: says that it is there, and waits for the answer."""
+        stream = None
+        while True:
+            try:
+                if stream is None:
+                    connection = socket.create_connection((address, port), timeout=self._pause)
+                    connection.settimeout(None)
+                    stream = connection.makefile("rw")
+                    self._start(self._answers, connection)
+                step, seconds = self._pace.word()
+                word = {"rank": self._number, "own": self._own, "step": step, "seconds": seconds}
+                stream.write(json.dumps(word) + "\n")
+                stream.flush()
+            except OSError:
+                stream = None  # it may have ended, or come back
+            time.sleep(self._pause)
+            with self._lock:
+                lost = self._watch.lost()
+            if lost is not None:
+                self._end(self._about(0, self._words[0]), 0, self._words[0]["own"])
+
+    def _answers(self, connection):
+        try:
+            while connection.recv(4096):
+                with self._lock:
+                    self._watch.heard(0)
+        except OSError:
+            return
+
+    def _about(self, rank, word):
+        step = " after step %d" % word["step"] if word.get("step") else ""
+        return (
+            "rank %d on %s was not heard of for %g s%s, from %s: its process hangs or was stopped, its node is down, "
+            "or the network between the two is cut" % (rank, word["own"], self._limit, step, self._own)
+        )
+
+
+def end(words, rank, own):
+    """Ends this process for the sake of another rank, whose number and node whoever started it finds in a file."""
+    own_folder = os.path.dirname(os.environ.get("MODAK_APPLIED", ""))
+    try:
+        if own_folder:
+            with open(os.path.join(own_folder, "lost"), "w") as file:
+                file.write("%d %d %s silent\n" % (rank, CODE, own.split()[0]))
+        sys.stdout.flush()
+        sys.stderr.write("modak: rank %s: %s\n" % (os.environ.get("RANK", "?"), words))
+        sys.stderr.flush()
+    finally:
+        os._exit(CODE)

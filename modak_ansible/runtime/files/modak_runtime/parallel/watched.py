@@ -1,0 +1,90 @@
+"""Has the ranks of PyTorch's process group tell each other that they are alive, prepared or parallel by themselves."""
+
+import atexit
+import functools
+import os
+import sys
+
+from modak_runtime.parallel import alive
+from modak_runtime.parallel.group import own_address
+from modak_runtime.ranks import Rank, is_parallel
+from modak_runtime.report import warn
+
+_PLACE = "modak/alive"
+
+
+def imported(torch, report):
+    """Begins as soon as a script that is parallel by itself has made its group."""
+    make = getattr(getattr(torch, "distributed", None), "init_process_group", None)
+    if make is None or is_parallel() or not _is_of_a_plan():
+        return
+
+    @functools.wraps(make)
+    def init_process_group(*arguments, **options):
+        made = make(*arguments, **options)
+        try:
+            _note_the_end()
+            begin(torch, report, Rank(os.environ), alive.Pace())
+        except Exception as error:  # the border: the script trains without us
+            report.mistake("alive", error)
+        return made
+
+    torch.distributed.init_process_group = init_process_group
+
+
+def begin(torch, report, rank, pace):
+    """Begins, once all ranks have come to one group: collectively, for rank 0 says where it listens."""
+    if torch.distributed.get_world_size() != rank.world:
+        return
+    store, own = torch.distributed.distributed_c10d._get_default_store(), own_address(rank)
+    pace.counts(lambda: report.steps_made)
+    here = alive.Alive(
+        rank.number, rank.world, own, rank.timeout, pace, alive.end, functools.partial(_tell_of_slow, report)
+    )
+    if rank.number == 0:
+        store.set(_PLACE, "%d %s" % (here.listen(rank.address), own))
+    else:
+        port, _, first = store.get(_PLACE).decode().partition(" ")
+        here.join(rank.address, int(port), first)
+
+
+def _is_of_a_plan():
+    names = ("RANK", "MASTER_ADDR", "MASTER_PORT", "MODAK_RENDEZVOUS_TIMEOUT")
+    return os.environ.get("WORLD_SIZE", "1") != "1" and all(os.environ.get(name) for name in names)
+
+
+def _tell_of_slow(report, seconds, slow):
+    """Notes the seconds of all ranks, and who the slow one is; that is said once, when it is seen first."""
+    words = None
+    if slow:
+        rank, own = slow
+        others = sorted(seconds[:rank] + seconds[rank + 1 :])
+        words = "rank %d on %s takes %.3g s of its own for a step, the others %.3g: all wait for it" % (
+            rank, own, seconds[rank], others[len(others) // 2])  # fmt: skip
+    known = report.ranks
+    if known is None:
+        return
+    if words and not known.get("slow"):
+        warn(words)
+    known.update({"step_seconds": seconds, "slow": words})
+
+
+def _note_the_end():
+    """Notes that the script came to its end without an error, lest an abort after that count for a failed training.
+
+    PyTorch's own threads may abort a process that leaves without destroy_process_group.
+    """
+    folder, leave, said = os.path.dirname(os.environ.get("MODAK_APPLIED", "")), sys.exit, []
+
+    @functools.wraps(leave)
+    def exit_with(code=None):
+        said.append(code)
+        leave(code)
+
+    def note():
+        if folder and not (said and said[-1]) and not hasattr(sys, "last_type"):
+            with open(os.path.join(folder, "came_to_its_end"), "w"):
+                pass
+
+    sys.exit = exit_with
+    atexit.register(note)

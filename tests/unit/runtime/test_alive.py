@@ -1,0 +1,123 @@
+"""Ranks tell each other that they are alive: who is stopped, slow or unreachable is named."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from modak_ansible.runtime import FILES
+from modak_ansible.target.jobs.markers import failed_rank
+
+RANK = """\
+import json, os, sys, time
+from modak_runtime.parallel.alive import Alive, Pace, end
+number, folder, each, waits = int(os.environ["RANK"]), sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+steps, pace = [0], Pace()
+pace.counts(lambda: steps[0])
+def slow(seconds, who):
+    with open(folder + "/slow.part", "w") as file:
+        json.dump([seconds, who], file)
+    os.replace(folder + "/slow.part", folder + "/slow")
+alive = Alive(number, 2, "node%02d (10.0.0.%d)" % (number + 1, number + 1), 1.5, pace, end, slow)
+if number == 0:
+    with open(folder + "/port.part", "w") as file:
+        file.write(str(alive.listen("127.0.0.1")))
+    os.rename(folder + "/port.part", folder + "/port")
+else:
+    while not os.path.exists(folder + "/port"):
+        time.sleep(0.02)
+    alive.join("127.0.0.1", int(open(folder + "/port").read()), "node01 (10.0.0.1)")
+until = time.monotonic() + 20
+while time.monotonic() < until:
+    time.sleep(each)
+    pace.waits(time.sleep, waits)
+    steps[0] += 1
+"""
+
+pytestmark = pytest.mark.component
+
+
+class Ranks:
+    """Two processes that count steps, of so many seconds of their own and of waiting."""
+
+    def __init__(self, folder: Path, *seconds: tuple[float, float]) -> None:
+        self.folder = folder
+        self.started = []
+        for rank, (own, waits) in enumerate(seconds):
+            (place := folder / "ranks" / str(rank)).mkdir(parents=True)
+            more = {"RANK": str(rank), "PYTHONPATH": str(FILES), "MODAK_APPLIED": str(place / "applied.json")}
+            self.started.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", RANK, str(folder), str(own), str(waits)],
+                    env=os.environ | more,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+
+    def slow(self) -> list:
+        path, limit = self.folder / "slow", time.monotonic() + 20
+        while not path.exists():
+            assert time.monotonic() < limit, "nothing was told of the ranks' steps"
+            time.sleep(0.05)
+        return json.loads(path.read_text())
+
+    def end(self) -> None:
+        for each in self.started:
+            each.kill()
+            each.communicate()
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    made = []
+
+    def start(*seconds):
+        made.append(Ranks(tmp_path, *seconds))
+        return made[0]
+
+    yield start
+    for each in made:
+        each.end()
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_rank_that_is_stopped_is_named_with_its_node(ranks, tmp_path, stopped):
+    both = ranks((0.01, 0.01), (0.01, 0.01))
+    both.slow()
+    both.started[stopped].send_signal(signal.SIGSTOP)
+    other = both.started[1 - stopped]
+    _, words = other.communicate(timeout=15)
+    assert other.returncode == 68
+    assert f"rank {stopped} on node0{stopped + 1} (10.0.0.{stopped + 1}) was not heard of for 1.5 s" in words
+    assert f"from node0{2 - stopped} (10.0.0.{2 - stopped})" in words
+    (tmp_path / "failed_rank").write_text((tmp_path / "ranks" / str(1 - stopped) / "lost").read_text())
+    assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was not heard of any more")
+
+
+def test_a_stop_of_all_is_no_silence(ranks):
+    both = ranks((0.01, 0.01), (0.01, 0.01))
+    both.slow()
+    for each in both.started:
+        each.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    for each in both.started:
+        each.send_signal(signal.SIGCONT)
+    time.sleep(1.2)
+    assert [each.poll() for each in both.started] == [None, None]
+
+
+def test_the_slow_one_is_the_one_that_does_not_wait(ranks):
+    seconds, who = ranks((0.01, 0.09), (0.1, 0.0)).slow()
+    assert who == [1, "node02 (10.0.0.2)"]
+    assert seconds[0] == pytest.approx(0.01, abs=0.02)
+    assert seconds[1] == pytest.approx(0.1, rel=0.5)
+
+
+def test_ranks_that_are_alike_are_not_slow(ranks):
+    assert ranks((0.05, 0.05), (0.06, 0.04)).slow()[1] is None
