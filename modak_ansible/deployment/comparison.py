@@ -97,8 +97,8 @@ def compare(
     Raises:
         UsageError: none has a number of that name, or any.
     """
-    remarks = _fetched(stores, fetch)
-    runs = [_run(store) for store in stores]
+    remarks = fetched(stores, fetch)
+    runs = [run_of(store) for store in stores]
     counted = Counter(name for run in runs for name in {*run.curves.by_name, *run.numbers})
     order = {name: place for place, name in enumerate(numbers_of(dict.fromkeys(sorted(counted), 0.0)))}
     names = sorted(counted, key=lambda name: (-counted[name], order.get(name, len(order)), name))
@@ -123,7 +123,7 @@ def compare(
     return Comparison(by, is_better_above, tuple(names), _differing(runs), ordered, tuple(remarks))
 
 
-def _fetched(
+def fetched(
     stores: Sequence[DeploymentStore], fetch: Callable[[Sequence[DeploymentStore]], object] | None
 ) -> list[str]:
     """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
@@ -138,7 +138,8 @@ def _fetched(
     return []
 
 
-def _run(store: DeploymentStore) -> Run:
+def run_of(store: DeploymentStore) -> Run:
+    """A deployment's run, from what is here of it."""
     record, plan = store.record_now(), store.plan
     job, curves = record.get("job") or {}, curves_of(store)
     metrics: dict[str, Any] = dict(record.get("metrics") or {})

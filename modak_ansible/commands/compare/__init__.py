@@ -1,1 +1,1 @@
-"""modak compare."""
+"""modak compare and modak export."""

@@ -1,0 +1,66 @@
+"""modak export: runs for the tools in which people keep their experiments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.options import Json
+
+EXAMPLES = "Example: modak export mine --mlflow mlruns; or: modak export mine --tensorboard runs --wandb-offline wandb"
+
+
+def command(
+    deployments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DEPLOYMENT...",
+            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
+            autocompletion=completing.deployments,
+        ),
+    ],
+    training: Only = None,
+    mlflow: Annotated[Path | None, typer.Option(metavar="DIR", help="MLflow's store of files.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="TensorBoard's log folder.")] = None,
+    wandb: Annotated[
+        Path | None,
+        typer.Option("--wandb-offline", metavar="DIR", help="Weights & Biases' folder, for its wandb sync."),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the targets; export what is here.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the numbers and the arguments of trainings in the form of other tools, from what was fetched.
+
+    Run again, it changes nothing that is there as it is now; other runs in the folder stay. No library of those tools
+    is needed here, and no network.
+    """
+    from modak_ansible.deployment.comparison import fetched
+    from modak_ansible.deployment.exporting.exported import export
+    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.errors import UsageError
+    from modak_ansible.store.deployments import find_trainings
+
+    places = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
+    wanted = {tool: place for tool, place in places.items() if place}
+    if not wanted:
+        raise UsageError("nothing is said of where to", hint="give --mlflow, --tensorboard or --wandb-offline a folder")
+    found = list({store.name: store for text in deployments for store in find_trainings(text, training)}.values())
+    for remark in fetched(found, None if offline else lambda stores: fetch_results(*stores)):
+        typer.echo(f"note: {remark}", err=True)
+    rows = []
+    for tool, place in wanted.items():
+        count, changed = export(tool, found, place)
+        rows.append({"tool": tool, "folder": str(place), "runs": count, "changed": changed})
+        if not count:
+            hint = "modak logs DEPLOYMENT metrics shows what is read of its files"
+            raise UsageError("none of these trainings has written a number", hint=hint)
+        if not as_json:
+            rest = f"; {len(found) - count} without a number left out" if count < len(found) else ""
+            typer.echo(f"{tool}: {count} runs in {place}, {changed} of them new or changed{rest}")
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
