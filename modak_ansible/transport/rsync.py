@@ -49,8 +49,7 @@ def push_below(connection: Connection, root: Path, names: Sequence[str], folder:
     """
     options = ["--no-times", "--chmod=D700,F600", "--from0", "--files-from=-"]
     destination = f"{_remote(connection)}{_quoted(connection, folder)}/"
-    listed = "\0".join(names).encode()
-    _rsync(connection, [*options, f"{root}/", destination], say, f"on the target, at {folder}", listed)
+    _rsync(connection, [*options, f"{root}/", destination], say, f"on the target, at {folder}", _listed(names))
 
 
 def pull(connection: Connection, folder: str, paths: Sequence[str], destination: Path, say: Say) -> None:
@@ -60,7 +59,6 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
         ModakError, TargetUnreachable: as :func:`push`.
     """
     make_private(destination)
-    listed = "\0".join(paths).encode()
     place = f"on this machine, at {destination}"
     source = f"{_remote(connection)}{_quoted(connection, folder)}/"
     _rsync(
@@ -68,8 +66,13 @@ def pull(connection: Connection, folder: str, paths: Sequence[str], destination:
         ["--ignore-missing-args", "--from0", "--files-from=-", source, f"{destination}/"],
         say,
         place,
-        listed,
+        _listed(paths),
     )
+
+
+def _listed(names: Sequence[str]) -> bytes:
+    """Names for ``--files-from``, which takes one that begins with ``#`` or ``;`` for a comment."""
+    return "\0".join(f"./{name}" for name in names).encode()
 
 
 def _remote(connection: Connection) -> str:

@@ -142,6 +142,25 @@ def test_a_folder_is_sent_as_it_is(make_stage, blueprint, tmp_path):
 
 
 @pytest.mark.component
+def test_any_name_is_sent(make_stage, blueprint, tmp_path):
+    folder = "my: 'photos' \"of\" $HOME"
+    names = sorted(
+        ["a b", 'it\'s "q"', "#x", ";y", "-n", "--delete", "a:b/c d", "[x]*?", "é", "$(touch x)", "back\\slash", " "]
+    )
+    (blueprint.path / folder).mkdir()
+    for name in names:
+        (blueprint.path / folder / name).parent.mkdir(exist_ok=True)
+        (blueprint.path / folder / name).write_text(name)
+    source = json.dumps(folder, ensure_ascii=False)
+    blueprint.replace("name: mnist\n        source: [ digits ]", f"name: mine\n        source: [ {source} ]")
+    target = Target(tmp_path / "target")
+    stage, _ = make_stage(target)
+    ensure_dataset(stage)
+    assert sorted(target.sent) == names
+    assert sorted(file["name"] for file in target.manifest["files"]) == names
+
+
+@pytest.mark.component
 def test_what_changed_since_the_plan_is_named_and_not_sent(make_stage, blueprint, tmp_path):
     of_folder(blueprint, blueprint.path / "data")
     target = Target(tmp_path / "target")
