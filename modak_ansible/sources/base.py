@@ -31,6 +31,14 @@ class SourceProblem(ValueError):
         self.number: int | None = None  # of the address among several
 
 
+class Unreached(SourceProblem):
+    """A source that does not answer, of which what it held before may be known."""
+
+
+class SourceWarning(UserWarning):
+    """What was found of a source before counts in place of its answer."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a user says of a source.

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from modak_ansible.errors import close_to, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Carrier, SourceProblem
+from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, needed
 from modak_ansible.store.cache import cache_folder
 from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, write_json
@@ -246,7 +246,7 @@ def _problem(place: _Place, error: Exception, code: int, errors: Any) -> SourceP
         return SourceProblem("dataset-source", f"{where} answers {code} for {place.name}", "try again later")
     why = " ".join(str(error).split())[:200] or type(error).__name__
     hint = "the network, and HTTPS_PROXY and HF_ENDPOINT of this machine; or fetch it there, and say on_target:"
-    return SourceProblem("dataset-source", f"{where} cannot be asked for {place.name}: {why}", hint)
+    return Unreached("dataset-source", f"{where} cannot be asked for {place.name}: {why}", hint)
 
 
 def _alike(place: _Place) -> str:

@@ -5,10 +5,13 @@ A kind of such a source says how it is listed and how its files are fetched; the
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 import time
+import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
@@ -16,10 +19,20 @@ from typing import NamedTuple
 from modak_ansible.errors import ModakError, nearest
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources import samples
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
+from modak_ansible.sources.base import (
+    Asked,
+    Carrier,
+    Source,
+    SourceProblem,
+    SourceWarning,
+    Unreached,
+    is_unsafe,
+    target_fetches,
+)
 from modak_ansible.sources.manifest import LISTED, change_of, contents_of, is_glob
+from modak_ansible.store.cache import cache_folder
 from modak_ansible.store.logins import take_logins
-from modak_ansible.target.core.files import NO_ROOM, sha256_of
+from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 from modak_ansible.target.datasets.fetch import Access, check, fetch_all
 
@@ -93,9 +106,43 @@ class Listed(Source):
         kept = self._kept.get(text)
         if kept and time.monotonic() - kept[0] < _KEPT:
             return kept[1]
-        listing = self.listing(text)
-        _check_names(listing)
+        listing = self._now_or_before(text)
         self._kept[text] = self._kept[listing.location] = (time.monotonic(), listing)
+        return listing
+
+    def _now_or_before(self, text: str) -> Listing:
+        """What is there, or what was when it was last asked, where it does not answer: bringing it asks again.
+
+        Raises:
+            SourceProblem: it cannot be told.
+        """
+        key = hashlib.sha256(f"{next(iter(self.kinds))} {text}".encode()).hexdigest()
+        place = cache_folder() / "listed" / f"{key}.json"
+        try:
+            listing = self.listing(text)
+        except Unreached as problem:
+            before = read_json(place)
+            if not before:
+                hint = (
+                    f"{problem.hint}; it was never asked before from here, and so nobody knows its files and their size"
+                )
+                raise Unreached(problem.rule, problem.reason, hint) from problem
+            listing = Listing(
+                before["location"], tuple(DataFile(**file) for file in before["files"]), before["samples"]
+            )
+            words = (
+                f"{problem.reason}; planned with what it held on {before['asked']}, and asked again when it is brought"
+            )
+            warnings.warn(words, SourceWarning, stacklevel=1)
+            return listing
+        _check_names(listing)
+        files = [file.model_dump(mode="json") for file in listing.files]
+        asked = time.strftime("%Y-%m-%d", time.gmtime())
+        with suppress(OSError):  # it is a cache
+            make_private(place.parent)
+            write_json(
+                place, {"location": listing.location, "files": files, "samples": listing.samples, "asked": asked}
+            )
         return listing
 
     def names(self, source: DataSource, folder: Path) -> list[str]:  # noqa: ARG002

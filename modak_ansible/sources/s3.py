@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import SourceProblem
+from modak_ansible.sources.base import SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, needed, root_of
 from modak_ansible.target.datasets.fetch import Access, etag_of
 
@@ -161,7 +161,7 @@ def _asked(place: _Place, ask: Callable[[], _Answer]) -> _Answer:
         reason = f"{_SCHEME}{place.bucket} cannot be asked: {why}"
         is_login = "credential" in why.lower() or "profile" in why.lower() or "sso" in why.lower()
         hint = _LOGIN if is_login else "the network of this machine, and endpoint_url; or fetch it, and give its path"
-        raise SourceProblem("dataset-source", reason, hint) from error
+        raise (SourceProblem if is_login else Unreached)("dataset-source", reason, hint) from error
 
 
 def _refused(place: _Place, code: str, status: int) -> SourceProblem:

@@ -19,7 +19,7 @@ from typing import IO, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Carrier, SourceProblem
+from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import open_private
 from modak_ansible.target.datasets.fetch import STREAMS, Access
@@ -198,7 +198,7 @@ def _ended(place: _Place, said: str) -> SourceProblem:
         hint = f"its key is not known here; enter it once by hand: {by_hand}"
     elif "permission denied" in said.lower():
         hint = f"ssh-add a key that it takes, or name one in ~/.ssh/config; try it by hand: {by_hand}"
-    return SourceProblem("dataset-source", f"{place.server}: {said}", hint)
+    return Unreached("dataset-source", f"{place.server}: {said}", hint)
 
 
 class Session:

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import SourceProblem
+from modak_ansible.sources.base import SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.datasets.fetch import Access, Redirects, etag_of
@@ -173,7 +173,7 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
         reason = getattr(error, "reason", None) or error
         reason = getattr(reason, "strerror", None) or reason
         hint = "the name of the host, and the network of this machine; or fetch it, and give its path"
-        raise SourceProblem("dataset-source", f"{text} cannot be asked: {reason}", hint) from error
+        raise Unreached("dataset-source", f"{text} cannot be asked: {reason}", hint) from error
 
 
 def _refused(server: str, url: str, error: urllib.error.HTTPError) -> SourceProblem:

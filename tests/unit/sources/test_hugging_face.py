@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.errors import ModakError
-from modak_ansible.sources.base import SourceProblem
+from modak_ansible.sources.base import SourceProblem, SourceWarning
 from modak_ansible.sources.hugging_face import HuggingFace, _place
 from modak_ansible.sources.listed import chosen
 from modak_ansible.target.core.workspace import Workspace
@@ -169,14 +169,16 @@ def test_a_gated_one(hub, sources):
 
 def test_a_hub_that_is_busy_or_away(hub, sources, monkeypatch):
     hub.busy = 2
-    sources.one("hf://datasets/team/flowers")
+    _, there = sources.one("hf://datasets/team/flowers")
     monkeypatch.setattr("modak_ansible.sources.hugging_face._ATTEMPTS", 1)
     hub.busy = 9
     assert "is asked too often" in sources.problem("hf://datasets/team/flowers@v1").reason
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert (
-        "http://127.0.0.1:9 cannot be asked for team/flowers: " in sources.problem("hf://datasets/team/flowers").reason
-    )
+    with pytest.warns(SourceWarning, match="http://127.0.0.1:9 cannot be asked for team/flowers: .* planned with"):
+        assert sources.one("hf://datasets/team/flowers")[1] == there
+    problem = sources.problem("hf://datasets/team/trees")
+    assert "http://127.0.0.1:9 cannot be asked for team/trees: " in problem.reason
+    assert "nobody knows its files" in problem.hint
 
 
 @pytest.mark.component

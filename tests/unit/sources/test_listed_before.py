@@ -1,0 +1,40 @@
+"""A source that does not answer is planned with what it held before, and that is said."""
+
+import pytest
+
+from modak_ansible.model.dataset import DataFile
+from modak_ansible.sources.base import Asked, SourceWarning, Unreached
+from modak_ansible.sources.listed import Listed, Listing
+
+FILES = (DataFile(name="a/b.csv", size=7, sha256="a" * 64), DataFile(name="c.csv", size=3, version="v1"))
+
+
+class Far(Listed):
+    kinds = ("far",)
+
+    def __init__(self, answer):
+        super().__init__()
+        self._answer = answer
+
+    def listing(self, text):
+        if self._answer is None:
+            raise Unreached("dataset-source", f"{text} cannot be asked: no network", "the network of this machine")
+        return Listing(text, self._answer, 12)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_what_it_held_before_counts_and_is_said():
+    asked = Asked(text="far://x/d", name="d", format="", folder=None)
+    there = Far(FILES).read(asked)
+    with pytest.warns(SourceWarning, match=r"far://x/d cannot be asked: no network; planned with what it held on 20"):
+        assert Far(None).read(asked) == there
+
+
+def test_what_was_never_asked_is_told_as_that():
+    with pytest.raises(Unreached) as raised:
+        Far(None).read(Asked(text="far://x/d", name="d", format="", folder=None))
+    assert "never asked before from here" in raised.value.hint
