@@ -45,8 +45,8 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     knows_launcher = (
         target.scheduler is Scheduler.SLURM or target.site.launcher or (hpc and hpc.parallelisation == "mpi")
     )
-    starts_them = ranks and ranks.strategy in ("ddp", "own") and layout.nodes == 1  # the job script itself
-    if layout.processes > 1 and not knows_launcher and not starts_them:
+    by_job_script = ranks and (ranks.is_prepared or ranks.strategy == "own") and layout.nodes == 1
+    if layout.processes > 1 and not knows_launcher and not by_job_script:
         message = f"{layout.processes} processes need a launcher, which {target.name} does not name"
         yield CannotPlan("resources", message, "give the target's site capability a launcher, such as mpirun")
 

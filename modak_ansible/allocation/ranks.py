@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.distributed import Distributed, Parallelism
+from modak_ansible.model.distributed import PREPARED, SHARED_OUT, Distributed, Parallelism, Prepared
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.request import Request
 
@@ -24,17 +24,27 @@ class Ranks:
     """How a training's processes are one.
 
     Attributes:
-        strategy: ``ddp``: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or
-            which reads who it is from the environment; ``none``: not at all.
+        strategy: one of PREPARED: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI
+            starts, or which reads who it is from the environment; ``none``: not at all.
         reason: for people.
         interface: of the nodes, by which they meet; empty: found.
         timeout: seconds that a rank waits for the others.
     """
 
-    strategy: Literal["ddp", "mpi", "own", "none"]
+    strategy: Prepared | Literal["mpi", "own", "none"]
     reason: str
     interface: str = ""
     timeout: int = 300
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether modak_runtime.prepare makes one training of them, each with its part of every batch."""
+        return self.strategy in PREPARED
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether a rank has parts of the model's parameters only."""
+        return self.strategy in SHARED_OUT
 
 
 def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
@@ -52,7 +62,7 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
 
 def _strategy(
     request: Request, layout: ProcessLayout, said: Distributed
-) -> tuple[Literal["ddp", "mpi", "own", "none"], str]:
+) -> tuple[Prepared | Literal["mpi", "own", "none"], str]:
     application, own = request.application, request.parallelism
     runs = application.script or application.name
     prepares = application.prepares and own is None
@@ -60,15 +70,15 @@ def _strategy(
         return "none", "asked for: each process trains all of it, and none knows of the others"
     if said.strategy == "mpi":
         return "mpi", "asked for"
-    if said.strategy == "ddp":
+    if said.strategy in PREPARED:
         if own:
             message = f"{runs} is parallel by itself: {own.name} ({own.place})"
             raise CannotPlan("distributed.strategy", message, "leave the strategy out")
         if not prepares or application.framework not in _PREPARED:
             why = "does not call it" if not prepares else f"is one of {application.framework}"
-            message = f"ddp is done by modak_runtime.prepare in scripts of PyTorch, and {runs} {why}"
+            message = f"{said.strategy} is done by modak_runtime.prepare in scripts of PyTorch, and {runs} {why}"
             raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
-        return "ddp", "asked for"
+        return said.strategy, "asked for"
     if own:
         _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from modak_ansible.model.base import Model
 
-Strategy = Literal["auto", "ddp", "mpi", "none"]
+Prepared = Literal["ddp", "fsdp"]
+Strategy = Literal["auto", "ddp", "fsdp", "mpi", "none"]
+
+PREPARED: tuple[Prepared, ...] = get_args(Prepared)  # by which modak_runtime.prepare makes one training of processes
+SHARED_OUT: tuple[Prepared, ...] = ("fsdp",)  # of these, those in which a rank has parts of the parameters only
 
 
 class Distributed(Model):
@@ -16,8 +20,9 @@ class Distributed(Model):
 
     strategy: Strategy = Field(
         default="auto",
-        description="ddp: modak_runtime.prepare makes the script data parallel; mpi: it is parallel by MPI; none: "
-        "unrelated processes, each with all of the training; auto: as its source says",
+        description="ddp: modak_runtime.prepare makes the script data parallel; fsdp: it does, and shares out "
+        "parameters, gradients and optimiser, too; mpi: it is parallel by MPI; none: unrelated processes, each with "
+        "all of the training; auto: as its source says",
     )
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")

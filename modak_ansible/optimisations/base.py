@@ -185,7 +185,7 @@ def between(request: Request, layout: ProcessLayout) -> Between:
     return {
         "latency": network.latency if network else None,
         "bandwidth": network.bandwidth if network else None,
-        "shares_batch": ranks is not None and ranks.strategy == "ddp",
+        "shares_batch": ranks is not None and ranks.is_prepared,
     }
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from packaging.version import Version
 
+from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Application
 from modak_ansible.optimisations.base import Draft, Numerics, Optimisation, Option, why_unseen
@@ -62,6 +63,7 @@ class CodeOptimisation(Optimisation):
     Attributes:
         hooked: the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras.
         prepared: those in whose scripts it can do it with the line that calls prepare.
+        needs_whole_model: whether prepare can do it only where a process has all of the parameters.
         moves: what any value but stock does to results.
         reasons: what each value does, for people.
     """
@@ -70,6 +72,7 @@ class CodeOptimisation(Optimisation):
     reaches = "code"
     hooked: ClassVar[tuple[str, ...]] = ()
     prepared: ClassVar[tuple[str, ...]] = ()
+    needs_whole_model: ClassVar[bool] = False
     moves: ClassVar[Numerics]
     reasons: ClassVar[dict[str, str]]
 
@@ -124,7 +127,12 @@ class CodeOptimisation(Optimisation):
 
     def why_out_of_reach(self, draft: Draft, switch: str = "") -> str:
         """Why a choice does not get to the script; empty where it does."""
-        if self.way_to(draft, switch):
+        way = self.way_to(draft, switch)
+        if way == "prepare" and self.needs_whole_model:
+            ranks = ranks_of(draft.request, draft.layout)
+            if ranks and ranks.shares_out:
+                return f"a rank of {ranks.strategy} has parts of the model's parameters only"
+        if way:
             return ""
         if draft.entry is None:
             return why_unseen(draft)

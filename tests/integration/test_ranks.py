@@ -19,7 +19,7 @@ from modak_ansible.runtime import FILES
 
 HERE = Path(__file__).parent / "ranks"
 LEARNERS = HERE / "learners.py"
-WORLDS = [2, *thorough(4)]
+WORLDS = [("ddp", 2), ("fsdp", 2), *thorough(("ddp", 4), ("fsdp", 4))]
 
 
 @dataclass
@@ -71,20 +71,20 @@ def results(python: str, *cases: str, world: int, **more: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def trained(pytorch_python: str):
     """What so many ranks make of every case, computed once."""
-    known: dict[int, dict] = {}
+    known: dict[tuple[str, int], dict] = {}
 
-    def by(world: int) -> dict:
-        if world not in known:
-            known[world] = results(pytorch_python, world=world)[0]
-        return known[world]
+    def by(strategy: str, world: int) -> dict:
+        if (strategy, world) not in known:
+            known[strategy, world] = results(pytorch_python, world=world, MODAK_STRATEGY=strategy)[0]
+        return known[strategy, world]
 
     return by
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_ranks_learn_what_one_process_learns(trained, world):
+@pytest.mark.parametrize(("strategy", "world"), WORLDS)
+def test_ranks_learn_what_one_process_learns(trained, strategy, world):
     """Five seeds of each case: all losses, and the weights in the end, but for the order in which is added."""
-    alone, together = trained(1), trained(world)
+    alone, together = trained("", 1), trained(strategy, world)
     assert set(alone) == set(together)
     assert len(alone) >= 75
     for case, expected in alone.items():
@@ -206,10 +206,11 @@ class Stopped:
 
 
 @pytest.mark.parametrize(
-    ("world", "readers"), [(2, "0"), *thorough((2, "1"), (4, "0"))]
+    ("strategy", "world", "readers"),
+    [("ddp", 2, "0"), ("fsdp", 2, "0"), *thorough(("ddp", 2, "1"), ("ddp", 4, "0"), ("fsdp", 4, "0"))],
 )  # with four, the place in a bucket settles the order of sums
-def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, world, readers):
-    training = Stopped(pytorch_python, "noisy", tmp_path, READERS=readers)
+def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, world, readers):
+    training = Stopped(pytorch_python, "noisy", tmp_path, READERS=readers, MODAK_STRATEGY=strategy)
     _, whole = training.run(world, saves=False)
     for after in (2, 9):  # the last one is in the second epoch
         training.run(world, after)
@@ -218,8 +219,9 @@ def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, world, readers
     assert losses == whole
 
 
-def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path):
-    training = Stopped(pytorch_python, "plain", tmp_path)
+@pytest.mark.parametrize("strategy", ["fsdp", *thorough("ddp")])
+def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path, strategy):
+    training = Stopped(pytorch_python, "plain", tmp_path, MODAK_STRATEGY=strategy)
     _, whole = training.run(1, saves=False)
     training.run(2, 3)
     said, _ = training.run(1, 8)

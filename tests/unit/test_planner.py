@@ -213,6 +213,19 @@ def test_prepare_makes_one_training_of_two_processes(blueprint):
     assert '"${CUDA_VISIBLE_DEVICES:-0,1}"' in plan(blueprint).job.script
 
 
+def test_parameters_in_parts_are_neither_compiled_nor_reordered(blueprint):
+    (blueprint.service.parent / "train" / "train.py").write_text("import modak_runtime\nmodak_runtime.prepare")
+    blueprint.replace("framework: pytorch", "framework: pytorch\n        distributed: { strategy: fsdp }")
+    blueprint.replace("numerics: same", "numerics: any")
+    made = plan(blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }"))
+    assert (choices(made)["strategy"].value, choices(made)["strategy"].numerics) == ("fsdp", "reassociation")
+    assert "export MODAK_STRATEGY=fsdp" in made.job.script
+    for name, other in (("compiler", "inductor"), ("memory_format", "channels_last")):
+        choice = choices(made)[name]
+        (refused,) = [each for each in choice.rejected if each.value == other]
+        assert "a rank of fsdp has parts of the model's parameters only" in refused.reason
+
+
 def test_a_script_that_is_parallel_has_all_accelerators_of_its_node(blueprint):
     (blueprint.service.parent / "train" / "train.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD")
     script = plan(blueprint.replace("{ cores_per_process: 4 }", "{ nodes: 2 }")).job.script
@@ -231,7 +244,8 @@ def test_unrelated_processes_are_started_as_they_are(blueprint):
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("{ strategy: fsdp }", "fsdp"),
+        ("{ strategy: guess }", "guess"),
+        ("{ strategy: fsdp }", "fsdp is done by modak_runtime.prepare"),
         ("{ interface: 'ib0; reboot' }", "is no network interface's name"),
         ("{ timeout: 0 }", "timeout"),
         ("{ strategy: ddp }", "train.py does not call it"),

@@ -34,6 +34,7 @@ class Compiler(CodeOptimisation):
     )
     hooked = ("keras", "tensorflow")
     prepared = ("pytorch",)
+    needs_whole_model = True
     stock = (*_OFF, "off")
     stock_of = {"jax": ("xla", "default")}
     moves = "reassociation"

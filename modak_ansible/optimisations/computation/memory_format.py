@@ -17,6 +17,7 @@ class MemoryFormat(CodeOptimisation):
     }
     properties = (Property("The order in which images lie in memory.", tuple(reasons)),)
     prepared = ("pytorch",)
+    needs_whole_model = True
     stock = ("contiguous", "default")
     stock_of = dict.fromkeys(("jax", "tensorflow", "keras"), (_LAST, "default"))
     moves = "reassociation"

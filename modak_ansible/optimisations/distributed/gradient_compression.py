@@ -39,4 +39,6 @@ class GradientCompression(CodeOptimisation):
         ranks = ranks_of(draft.request, draft.layout)
         if ranks is None:
             return "one process sends its gradients nowhere"
-        return "" if ranks.strategy == "ddp" else "the script itself sends its gradients"
+        if ranks.shares_out:
+            return f"{ranks.strategy} sends gradients to the ranks that keep them, as they are"
+        return "" if ranks.is_prepared else "the script itself sends its gradients"

@@ -78,14 +78,13 @@ def launching_of(draft: Draft) -> Launching:
 def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:
     """What the job tells each rank of a training."""
     resources, vendor = draft.request.resources, draft.request.target.accelerator.vendor or ""
-    is_prepared = ranks.strategy == "ddp"
     return TrainingRanks(
         count=draft.layout.processes,
         each=draft.layout.processes_per_node,
-        strategy="ddp" if is_prepared else "",
+        strategy=ranks.strategy if ranks.is_prepared else "",
         timeout=ranks.timeout,
         interface=ranks.interface,
-        devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if is_prepared and resources.accelerators else "",
+        devices=_DEVICES.get(vendor, _DEVICES["nvidia"]) if ranks.is_prepared and resources.accelerators else "",
         accelerators=resources.accelerators,
         is_local=launch == Launch(),
     )
@@ -106,7 +105,7 @@ def _launching(draft: Draft, ranks: Ranks | None) -> Launching:
         return Launching(
             Launch(outside=words), environment, words, "Slurm starts every rank itself, and knows its cores"
         )
-    if ranks and ranks.strategy in ("ddp", "own"):
+    if ranks and (ranks.is_prepared or ranks.strategy == "own"):
         return Launching(words=("the job script",), reason="all ranks are on one node, and need no other launcher")
     return _mpi_launcher(draft, hpc, environment)
 

@@ -22,7 +22,7 @@ class Strategy(Optimisation):
         alone = Option(_NONE, "each process trains all of it, and none knows of the others")
         if ranks.strategy == _NONE:
             return (alone,)
-        numerics: Numerics = "reassociation" if ranks.strategy == "ddp" else "same"
+        numerics: Numerics = "reassociation" if ranks.is_prepared else "same"
         return alone, Option(ranks.strategy, ranks.reason, numerics=numerics)
 
     def default(self, draft: Draft) -> Default | None:

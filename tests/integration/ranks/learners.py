@@ -52,6 +52,11 @@ def loader(many=37, batch=10, **options):
     return torch.utils.data.DataLoader(Samples(many), batch_size=batch, shuffle=True, **options)
 
 
+def numbers(*tensors):
+    """What they hold, as a script would read it that knows of one process only."""
+    return [value for each in tensors for value in each.detach().numpy().astype(float).ravel().tolist()]
+
+
 def train(data, model=None, optimizer=None, passes=1, clip=None, epochs=2, schedule=False, more=lambda step: False):
     """The losses of all steps, and what came out; a plain loop with the line in it."""
     model = model or Net()
@@ -86,11 +91,13 @@ def train(data, model=None, optimizer=None, passes=1, clip=None, epochs=2, sched
             seen = [(functional.cross_entropy(model(x), y, reduction="sum").item(), len(y)) for x, y in data]
         losses.append(sum(each for each, _ in seen) / sum(count for _, count in seen))
         assert sum(count for _, count in seen) in (37, 30, 41, 39), seen
-    assert type(model) is Net and list(model.state_dict()) == list(
-        Net(isinstance(model.norm, nn.BatchNorm1d)).state_dict()
+    assert (
+        isinstance(model, Net)
+        and type(model).__name__ == "Net"
+        and list(model.state_dict()) == list(Net(isinstance(model.norm, nn.BatchNorm1d)).state_dict())
     )
     assert model.unused.weight.grad is None
-    weights = [value for each in model.state_dict().values() for value in each.double().flatten().tolist()]
+    weights = numbers(*model.state_dict().values())
     return losses + weights
 
 
@@ -104,7 +111,7 @@ def twice():
         functional.cross_entropy(model.last(torch.tanh(model.first(-x))), y).backward()
         optimizer.step()
         optimizer.zero_grad()
-    return [value for each in model.parameters() for value in each.double().flatten().tolist()]
+    return numbers(*model.parameters())
 
 
 def adversaries():
@@ -122,7 +129,7 @@ def adversaries():
             first.zero_grad()
             functional.softplus(-judge(made)).mean().backward()
             first.step()
-    return [value for model in (maker, judge) for each in model.parameters() for value in each.flatten().tolist()]
+    return numbers(*maker.parameters(), *judge.parameters())
 
 
 def images():

@@ -71,5 +71,7 @@ def test_whether_processes_were_one_training_is_told(report, applied, known, sai
     (outcome,) = compare(plan, report, None)
     assert (outcome["applied"], outcome["known"]) == (applied, known)
     assert said in outcome["how"] + outcome["reason"]
+    plan["choices"][0]["value"] = "fsdp"  # and where another way was taken, that is told
+    assert compare(plan, {"ranks": {"strategy": "fsdp", "world": 2}}, None)[0]["applied"] == "fsdp"
     plan["choices"][0]["value"] = "own"
     assert compare(plan, report, None) == []

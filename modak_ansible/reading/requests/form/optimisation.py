@@ -104,7 +104,8 @@ class DistributedForm(Form):
     """How one training runs in several processes: docs/many-nodes.md."""
 
     strategy: Strategy = Field(
-        "auto", description="ddp by modak_runtime.prepare, mpi, none for unrelated processes; auto: by its source."
+        "auto",
+        description="ddp and fsdp by modak_runtime.prepare, mpi, none for unrelated processes; auto: by its source.",
     )
     interface: Annotated[str, text(rules.interface_problem)] = Field(
         "", description="The network interface of the nodes by which they meet."

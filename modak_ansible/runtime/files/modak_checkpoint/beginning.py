@@ -38,7 +38,7 @@ def begin(environment, objects):
     if problem:
         warn("no checkpoints are written: %s" % problem)
         return None
-    form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch)
+    form = Arrays(importlib.import_module("numpy")) if torch is None else Tensors(torch, maps=team.has_parts)
     parts = {name: keras_state.Model(each) if keras_state.is_model(each) else each for name, each in objects.items()}
     every = float(environment.get("MODAK_CHECKPOINT_EVERY") or 600)
     store = Store(environment["MODAK_CHECKPOINTS"]) if team.is_first else None

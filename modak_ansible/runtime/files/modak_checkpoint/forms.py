@@ -4,16 +4,21 @@ import json
 
 
 class Tensors:
-    """A state of plain values and tensors, by torch.save and torch.load with weights only."""
+    """A state of plain values and tensors, by torch.save and torch.load with weights only.
 
-    def __init__(self, torch):
-        self._torch = torch
+    Args:
+        torch: the module.
+        maps: whether tensors are read from the file where they are looked at, by ranks that need parts of them.
+    """
+
+    def __init__(self, torch, maps=False):
+        self._torch, self._options = torch, {"mmap": True} if maps else {}
 
     def save(self, state, path):
         self._torch.save(state, path)
 
     def load(self, path):
-        return self._torch.load(path, map_location="cpu", weights_only=True)
+        return self._torch.load(path, map_location="cpu", weights_only=True, **self._options)
 
 
 class Arrays:

@@ -126,16 +126,19 @@ class Progress:
         """
         now = self._crew.states()
         kept = self._crew.kept(now, self._begun or now)
-        self._crew.done(lambda: self._write(kept))
+        self._crew.done(lambda: self._write(kept), lambda: self._form.save(self._state(kept), os.devnull))
 
-    def _write(self, kept):
-        state = {
+    def _state(self, kept):
+        return {
             "epoch": self.epoch,
             "step": self.step,
             "loader": self._loader if self._begun else [],
             "parts": {name: part.state_dict() for name, part in self._parts.items()},
             **kept,
         }
+
+    def _write(self, kept):
+        state = self._state(kept)
         path = self._store.save(lambda part: self._form.save(state, part))
         if not self._is_tried:  # once, because what cannot be loaded is better known now than then
             try:

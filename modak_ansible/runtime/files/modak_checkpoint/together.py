@@ -10,7 +10,7 @@ LOOK = 1.0  # seconds between two times that ranks ask each other
 class Alone:
     """A training of one process."""
 
-    is_first = True
+    is_first, has_parts = True, False
 
     def agreed(self, asked, due):
         """Whether it is to end, as a number, and whether it is time to save."""
@@ -28,7 +28,7 @@ class Alone:
         """Puts the streams where they stood; those of several ranks give the order that all of them had."""
         streams.restore(state[name])
 
-    def done(self, act):
+    def done(self, act, _also=None):
         """Has something done once."""
         act()
 
@@ -42,14 +42,17 @@ class Alone:
 
 
 class Ranks(Alone):
-    """A training of several processes, whose models are alike: the first one writes what all of them need.
+    """A training of several processes: the first one writes what all of them need.
+
+    Attributes:
+        has_parts: whether each has a part of the state only, and all of them are needed to write it.
 
     Args:
         ranks: the processes, as modak_runtime has them.
     """
 
     def __init__(self, ranks):
-        self._ranks, self.is_first = ranks, ranks.number == 0
+        self._ranks, self.is_first, self.has_parts = ranks, ranks.number == 0, ranks.has_parts
         self._calls, self._next, self._asked_at = 0, 1, time.monotonic()
 
     def agreed(self, asked, due):
@@ -87,18 +90,20 @@ class Ranks(Alone):
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn
             self._ranks.draws_apart(1 + state["epoch"] * 1000 + state["step"])
 
-    def done(self, act):
-        """Has something done by the first rank; the others wait for it.
+    def done(self, act, also=None):
+        """Has something done by the first rank; the others wait for it, or do their part of it where they have one.
 
         Raises:
             RuntimeError: the first rank could not, in its words.
         """
         problem = ""
-        if self.is_first:
-            try:
+        try:
+            if self.is_first:
                 act()
-            except Exception as error:  # of any kind: the others are to know
-                problem = "%s: %s" % (type(error).__name__, error)
+            elif also and self.has_parts:
+                also()
+        except Exception as error:  # of any kind: the others are to know
+            problem = "%s: %s" % (type(error).__name__, error)
         problem = self._ranks.from_first(problem)
         if problem:
             raise RuntimeError(problem)

@@ -5,9 +5,10 @@ import sys
 import time
 
 from modak_runtime import curves, ranks
-from modak_runtime.report import Report, parsed
+from modak_runtime.report import Report, Without, parsed
 from modak_runtime.steps import Steps
 
+_WHOLE = ("compiler", "gradient_compression", "memory", "memory_format")  # act on parameters of one process
 _state = []  # of this process: its report and its steps
 
 
@@ -28,7 +29,7 @@ def prepared(objects):
     report.prepared = True
     torch = sys.modules.get("torch")
     if ranks.is_parallel():
-        _share(torch, report, objects)
+        report = _share(torch, report, objects)
     if torch is None:
         return objects
     try:
@@ -41,7 +42,11 @@ def prepared(objects):
 
 
 def _share(torch, report, objects):
-    """Makes this process one of several; where that goes wrong it ends, lest each train for itself."""
+    """Makes this process one of several; where that goes wrong it ends, lest each train for itself.
+
+    Returns:
+        the report, without the choices that cannot act then.
+    """
     if torch is None:
         ranks.Rank(os.environ).end("prepare makes scripts of PyTorch parallel, and this one imports no torch")
     try:
@@ -50,9 +55,15 @@ def _share(torch, report, objects):
         gpu = any(
             each.is_cuda for model in objects if isinstance(model, torch.nn.Module) for each in model.parameters()
         )
-        processes.begin(torch, os.environ, gpu).prepare(report, objects)
+        here = processes.begin(torch, os.environ, gpu)
+        here.prepare(report, objects)
+        if not here.has_parts:
+            return report
+        for name in _WHOLE:
+            report.refused(name, "with %s a process has parts of the parameters only" % here.strategy, "prepare")
+        return Without(report, _WHOLE)
     except Exception as error:
-        ranks.Rank(os.environ).end(
+        return ranks.Rank(os.environ).end(
             "prepare could not make the training parallel: %s: %s" % (type(error).__name__, error)
         )
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-STRATEGIES = ("ddp",)
+STRATEGIES = ("ddp", "fsdp")
 _TIMEOUT = 300.0  # seconds of a rendezvous, where nobody says
 
 
@@ -35,9 +35,9 @@ class Rank:
         sys.stdout.flush()
         sys.exit("modak: rank %s: %s" % (os.environ.get("RANK", "?"), reason))
 
-    def say(self, words):
-        """Writes a line to standard error, by the first rank alone."""
-        if self.number == 0:
+    def say(self, words, by_all=False):
+        """Writes a line to standard error, by the first rank alone or by each."""
+        if self.number == 0 or by_all:
             sys.stderr.write("modak: %s\n" % words)
 
 

@@ -128,6 +128,17 @@ class Report:
         return "the script imported no framework that it acts on"
 
 
+class Without:
+    """A report in which some choices are not planned."""
+
+    def __init__(self, report, names):
+        self._report = report
+        self.planned = {name: value for name, value in report.planned.items() if name not in names}
+
+    def __getattr__(self, name):
+        return getattr(self._report, name)
+
+
 def _processor():
     """The model's name, as the kernel gives it; empty where it gives none."""
     try:

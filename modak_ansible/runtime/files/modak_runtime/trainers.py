@@ -12,7 +12,7 @@ import threading
 import time
 
 from modak_runtime.curves import curves
-from modak_runtime.report import warn
+from modak_runtime.report import Without, warn
 
 SCHEMA = "modak.trainer/1"
 _LOOK = 1.0  # seconds between two looks for the file that asks for the end
@@ -38,18 +38,7 @@ def prepare(report, objects, own=()):
     """
     from modak_runtime import pytorch
 
-    return pytorch.prepare(sys.modules["torch"], _Without(report, own), objects)
-
-
-class _Without:
-    """A report in which some choices are not planned."""
-
-    def __init__(self, report, names):
-        self._report = report
-        self.planned = {name: value for name, value in report.planned.items() if name not in names}
-
-    def __getattr__(self, name):
-        return getattr(self._report, name)
+    return pytorch.prepare(sys.modules["torch"], Without(report, own), objects)
 
 
 class Numbers:

@@ -6,13 +6,11 @@ make it: each rank's gradient counts as its part of the samples does.
 
 import atexit
 import contextlib
-import functools
 import hashlib
-import os
 import random
 import sys
 
-from modak_runtime.parallel import watched
+from modak_runtime.parallel import norm, sharded, watched, whole
 from modak_runtime.parallel.alive import Pace
 from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
@@ -34,8 +32,11 @@ def begin(torch, environment, gpu=False):
             rank.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             rank.end("PyTorch %s cannot be made parallel by prepare; 2.1 can" % torch.__version__)
+        problem = sharded.problem(torch) if strategy == "fsdp" else ""
+        if problem:
+            rank.end(problem)
         meet(torch, rank, gpu)
-        _KEPT.append(Ranks(torch, rank))
+        _KEPT.append(Ranks(torch, rank, strategy))
     return here()
 
 
@@ -46,19 +47,20 @@ class Ranks:
         number: of this rank, from 0; world: how many there are.
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
+        has_parts: whether it keeps a part of each parameter only.
     """
 
-    def __init__(self, torch, rank):
-        self.rank, self.number, self.world = rank, rank.number, rank.world
-        self.torch, self.distributed = torch, torch.distributed
+    def __init__(self, torch, rank, strategy):
+        self.rank, self.number, self.world, self.strategy = rank, rank.number, rank.world, strategy
+        self.torch, self.distributed, self.has_parts = torch, torch.distributed, strategy != "ddp"
         self.part, self.shares = (1, rank.world), True
-        self.models, self.gradients = [], []
+        self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.pace = Pace()
         self._is_common = False
         self._common = self.from_first(_states(torch))
         self.draws_apart()
         _average_what_schedules_see(self)
-        _save_whole_files(self)
+        whole.save_whole_files(self)
         atexit.register(self._leave)
 
     # --- what all ranks know
@@ -135,7 +137,7 @@ class Ranks:
 
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
-        from modak_runtime.parallel import norm, shares
+        from modak_runtime.parallel import shares
         from modak_runtime.parallel.gradients import Gradients
 
         torch = self.torch
@@ -143,12 +145,7 @@ class Ranks:
         loaders = [each for each in objects if isinstance(each, torch.utils.data.DataLoader)]
         optimizers = [each for each in objects if isinstance(each, torch.optim.Optimizer)]
         self._compare(models, loaders)
-        for optimizer in optimizers:
-            if isinstance(optimizer, torch.optim.LBFGS):
-                self.shares = False
-                self.rank.say(
-                    "LBFGS looks at losses, which ranks have of their parts alone: each learns from the whole batch"
-                )
+        self._look_at(optimizers)
         parallel = torch.nn.parallel.DistributedDataParallel
         taken = {id(each) for gradients in self.gradients for each in gradients.parameters}
         for model in models:
@@ -156,9 +153,13 @@ class Ranks:
                 taken.update(map(id, model.parameters()))
                 self.shares = False
                 continue
-            self.models.append(model)
-            self._make_alike([*model.parameters(), *model.buffers()])
-            norm.share(torch, self, model)
+            self._share_out(model, optimizers)
+            taken.update(id(each) for each in model.parameters() if whole.is_part(each))
+            self.learns = self.learns or self.has_parts
+        if self.strategy == "fsdp":
+            for optimizer in optimizers:
+                whole.load_whole(torch, optimizer)
+                sharded.compare_before_steps(torch, self, optimizer)
         groups = [list(model.parameters()) for model in models]
         groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
         for number, group in enumerate(groups):
@@ -168,17 +169,39 @@ class Ranks:
                 if number >= len(models):
                     self._make_alike(mine)
                 self.gradients.append(Gradients(torch, self, report, mine))
+                self.learns = True
         if report.ranks is None:
-            report.ranks = {"number": self.number, "world": self.world, "strategy": STRATEGIES[0]}
+            report.ranks = {"number": self.number, "world": self.world, "strategy": self.strategy}
             watched.begin(torch, report, self.rank, self.pace)
         for loader in loaders:
             shares.share(torch, self, loader)
+
+    def _look_at(self, optimizers):
+        """Says what optimizers mean for ranks."""
+        lbfgs = any(isinstance(each, self.torch.optim.LBFGS) for each in optimizers)
+        if lbfgs and self.has_parts:
+            self.rank.end("LBFGS needs all parameters in one place: ddp can train with it, not %s" % self.strategy)
+        if lbfgs:
+            self.shares = False
+            self.rank.say(
+                "LBFGS looks at losses, which ranks have of their parts alone: each learns from the whole batch"
+            )
+
+    def _share_out(self, model, optimizers):
+        """Makes a model alike in all ranks, or leaves each its part of it."""
+        if any(model is each for each in self.models):
+            return
+        self._make_alike(each for each in [*model.parameters(), *model.buffers()] if not whole.is_part(each))
+        norm.share(self.torch, self, model)
+        if self.strategy == "fsdp":
+            sharded.share_out(self.torch, self, model, optimizers)
+        self.models.append(model)
 
     def is_training(self):
         """Whether a loop that begins now is taken for one that trains."""
         return (
             self.shares
-            and bool(self.gradients)
+            and self.learns
             and self.torch.is_grad_enabled()
             and (not self.models or any(model.training for model in self.models))
         )
@@ -238,24 +261,3 @@ def _average_what_schedules_see(ranks):
         return step(self, ranks.mean(float(metrics), 1), *arguments, **options)
 
     plateau.step = of_all
-
-
-def _save_whole_files(ranks):
-    """Lets every rank save, as scripts do that know of one process only: none ever sees a file half written."""
-    save = ranks.torch.save
-
-    def whole(thing, f, *arguments, **options):
-        path = os.path.realpath(f) if isinstance(f, (str, os.PathLike)) else ""
-        if not path or (os.path.exists(path) and not os.path.isfile(path)):
-            return save(thing, f, *arguments, **options)
-        part = "%s.%d.part" % (path, ranks.number)
-        try:
-            save(thing, part, *arguments, **options)
-            os.replace(part, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(part)
-            raise
-        return None
-
-    ranks.torch.save = functools.wraps(save)(whole)

@@ -1,0 +1,255 @@
+"""Shares out a model's parameters: each rank keeps its part of them, of their gradients and of the optimizer's state.
+
+PyTorch's own fully_shard (FSDP2) does it, unit by unit: a unit is a layer or a block, which is whole only while it is
+computed.
+"""
+
+import functools
+import importlib
+import sys
+import types
+import zlib
+
+from modak_runtime.parallel import whole
+
+SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
+LARGE = 0.125  # what is larger is looked into
+# What computes with the weights of its layers without calling them.
+_WHOLE = ("MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer")
+
+
+def problem(torch):
+    """Why this PyTorch cannot; empty where it can."""
+    fsdp = importlib.import_module("torch.distributed.fsdp") if torch.distributed.is_available() else None
+    if not hasattr(getattr(fsdp, "FSDPModule", None), "set_custom_reduce_scatter"):
+        return "PyTorch %s cannot share out parameters as prepare has it; 2.13 can" % torch.__version__
+    return ""
+
+
+def share_out(torch, ranks, model, optimizers):
+    """Leaves this rank its part of a model's parameters, which all ranks have alike, and of its optimizers' state.
+
+    Returns:
+        the parameters that every rank keeps whole: scalars.
+    """
+    fsdp = importlib.import_module("torch.distributed.fsdp")
+    if not ranks.models:
+        whole.read_whole(torch)
+        _explain_mixtures(ranks)
+    mesh = _mesh(torch, ranks)
+    parameters = list(model.parameters())
+    kept = {each for each in parameters if not each.dim() or not each.is_floating_point()}
+    _check(ranks, model, [each for each in parameters if each not in kept])
+    with torch.no_grad():
+        for each in parameters:
+            if not each.is_contiguous():
+                each.data = each.data.contiguous()
+    former = _former(torch)
+    for unit in [*units(torch, model), model]:
+        before = dict(unit.named_parameters())
+        unit.register_forward_hook(functools.partial(_own_outputs, torch))
+        fsdp.fully_shard(unit, mesh=mesh, ignored_params=kept)
+        now = dict(unit.named_parameters())
+        after = {each: now[name] for name, each in before.items() if each is not now[name]}
+        _take_over(torch, optimizers, former, after)
+    _travel(torch, ranks, fsdp, model)
+    model._get_fsdp_state()._lazy_init()  # its parts may be called before it is
+    for module in model.modules():
+        if isinstance(module, fsdp.FSDPModule):
+            _name_again(module)
+            _register_methods(torch, module)
+    whole.load_whole(torch, model)
+    return kept
+
+
+def units(torch, model):
+    """The modules whose parameters are whole at one time: blocks and layers, innermost first."""
+    total = _size(model) or 1
+    everywhere = _counts(model)
+    found = []
+
+    def look_into(module):
+        for child in module.children():
+            size, mine = _size(child), _counts(child)
+            if size <= SMALL * total or child in found:
+                continue
+            is_closed = all(count == everywhere[each] for each, count in mine.items())
+            is_called = type(child).forward is not torch.nn.Module.forward
+            if (size > LARGE * total and not _is_whole(torch, child)) or not (is_closed and is_called):
+                look_into(child)
+            if is_closed and is_called:
+                found.append(child)
+
+    if not _is_whole(torch, model):
+        look_into(model)
+    return found
+
+
+def _is_whole(torch, module):
+    is_parametrized = torch.nn.utils.parametrize.is_parametrized(module)
+    return is_parametrized or any(each.__name__ in _WHOLE for each in type(module).__mro__)
+
+
+def _size(module):
+    return sum(each.numel() * each.element_size() for each in module.parameters())
+
+
+def _counts(module):
+    """How often each parameter is found in a module: one that is tied, several times."""
+    found = {}
+    for _, each in module.named_parameters(remove_duplicate=False):
+        found[each] = found.get(each, 0) + 1
+    return found
+
+
+def _mesh(torch, ranks):
+    mesh = importlib.import_module("torch.distributed.device_mesh")
+    kind = "cuda" if "nccl" in str(torch.distributed.get_backend()) else "cpu"
+    return mesh.init_device_mesh(kind, (ranks.world,))
+
+
+def _check(ranks, model, parameters):
+    kinds = sorted({str(each.dtype) for each in parameters})
+    if len(kinds) > 1:
+        ranks.rank.end("fsdp needs parameters of one kind, and %s has %s" % (type(model).__name__, " and ".join(kinds)))
+    if any(map(whole.is_part, parameters)):
+        ranks.rank.end("two models of prepare share parameters: ddp can train them, fsdp cannot")
+
+
+def _take_over(torch, optimizers, former, after):
+    """Puts what each parameter became in its place: in optimizers, and in lists that a script made of them."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["params"] = [after.get(each, each) for each in group["params"]]
+        for each in [each for each in optimizer.state if each in after]:
+            state = optimizer.state.pop(each)
+            optimizer.state[after[each]] = {
+                name: whole.part_of(torch, value, after[each]) for name, value in state.items()
+            }
+    for each, now in after.items():
+        each.grad, each.data = None, each.data.new_empty(0)
+        each.__class__ = former
+        each.__dict__["_modak_now"] = now
+
+
+def compare_before_steps(torch, ranks, optimizer):
+    """Ends ranks that do not compute the same units in the same order: each would take one's parts for another's."""
+
+    def compare(_optimizer, _arguments, _options):
+        mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
+        ranks.trace.clear()
+        found = torch.tensor([mine, -mine])
+        ranks.guarded(torch.distributed.all_reduce, found, torch.distributed.ReduceOp.MAX)
+        if found[0] != -found[1]:
+            ranks.rank.end("ranks compute different layers of a model, or in another order: ddp can train it, not fsdp")
+
+    optimizer.register_step_pre_hook(compare)
+
+
+def _explain_mixtures(ranks):
+    """Adds words of ours to an error that tells nothing of its cause."""
+    show = sys.excepthook
+
+    def explain(kind, error, trace):
+        show(kind, error, trace)
+        if "mixed torch.Tensor and DTensor" in str(error):
+            ranks.rank.say(
+                "the line above uses parameters outside of the call of the layer that has them, where fsdp has parts "
+                "of them only: ddp can train it",
+                by_all=True,
+            )
+
+    sys.excepthook = explain
+
+
+def _own_outputs(torch, _module, _inputs, outputs):
+    """What a unit gives, with memory of its own: FSDP's hook on a view is lost where a script adds to it in place."""
+
+    def own(each):
+        return each.clone() if isinstance(each, torch.Tensor) and each.requires_grad and each._is_view() else each
+
+    return torch.utils._pytree.tree_map(own, outputs)
+
+
+def _former(torch):
+    """The class of parameters that others have taken the place of: whatever is done to one is done to the other."""
+
+    class Parameter(torch.nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, function, _types, arguments=(), options=None):
+            def now(each):
+                return each.__dict__["_modak_now"] if type(each) is cls else each
+
+            arguments, options = torch.utils._pytree.tree_map(now, (arguments, options or {}))
+            return function(*arguments, **options)
+
+    return Parameter
+
+
+def _travel(torch, ranks, fsdp, model):
+    """Has gradients count as their rank's samples do; a rank that is gone ends the others."""
+    distributed = torch.distributed  # which has other names for them since 2.13
+    gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+    scatter = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+
+    class Gathered:
+        def __init__(self, number):
+            self._number = number
+
+        def allocate(self, size, *, dtype, device):
+            return torch.empty(*size, dtype=dtype, device=device)
+
+        def __call__(self, output_tensor, input_tensor, group, async_op=False):
+            ranks.trace.append(2 * self._number)
+            return ranks.guarded(gather, output_tensor, input_tensor, group=group, async_op=async_op)
+
+    class Shared(Gathered):
+        def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+            ranks.trace.append(2 * self._number + 1)
+            own, whole = ranks.part
+            input_tensor.mul_(own / whole) if own else input_tensor.zero_()  # of nothing, even what is not finite
+            return ranks.guarded(scatter, output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+
+    for number, module in enumerate(model.modules(), 1000 * len(ranks.models)):
+        if isinstance(module, fsdp.FSDPModule):
+            module.set_custom_all_gather(Gathered(number))
+            module.set_custom_reduce_scatter(Shared(number))
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+
+
+def _name_again(module):
+    """Gives the class that fully_shard makes the name of the script's own."""
+    kind = type(module)
+    kind.__name__, kind.__qualname__ = kind.__mro__[2].__name__, kind.__mro__[2].__qualname__
+
+
+def _register_methods(torch, module):
+    """Has a model's own methods find its parameters whole, as forward does, where they are given tensors."""
+    fsdp = importlib.import_module("torch.distributed.fsdp")
+    for kind in type(module).__mro__[2:]:
+        if kind is torch.nn.Module or kind.__module__.partition(".")[0] == "torch":
+            break
+        for name, method in vars(kind).items():
+            is_plain = isinstance(method, types.FunctionType) and not hasattr(torch.nn.Module, name)
+            if is_plain and not name.startswith("_") and name not in vars(module):
+                _register(torch, fsdp, module, name)
+
+
+def _register(torch, fsdp, module, name):
+    plain = getattr(module, name)
+    fsdp.register_fsdp_forward_method(module, name)
+    whole, inside = getattr(module, name), []
+
+    @functools.wraps(plain)
+    def called(*arguments, **options):
+        leaves = torch.utils._pytree.tree_leaves((arguments, options))
+        if inside or not any(isinstance(each, torch.Tensor) for each in leaves):
+            return plain(*arguments, **options)
+        inside.append(True)
+        try:
+            return whole(*arguments, **options)
+        finally:
+            inside.pop()
+
+    setattr(module, name, called)

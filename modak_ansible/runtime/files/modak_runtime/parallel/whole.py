@@ -1,0 +1,244 @@
+"""Whole tensors of what ranks have parts of: what a script saves is one process's, and what it loads is shared out."""
+
+import contextlib
+import datetime
+import functools
+import importlib
+import os
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def is_part(value):
+    """Whether it is a rank's part of a tensor: a DTensor."""
+    return hasattr(value, "full_tensor")
+
+
+def part_of(torch, whole, like):
+    """This rank's part of a whole tensor, in memory of its own, where another that is like it is shared out."""
+    if not is_part(like) or is_part(whole) or not isinstance(whole, torch.Tensor) or whole.shape != like.shape:
+        return whole
+    tensors = importlib.import_module("torch.distributed.tensor")
+    mesh, placements = like.device_mesh, like.placements
+    with torch.no_grad():
+        local = tensors.distribute_tensor(whole.detach(), mesh, placements, src_data_rank=None).to_local()
+        local = local.to(mesh.device_type).clone(memory_format=torch.contiguous_format)
+    strides = torch.empty(whole.shape, device="meta").stride()
+    return tensors.DTensor.from_local(
+        local, mesh, placements, run_check=False, shape=whole.shape, stride=strides
+    )  # fmt: skip
+
+
+def read_whole(torch):
+    """Lets Python's numbers, lists and arrays of a tensor be those of the whole: by itself PyTorch gives a rank's own.
+
+    All ranks must ask alike.
+    """
+    kind = importlib.import_module("torch.distributed.tensor").DTensor
+    for name in ("item", "tolist", "numpy", "__float__", "__int__", "__bool__", "__format__", "__array__"):
+
+        def read(self, *arguments, _name=name, **options):
+            return getattr(self.detach().full_tensor(), _name)(*arguments, **options)
+
+        read.__name__ = name
+        setattr(kind, name, read)
+    copy = torch.Tensor.copy_
+    kind.copy_ = lambda self, other, *arguments: copy(self, part_of(torch, other, self), *arguments)
+
+
+def load_whole(torch, thing):
+    """Lets load_state_dict of a model or of an optimizer take whole tensors, too."""
+    thing.register_load_state_dict_pre_hook(
+        _of_optimizer(torch) if isinstance(thing, torch.optim.Optimizer) else _of_model(torch)
+    )
+
+
+def _of_model(torch):
+    def share(module, state, prefix, *_others):
+        for name, like in module.named_parameters(remove_duplicate=False):
+            if prefix + name in state:
+                state[prefix + name] = part_of(torch, state[prefix + name], like)
+
+    return share
+
+
+def _of_optimizer(torch):
+    def share(optimizer, state):
+        owners = {}
+        for group, theirs in zip(optimizer.param_groups, state["param_groups"]):
+            owners.update(zip(theirs["params"], group["params"]))
+        shared = {
+            number: {name: _own(torch, each, owners.get(number)) for name, each in values.items()}
+            for number, values in state["state"].items()
+        }
+        return {**state, "state": shared}
+
+    return share
+
+
+def _own(torch, value, like):
+    part = part_of(torch, value, like)
+    return part.clone() if part is value and isinstance(part, torch.Tensor) else part  # not a file's, which may go
+
+
+def leaves_of(thing):
+    """What a thing of dictionaries, lists and tuples holds, in its order."""
+    if isinstance(thing, dict):
+        return [leaf for each in thing.values() for leaf in leaves_of(each)]
+    if isinstance(thing, (list, tuple)):
+        return [leaf for each in thing for leaf in leaves_of(each)]
+    return [thing]
+
+
+def _with(thing, leaves):
+    """The same thing with other leaves, taken one after the other."""
+    if isinstance(thing, dict):
+        found = thing.copy() if hasattr(thing, "_metadata") else type(thing)() if type(thing) is not dict else {}
+        for name, each in thing.items():
+            found[name] = _with(each, leaves)
+        if hasattr(thing, "_metadata"):
+            found._metadata = thing._metadata
+        return found
+    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
+        return type(thing)(*[_with(each, leaves) for each in thing])
+    if isinstance(thing, (list, tuple)):
+        return type(thing)([_with(each, leaves) for each in thing])
+    return next(leaves)
+
+
+def save_whole_files(ranks):
+    """Lets a script save as if it were one process: none ever sees a file half written, or a part of a tensor."""
+    plain_save = ranks.torch.save
+
+    @functools.wraps(plain_save)
+    def save(thing, f, *arguments, **options):
+        path = os.path.realpath(f) if isinstance(f, (str, os.PathLike)) else ""
+        is_file = bool(path) and (os.path.isfile(path) or not os.path.exists(path))
+        part = "%s.%d.part" % (path, ranks.number) if is_file else f
+        write = functools.partial(plain_save, **options)
+        try:
+            leaves = leaves_of(thing)
+            if any(map(is_part, leaves)):
+                _save_together(ranks, write, thing, leaves, part, path if is_file else "")
+            else:
+                _check_models(ranks, leaves)
+                write(thing, part, *arguments)
+                if is_file:
+                    os.replace(part, path)
+        except BaseException:
+            if is_file:
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+            raise
+
+    ranks.torch.save = save
+
+
+def _check_models(ranks, leaves):
+    for each in leaves:
+        if isinstance(each, ranks.torch.nn.Module) and any(map(is_part, each.parameters())):
+            ranks.rank.end("a %s whose parameters are shared out cannot be saved as it is: save its state_dict()" % (
+                type(each).__name__))  # fmt: skip
+
+
+def _save_together(ranks, write, thing, leaves, file, path):
+    """Has the first rank write what has parts in it; the others take part, and wait for the end.
+
+    Raises:
+        RuntimeError: the first rank could not write, in its words; all raise it.
+    """
+    torch = ranks.torch
+    _await_all(torch, ranks)
+    parts = {_memory(each): each for each in leaves if is_part(each)}
+    target, problems = None, []
+
+    def attempt(act, *arguments):
+        try:
+            return None if problems else act(*arguments)
+        except Exception as error:  # of any kind, such as a full disk: the others are to know
+            problems.append("%s: %s" % (type(error).__name__, error))
+
+    if ranks.number == 0:
+        target = attempt(_File, torch, write, thing, leaves, parts, file)
+    for key, part in parts.items():
+        with torch.no_grad():
+            whole = ranks.guarded(part.full_tensor)
+        if target:
+            attempt(target.write, key, whole)
+        del whole
+    if target:
+        attempt(target.end, path)
+    problem = ranks.from_first("".join(problems))
+    if problem:
+        raise RuntimeError("rank 0 could not save: %s" % problem)
+
+
+def _await_all(torch, ranks):
+    """Ends where not all ranks save: what one of them has nobody else has."""
+    if "gloo" not in str(torch.distributed.get_backend()):
+        return
+    try:
+        torch.distributed.monitored_barrier(timeout=datetime.timedelta(seconds=ranks.rank.timeout))
+    except Exception as error:
+        ranks.rank.end(
+            "it saves what all ranks have parts of, which every rank has to call torch.save for, and within %g s: %s"
+            % (ranks.rank.timeout, str(error).strip().splitlines()[0][:200])
+        )
+
+
+def _memory(part):
+    """By which parts that are one tensor, such as tied weights, are known."""
+    return _storage(part.to_local())
+
+
+class _File:
+    """The first rank's file: its tensors are filled in one after the other, or it is written in the end."""
+
+    def __init__(self, torch, write, thing, leaves, parts, path):
+        self._torch, self._path, self._file, self._places = torch, path, None, {}
+        self._whole = {key: torch.empty(each.shape, dtype=each.dtype) for key, each in parts.items()}  # not touched yet
+        shown = [self._whole[_memory(each)] if is_part(each) else each for each in leaves]
+        self._write_all = functools.partial(write, _with(thing, iter(shown)), path)
+        is_plain = all(isinstance(each, (*_PLAIN, torch.Tensor)) for each in shown)
+        if is_plain and isinstance(path, str) and not write.keywords:
+            self._begin(path, shown)
+
+    def _begin(self, path, shown):
+        """Writes all but the numbers, and finds out where they belong; the disk has room for them then."""
+        torch, fake = self._torch, importlib.import_module("torch._subclasses.fake_tensor")
+        with torch.serialization.skip_data():
+            self._write_all()
+        with fake.FakeTensorMode():
+            found = leaves_of(torch.load(path, weights_only=True))
+        pairs = [(mine, there) for mine, there in zip(shown, found) if isinstance(mine, torch.Tensor)]
+        self._places = {_storage(mine): there.untyped_storage()._checkpoint_offset for mine, there in pairs}
+        self._file = open(path, "r+b")  # noqa: SIM115 - end closes it
+        os.posix_fallocate(self._file.fileno(), 0, os.path.getsize(path))
+        keys = {_storage(each) for each in self._whole.values()}
+        for mine, _ in pairs:
+            if _storage(mine) not in keys:
+                self._fill(_storage(mine), torch.empty(0, dtype=torch.uint8).set_(mine.untyped_storage().cpu()))
+
+    def write(self, key, whole):
+        """Takes a whole tensor."""
+        if self._file is None:
+            self._whole[key].copy_(whole)
+        else:
+            self._fill(_storage(self._whole[key]), whole.detach().cpu().contiguous().reshape(-1))
+
+    def _fill(self, key, numbers):
+        self._file.seek(self._places[key])
+        self._file.write(memoryview(numbers.view(self._torch.uint8).numpy()))
+
+    def end(self, path):
+        """Gives the file its name, where it has one."""
+        if self._file is None:
+            self._write_all()
+        else:
+            self._file.close()
+        if path:
+            os.replace(self._path, path)
+
+
+def _storage(tensor):
+    return tensor.untyped_storage()._cdata

@@ -1,0 +1,38 @@
+"""Trainings that parameters in parts are not for; how is the first argument."""
+
+import os
+import sys
+
+import modak_runtime
+import torch
+from torch import nn
+
+how, is_first = sys.argv[1], os.environ.get("RANK") == "0"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        if how == "outside":
+            return nn.functional.linear(x, self.second.weight)
+        return self.second(x) if how != "layers" or is_first else self.third(x)
+
+
+model = Net()
+kind = torch.optim.LBFGS if how == "lbfgs" else torch.optim.SGD
+optimizer = kind(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(40, 8), batch_size=10)
+model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
+for x in loader:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+if how == "model":
+    torch.save(model, os.devnull)
+if how == "alone" and is_first:
+    torch.save(model.state_dict(), os.devnull)
+model(x).sum().backward()

@@ -1,0 +1,68 @@
+"""Models whose parameters ranks share out: they learn what one process learns, in less memory, and are saved whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cluster import thorough
+from test_ranks import HERE, run
+
+MODELS = HERE / "models.py"
+
+
+def outputs(python: str, script: Path, *arguments: str, world: int = 2, **more: str) -> list[dict]:
+    done = run(python, script, *arguments, world=world, **more)
+    assert [each.code for each in done] == [0] * world, "\n".join(each.errors for each in done)
+    return [json.loads(each.output) for each in done]
+
+
+@pytest.mark.parametrize("world", [2, *thorough(4)])
+def test_models_of_many_kinds_learn_what_one_process_learns(pytorch_python, world):
+    alone = outputs(pytorch_python, MODELS, world=1)[0]
+    for together in outputs(pytorch_python, MODELS, world=world, MODAK_STRATEGY="fsdp"):
+        assert list(together) == list(alone)
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path):
+    (alone,) = outputs(pytorch_python, MODELS, "save", str(tmp_path / "alone.pt"), world=1)
+    for together in outputs(pytorch_python, MODELS, "save", str(tmp_path / "shared.pt"), MODAK_STRATEGY="fsdp"):
+        assert together["saved"] == pytest.approx(alone["saved"], rel=1e-3, abs=2e-5)
+    (same,) = run(
+        pytorch_python, HERE / "same_files.py", str(tmp_path / "alone.pt"), str(tmp_path / "shared.pt"), world=1
+    )
+    assert same.code == 0, same.errors
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("layers", "ranks compute different layers of a model"),
+        *thorough(
+            ("outside", "uses parameters outside of the call of the layer"),
+            ("lbfgs", "LBFGS needs all parameters in one place"),
+            ("model", "cannot be saved as it is: save its state_dict()"),
+            ("alone", "every rank has to call torch.save"),
+        ),
+    ],
+)
+def test_what_cannot_be_shared_out_is_told(pytorch_python, how, words):
+    more = {"MODAK_STRATEGY": "fsdp", "MODAK_RENDEZVOUS_TIMEOUT": "10"}
+    first, other = run(pytorch_python, HERE / "unfit.py", how, **more)
+    assert first.code != 0
+    assert other.code != 0
+    assert words in first.errors
+
+
+@pytest.mark.thorough
+def test_a_rank_needs_less_memory_than_one_that_keeps_all(pytorch_python):
+    """113 M parameters with AdamW; the losses of both are the same."""
+    peaks, losses = {}, {}
+    for strategy in ("ddp", "fsdp"):
+        first, _ = outputs(pytorch_python, HERE / "large.py", MODAK_STRATEGY=strategy)
+        peaks[strategy], losses[strategy] = first["peak"] - first["import"], first["losses"]
+    assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-4)
+    assert peaks["fsdp"] < 0.65 * peaks["ddp"], peaks
