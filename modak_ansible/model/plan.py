@@ -156,6 +156,14 @@ class PlannedJob(Model):
         return ProcessLayout(self.nodes, self.processes_per_node, self.cores_per_process, self.threads)
 
 
+class PlannedMemory(Model):
+    """What a process of the job takes at most, in bytes, by a trace of its script."""
+
+    peak: Interval
+    limit: int | None = Field(default=None, description="what it has; None where nobody knows")
+    of: str = Field(default="", description="who says so")
+
+
 class Staged(Model):
     """One thing that is brought to the target."""
 
@@ -202,6 +210,9 @@ class Plan(Model):
         default=(), description="the chosen configuration, stock, and the nearest"
     )
     tuning: PlannedTuning | None = Field(default=None, description="what the job tries before it trains")
+    memory: PlannedMemory | None = Field(
+        default=None, description="where the script was traced", exclude_if=lambda value: not value
+    )
     scale: PlannedScale | None = Field(
         default=None, description="the numbers of nodes that were weighed", exclude_if=lambda value: not value
     )

@@ -10,6 +10,7 @@ from modak_ansible.model.base import Model
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.model.job_options import JobOptions
+from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.scaled import Scale
 from modak_ansible.model.target import Target
@@ -44,6 +45,7 @@ class Request(Model):
         beside: files that travel with the script's, and on which it does not depend.
         parallelism: what makes its script parallel by itself; None where its source shows nothing of that.
         parallel: how many points of its sweep may run at once; None for as many as the target takes.
+        need: of memory; None where nobody has traced it.
     """
 
     blueprint: str
@@ -63,6 +65,7 @@ class Request(Model):
     scale: Scale | None = Field(default=None, exclude_if=lambda value: not value)
     beside: tuple[SourceFile, ...] = ()
     parallelism: Parallelism | None = None
+    need: Need | None = Field(default=None, exclude_if=lambda value: not value)
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:

@@ -20,6 +20,7 @@ from modak_ansible.model.plan import (
 from modak_ansible.model.request import Request
 from modak_ansible.model.scaled import PlannedScale, Scale, Scaled
 from modak_ansible.optimisations.base import CannotPlan, Draft
+from modak_ansible.optimisations.computation.memory import planned_memory
 from modak_ansible.performance.scaled import scaled_program, scaled_training, with_shape
 from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
@@ -113,6 +114,7 @@ def plan_for(
         "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,
         "tuning": tuning,
+        "memory": planned_memory(draft),
         "scale": _planned_scale(allocation.asked.scale, scaled),
         "after": request.after,
         "beside": request.beside,

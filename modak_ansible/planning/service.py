@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
 from modak_ansible.errors import Mistake, ModakError, UsageError, nearest
+from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
@@ -20,6 +21,7 @@ from modak_ansible.planning.dependency_order import after_planned, in_order, is_
 from modak_ansible.planning.plan import CannotPlan, plan_for
 from modak_ansible.planning.search import Shared
 from modak_ansible.planning.this_machine import as_known_here
+from modak_ansible.planning.tracing import key_of, known_needs
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT, Mistakes
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs, read_blueprint
 from modak_ansible.reading.blueprint.script.options import check_arguments
@@ -175,7 +177,7 @@ def request_of(path: Path, inputs: Inputs, training: str | None = None, target: 
         raise UsageError(f"{path} has no training {training or ''}".rstrip(), hint=hint)
     alone = named[0].model_copy(update={"after": (), "parallel": None})
     state = blueprint_state(path)
-    return _known_here(alone, known_testbed(state), seen_images(state))
+    return _known_here(alone, known_testbed(state), seen_images(state), known_needs(state))
 
 
 def check_blueprint(
@@ -225,12 +227,12 @@ def _check(
         return [], ""
     state = blueprint_state(path)
     known = ProjectKnowledge(known_refusals(state), model_of(state))
-    testbed, images = known_testbed(state), seen_images(state)
+    testbed, images, needs = known_testbed(state), seen_images(state), known_needs(state)
     named = [request.training for request in blueprint.requests if is_meant(request, training)]
     wanted = set(named or [request.training for request in blueprint.requests])
     found: list[tuple[Request, Plan]] = []
     for asked in in_order(blueprint.requests, wanted):
-        request = _known_here(after_planned(asked, found), testbed, images)
+        request = _known_here(after_planned(asked, found), testbed, images, needs)
         if change and asked.training in wanted:
             request = change(request)
         plan = _plan_or_note(blueprint, request, known, mistakes, into, is_strict=inputs.strict)
@@ -239,8 +241,10 @@ def _check(
     return [(request, plan) for request, plan in found if request.training in wanted], blueprint.text
 
 
-def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...]) -> Request:
+def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], needs: Mapping[str, Need]) -> Request:
     update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
+    if needs and (need := needs.get(key_of(request))):
+        update["need"] = need
     if request.image and (seen := seen_of(images, request.image, request.target.address)):
         update["image"] = request.image.model_copy(update={"seen": seen})
     return request.model_copy(update=update)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from modak_ansible.allocation.memory import told
 from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Checkpoint
 from modak_ansible.model.measured.prediction import Interval
-from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset
+from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.performance.doubts import STRANGER
 
@@ -19,6 +20,8 @@ def facts_of(plan: Plan) -> list[tuple[str, str]]:
     facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]
     facts += [("data", _data(dataset, plan)) for dataset in plan.datasets]
     facts.append(("runs as", _shape(plan)))
+    if plan.memory:
+        facts.append(("memory", _memory(plan.memory)))
     facts.append(("script", _script(plan)))
     if plan.job.checkpoint:
         facts.append(("checkpoints", _checkpoints(plan.job.checkpoint)))
@@ -120,6 +123,11 @@ def _shape(plan: Plan) -> str:
     threads = f", {counted(job.threads, 'thread')} each" if job.threads else ""
     partition = f", partition {job.partition}" if job.partition else ""
     return f"{shape}{threads}, at most {format_walltime(job.walltime)}{partition}"
+
+
+def _memory(memory: PlannedMemory) -> str:
+    has = f", of {format_size(memory.limit)}: {memory.of}" if memory.limit else "; how much there is nobody says"
+    return f"{told(memory.peak)} in each process{has}"
 
 
 def _checkpoints(checkpoint: Checkpoint) -> str:

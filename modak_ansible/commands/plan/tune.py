@@ -63,18 +63,19 @@ def command(
         _show_plan(planned.plan, as_json=as_json)
         return
     folder = planned.save()
-    _deploy(planned.plan, folder, as_json=as_json)
+    deployed(planned.plan, folder, is_quiet=as_json)
     _show_result(planned.plan, folder, as_json=as_json)
 
 
-def _deploy(plan: Plan, folder: Path, *, as_json: bool) -> None:
+def deployed(plan: Plan, folder: Path, *, is_quiet: bool) -> None:
+    """Carries a plan out, and shows how it gets on: to standard error alone where it is to be quiet."""
     from rich.console import Console
 
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.deployment.playbook import run_playbook
     from modak_ansible.deployment.run import plans_of
 
-    console = Console(stderr=as_json, highlight=False)
+    console = Console(stderr=is_quiet, highlight=False)
     console.print(f"{plan.name} on {plan.target.name}, plan {plan.digest[:12]}", markup=False)
     with StageDisplay(console) as display:
         run_playbook("deploy", plans_of([DeploymentStore(folder)]), display)

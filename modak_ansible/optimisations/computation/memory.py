@@ -1,52 +1,146 @@
-"""Where the numbers of a training lie: in memory, or in files of the node's own disk."""
+"""Where the numbers of a training lie: in memory, or in files; or what is only made again when it is needed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from modak_ansible.allocation.memory import Limit, limit_of, peak_of, told
+from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.model.measured.prediction import Interval
+from modak_ansible.model.plan import PlannedMemory
 from modak_ansible.model.quantities import format_size
-from modak_ansible.optimisations.base import Draft, Option
+from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Option
 from modak_ansible.optimisations.code import CodeOptimisation, framework_of, is_at_least
 from modak_ansible.optimisations.properties import Property
 
-OUT_OF_CORE = "out-of-core"
+FITS, RECOMPUTED, OUT_OF_CORE = "fits", "recomputed", "out-of-core"
 # Of a parameter in float32: itself, its gradient, and the two moments of Adam.
 _BYTES = 16
+_MOST_RANKS = 64  # that are tried in search of a cure
 
 
 class Memory(CodeOptimisation):
     name = "memory"
     reasons = {
-        "fits": "parameters, gradients and the optimiser's state lie in memory",
+        FITS: "parameters, gradients and the optimiser's state lie in memory",
+        RECOMPUTED: "repeated blocks keep what goes into them alone, and compute the rest again for the backward pass",
         OUT_OF_CORE: "they lie in files of the node's own disk, and the kernel keeps what there is room for",
     }
     properties = (
-        Property("Whether a training's state lies in memory, or in files of the node's own disk.", tuple(reasons)),
+        Property("Whether a training's state lies in memory, is computed again, or lies in files.", tuple(reasons)),
     )
     prepared = ("pytorch",)
-    stock = ("fits",)
-    after = ("image", "compiler")
+    stock = (FITS,)
+    after = ("image", "compiler", "batch_size")
     moves = "same"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
-        # no record of speed tells whether a training fits: who knows that it does not asks for it
-        return super().options(draft) if self.wish(draft) else ()
+        """
+        Raises:
+            CannotPlan: by its trace the training fits in no way.
+        """
+        wish = self.wish(draft)
+        if not wish and (draft.request.need is None or _limit(draft) is None):
+            return ()  # no record of speed tells whether a training fits: who knows that it does not asks for it
+        options = super().options(draft)
+        if not wish and options and not any(_fits(draft, each.value) and not each.why_not for each in options):
+            raise _no_way(draft, options)
+        return options
+
+    def default(self, draft: Draft) -> Default | None:
+        limit = _limit(draft)
+        if self.wish(draft) or draft.request.need is None or limit is None:
+            return None
+        taken = next(each.value for each in super().options(draft) if _fits(draft, each.value) and not each.why_not)
+        why = "" if taken == FITS else f"{_needs(draft, FITS)} otherwise, and "
+        return Default(taken, f"{why}{_needs(draft, taken)} of {_of(limit)}")
+
+    def why_other(self, other: str, taken: str, draft: Draft) -> str:
+        if draft.request.need is None or _limit(draft) is None:
+            return ""
+        return f"it needs {_needs(draft, other)}" if taken != FITS else "it fits without"
 
     def values(self, draft: Draft) -> tuple[str, ...]:
         return self.property_values() if framework_of(draft) == "pytorch" else ()
 
-    def why_not(self, draft: Draft, value: str) -> str:  # noqa: ARG002 - stock needs no reason
+    def why_not(self, draft: Draft, value: str) -> str:
+        need = draft.request.need
+        if draft.settings.get("compiler") == "inductor":
+            return "a compiled model saves what it needs in a way of its own"
+        if value == RECOMPUTED:
+            return "nothing in the model repeats that could be computed again" if need and not need.blocks else ""
         if not is_at_least(draft, "2.1"):
             return "PyTorch tells nobody before 2.1 when a gradient is there"
         if draft.request.resources.accelerators:
             return "an accelerator's memory has no files"
         if draft.layout.processes > 1:
             return "ranks that train together exchange their gradients in memory"
-        if draft.settings.get("compiler") == "inductor":
-            return "a compiled model saves what it needs in a way of its own"
         return _why_no_room(draft)
 
     def apply(self, draft: Draft, value: str) -> None:
         super().apply(draft, value)
         draft.uses_scratch = value == OUT_OF_CORE
+
+
+def planned_memory(draft: Draft) -> PlannedMemory | None:
+    """What a process of the job takes; None where nobody has traced the script."""
+    if draft.request.need is None:
+        return None
+    limit, peak = _limit(draft), _peak(draft, draft.settings.get("memory", FITS))
+    whole = Interval(middle=round(peak.middle), low=round(peak.low), high=round(peak.high))
+    return PlannedMemory(peak=whole, limit=limit.bytes if limit else None, of=limit.reason if limit else "")
+
+
+def _limit(draft: Draft) -> Limit | None:
+    return limit_of(draft.request, draft.partition, draft.layout)
+
+
+def _peak(draft: Draft, value: str, ranks: int = 0) -> Interval:
+    need = draft.request.need
+    assert need is not None  # noqa: S101 - whoever asks has looked
+    strategy = ranks_of(draft.request, draft.layout)
+    known = strategy.strategy if strategy else "none"
+    batch = draft.settings.get("batch_size")
+    return peak_of(
+        need, ranks or draft.layout.processes, "ddp" if ranks else known, value, int(batch) if batch else None
+    )
+
+
+def _fits(draft: Draft, value: str) -> bool:
+    limit = _limit(draft)
+    return limit is None or _peak(draft, value).high <= limit.bytes
+
+
+def _needs(draft: Draft, value: str) -> str:
+    return told(_peak(draft, value))
+
+
+def _of(limit: Limit) -> str:
+    return f"{format_size(limit.bytes)}, {limit.reason}"
+
+
+def _no_way(draft: Draft, options: tuple[Option, ...]) -> CannotPlan:
+    limit = _limit(draft)
+    assert limit is not None  # noqa: S101 - whoever asks has looked
+    ways = "; ".join(f"{each.value}: {each.why_not or _needs(draft, each.value)}" for each in options)
+    message = f"a process has {_of(limit)}, and by its trace the training needs more: {ways}"
+    return CannotPlan("resources.memory", message, "; or ".join(_cures(draft, limit)))
+
+
+def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
+    """What would let it fit."""
+    request, per_node = draft.request, draft.layout.processes_per_node
+    wanted = _peak(draft, FITS).high * per_node
+    partition = draft.partition
+    there = (partition.memory if partition else None) or request.target.processor.memory
+    if request.resources.memory and (there is None or wanted <= there):
+        yield f"ask for {format_size(round(wanted))} a node"
+    if request.application.prepares and draft.layout.processes == 1:
+        for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
+            if _peak(draft, FITS, ranks).high <= limit.bytes:
+                yield f"share out the batch over nodes: {ranks}"
+                break
+    yield "take a smaller batch or a target with more memory"
 
 
 def _why_no_room(draft: Draft) -> str:

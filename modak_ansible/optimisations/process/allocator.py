@@ -15,7 +15,7 @@ class Allocator(Optimisation):
     properties = (Property(values=("system", *_LIBRARIES)),)
     suite_default = "system"
     stock = ("system", "default")
-    after = ("image",)
+    after = ("image", "memory")
     reaches = "environment"
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
@@ -35,7 +35,7 @@ class Allocator(Optimisation):
 def _why_not(draft: Draft, name: str) -> str:
     if not draft.in_container:
         return "without a container only the machine's own libraries are there"
-    if draft.request.optimisation.memory == OUT_OF_CORE:
+    if draft.settings.get("memory") == OUT_OF_CORE:
         return "what a training out of core sets free has to go back to the kernel"
     if draft.entry is None:
         return why_unseen(draft)

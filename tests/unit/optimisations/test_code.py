@@ -250,7 +250,7 @@ def test_tf_data_is_left_untuned_where_keras_uses_it(draft):
 
 def test_a_state_in_files_is_only_taken_where_it_is_asked_for(draft):
     made = draft(application=PREPARES, memory="out-of-core")
-    assert values(options("memory", made)) == ["fits", "out-of-core"]
+    assert values(options("memory", made)) == ["fits", "recomputed", "out-of-core"]
     matter("memory").apply(made, "out-of-core")
     assert (made.choices["memory"], made.uses_scratch) == ("out-of-core", True)
     matter("memory").apply(made, "fits")
@@ -281,6 +281,7 @@ def test_what_cannot_lie_in_files(draft, changed, reason):
 
 def test_a_state_in_files_leaves_the_allocator_that_gives_memory_back(draft):
     made = draft(application=PREPARES, memory="out-of-core")
+    matter("memory").apply(made, "out-of-core")
     assert why_not(options("allocator", made), "tcmalloc").startswith("what a training out of core sets free")
 
 

@@ -25,6 +25,7 @@ class Report:
         self.accelerator = ""
         self.prepared = False
         self.trainer = ""  # the library whose trainer runs the loop, and is told what a script's own line would be
+        self.memory = None  # of a script that is traced, what it needs
         self._found = {}
         self._steps = None
         self._process = os.getpid()
@@ -89,6 +90,7 @@ class Report:
             "steps": self._steps.as_dict() if self._steps else None,
             "peak_memory_bytes": usage.ru_maxrss * 1024,  # Linux counts in KiB
             "ranks": self.ranks,
+            **({"memory": self.memory} if self.memory else {}),
             "mistakes": self.mistakes,
         }
 

@@ -15,6 +15,11 @@ MATMUL_ERROR = 1e-5  # relative; float32's own is below 1e-6, bfloat16's above 1
 
 def imported(torch, report, steps):
     """Acts as soon as PyTorch is imported."""
+    if os.environ.get("MODAK_TRACE") == "memory":
+        from modak_runtime.memory import trace
+
+        trace.imported(torch, report, steps)
+        return
     _count_steps(torch, report, steps)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
         from modak_runtime.parallel import watched
@@ -55,6 +60,11 @@ def prepare(torch, report, objects):
         from modak_runtime.pytorch import out_of_core
 
         out_of_core.prepare(torch, report, models, optimizers)
+    if report.planned.get("memory") == "recomputed":
+        from modak_runtime.pytorch import recompute
+
+        for each in models:
+            _attempt(report, "memory", recompute.prepare, torch, report, each)
     for name, prepare_one, many in (
         ("batch_size", set_batch_size, loaders),
         ("accumulation", accumulate, optimizers),

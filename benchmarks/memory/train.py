@@ -1,0 +1,316 @@
+"""Trains one of a dozen models for a few steps on invented samples: what the memory model is compared with."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+
+import modak_runtime
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset):
+    """Samples that cost nothing until they are read."""
+
+    def __init__(self, make, count):
+        self.make, self.count = make, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.make(torch.Generator().manual_seed(index))
+
+
+def images(size, classes, channels=3):
+    return numbered(lambda g: torch.rand(channels, size, size, generator=g), classes)
+
+
+def words(length, vocabulary):
+    def make(g):
+        found = torch.randint(vocabulary, (length + 1,), generator=g)
+        return found[:-1], found[1:]
+
+    return make
+
+
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)
+        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.short = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride > 1 or inputs != outputs else None
+
+    def forward(self, x):
+        y = self.norm2(self.second(torch.relu(self.norm1(self.first(x)))))
+        return torch.relu(y + (self.short(x) if self.short else x))
+
+
+def resnet(widths=(64, 128, 256, 512)):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    before = 64
+    for number, width in enumerate(widths):
+        layers += [Residual(before, width, 2 if number else 1), Residual(width, width, 1)]
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 1000))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, causal, dropout):
+        super().__init__()
+        self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        wide = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        self.mlp = nn.Sequential(*wide, nn.Dropout(dropout))
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        a = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocabulary, length, width, depth, heads):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width, heads, True, 0.1) for _ in range(depth))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, x):
+        h = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(self.norm(h)).flatten(0, 1)
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary, width, depth, heads, classes):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, depth), nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.encoder(self.words(x)).mean(1))
+
+
+class ViT(nn.Module):
+    def __init__(self, size, patch, width, depth, heads, classes):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.places = nn.Parameter(torch.zeros(1, (size // patch) ** 2, width))
+        self.blocks = nn.Sequential(*(Block(width, heads, False, 0.0) for _ in range(depth)))
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.patches(x).flatten(2).transpose(1, 2) + self.places).mean(1))
+
+
+class Low(nn.Module):
+    """A layer that stays, and two thin ones beside it that learn."""
+
+    def __init__(self, layer, rank):
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.a, self.b = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features, bias=False)
+
+    def forward(self, x):
+        return self.layer(x) + self.b(self.a(x))
+
+
+def lora(model, rank):
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear) and name != "head":
+                setattr(module, name, Low(child, rank))
+    return model
+
+
+class Recurrent(nn.Module):
+    def __init__(self, vocabulary, width, depth):
+        super().__init__()
+        self.words, self.lstm = nn.Embedding(vocabulary, width), nn.LSTM(width, width, depth, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x):
+        return self.head(self.lstm(self.words(x))[0]).flatten(0, 1)
+
+
+class Tables(nn.Module):
+    """Large tables, small layers: a recommender."""
+
+    def __init__(self, sizes, width):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+        self.mlp = nn.Sequential(nn.Linear(len(sizes) * width, 256), nn.ReLU(), nn.Linear(256, 2))
+
+    def forward(self, x):
+        return self.mlp(torch.cat([table(x[:, n] % table.num_embeddings) for n, table in enumerate(self.tables)], 1))
+
+
+class UNet(nn.Module):
+    def __init__(self, width, depth, classes):
+        super().__init__()
+        self.down, self.up, self.wide = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        before = 3
+        for number in range(depth):
+            self.down.append(self.pair(before, width << number))
+            before = width << number
+        for number in reversed(range(depth - 1)):
+            self.wide.append(nn.ConvTranspose2d(before, width << number, 2, 2))
+            self.up.append(self.pair(2 * (width << number), width << number))
+            before = width << number
+        self.head = nn.Conv2d(before, classes, 1)
+
+    @staticmethod
+    def pair(inputs, outputs):
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs), nn.ReLU(True),
+            nn.Conv2d(outputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs), nn.ReLU(True),
+        )  # fmt: skip
+
+    def forward(self, x):
+        kept = []
+        for number, down in enumerate(self.down):
+            x = down(functional.max_pool2d(x, 2) if number else x)
+            kept.append(x)
+        for wide, up, left in zip(self.wide, self.up, reversed(kept[:-1])):
+            x = up(torch.cat([wide(x), left], 1))
+        return self.head(x)
+
+
+def mlp(*widths):
+    layers = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *layers[:-1])
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25),
+        nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
+def mobile(width, depth):
+    layers = [nn.Conv2d(3, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU6(True)]
+    for _ in range(depth):
+        wide = 6 * width
+        layers += [nn.Conv2d(width, wide, 1), nn.BatchNorm2d(wide), nn.ReLU6(True)]
+        layers += [nn.Conv2d(wide, wide, 3, 1, 1, groups=wide), nn.BatchNorm2d(wide), nn.ReLU6(True)]
+        layers += [nn.Conv2d(wide, width, 1), nn.BatchNorm2d(width)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 100))
+
+
+class Dense(nn.Module):
+    """Each layer sees what all before it have given."""
+
+    def __init__(self, width, depth, classes):
+        super().__init__()
+        self.first = nn.Conv2d(3, 2 * width, 3, 1, 1)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d((n + 2) * width), nn.ReLU(), nn.Conv2d((n + 2) * width, width, 3, 1, 1))
+            for n in range(depth)
+        )
+        self.head = nn.Linear((depth + 2) * width, classes)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = torch.cat([x, layer(x)], 1)
+        return self.head(x.mean((2, 3)))
+
+
+class Audio(nn.Module):
+    def __init__(self, width, depth, classes):
+        super().__init__()
+        self.first = nn.Conv1d(1, width, 16, 4)
+        self.layers = nn.Sequential(
+            *(nn.Sequential(nn.Conv1d(width, width, 3, 1, 1), nn.GroupNorm(8, width), nn.GELU()) for _ in range(depth))
+        )
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.layers(self.first(x)).mean(2))
+
+
+def segments(size, classes):
+    def make(g):
+        return torch.rand(3, size, size, generator=g), torch.randint(classes, (size, size), generator=g)
+
+    return make
+
+
+def numbered(make, classes):
+    """Samples of some kind, each with a class."""
+    return lambda g: (make(g), torch.randint(classes, (), generator=g))
+
+
+def clicks(tables):
+    return numbered(lambda g: torch.randint(10**9, (tables,), generator=g), 2)
+
+
+# name: its model, one of its samples, and samples of a step
+MODELS = {
+    "mlp": (lambda: mlp(3 * 32 * 32, 4096, 4096, 10), images(32, 10), 256),
+    "cnn": (cnn, images(28, 10, 1), 256),
+    "resnet": (resnet, images(128, 1000), 32),
+    "gpt": (lambda: GPT(16384, 128, 512, 8, 8), words(128, 16384), 8),
+    "encoder": (
+        lambda: Encoder(20000, 384, 6, 6, 4), numbered(lambda g: torch.randint(20000, (128,), generator=g), 4), 16
+    ),
+    "vit": (lambda: ViT(96, 8, 384, 8, 6, 100), images(96, 100), 32),
+    "lora": (lambda: lora(GPT(16384, 128, 768, 8, 12), 8), words(128, 16384), 8),
+    "lstm": (lambda: Recurrent(8192, 768, 2), words(64, 8192), 32),
+    "tables": (lambda: Tables((400000, 200000, 100000, 50000), 64), clicks(4), 512),
+    "unet": (lambda: UNet(24, 4, 8), segments(96, 8), 8),
+    "mobile": (lambda: mobile(32, 6), images(96, 100), 32),
+    "dense": (lambda: Dense(16, 12, 100), images(48, 100), 32),
+    "audio": (lambda: Audio(128, 6, 35), numbered(lambda g: torch.rand(1, 8000, generator=g), 35), 32),
+    "wide": (lambda: mlp(64, 6144, 6144, 4), numbered(lambda g: torch.rand(64, generator=g), 4), 64),
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=sorted(MODELS))
+    parser.add_argument("--optimizer", default="sgd", choices=("sgd", "momentum", "adamw"))
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--batch-size", type=int, default=0)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    make, sample, batch = MODELS[options.model]
+    batch = options.batch_size or batch
+    model = make()
+    learns = [each for each in model.parameters() if each.requires_grad]
+    optimizer = {
+        "sgd": lambda: torch.optim.SGD(learns, 0.01),
+        "momentum": lambda: torch.optim.SGD(learns, 0.01, momentum=0.9),
+        "adamw": lambda: torch.optim.AdamW(learns, 1e-4),
+    }[options.optimizer]()
+    loader = DataLoader(Samples(sample, options.steps * batch), batch)
+    model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(x), y.flatten() if options.model in ("gpt", "lora", "lstm") else y)
+        loss.backward()
+        optimizer.step()
+        print(f"step {step}: loss {loss.item():.4f}", flush=True)
+    if not math.isfinite(loss.item()):
+        sys.exit("it diverged")
+
+
+if __name__ == "__main__":
+    main()

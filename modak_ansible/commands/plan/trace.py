@@ -1,0 +1,83 @@
+"""modak trace: how much memory a training needs, by its script, which runs in a short job without computing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands.options import (
+    Blueprint,
+    InputsFile,
+    InputValues,
+    Json,
+    On,
+    Training,
+    Words,
+    given_inputs,
+    show_warnings,
+)
+
+if TYPE_CHECKING:
+    from modak_ansible.model.measured.need import Need
+
+EXAMPLES = "Example: modak trace mnist-pytorch-slurm"
+
+
+def command(
+    blueprint: Blueprint,
+    words: Words = None,
+    inputs: InputsFile = None,
+    value: InputValues = None,
+    training: Training = None,
+    on: On = None,
+    as_json: Json = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
+) -> None:
+    """Find out how much memory a training of PyTorch needs, by running its script without computing.
+
+    A short job of one process does it where the training would run; plans that follow know whether it fits.
+    """
+    from modak_ansible.commands.plan.tune import deployed
+    from modak_ansible.errors import ModakError
+    from modak_ansible.planning.service import plan_blueprint
+    from modak_ansible.planning.tracing import Tracing, need_from, note_need
+    from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.store.project import find_blueprint
+
+    change = Tracing()
+    planned = plan_blueprint(
+        find_blueprint(blueprint), given_inputs(inputs, value, on, words=words), training, change=change
+    )
+    show_warnings(planned.warnings)
+    if planned.plan.application.framework != "pytorch":
+        raise ModakError(
+            f"scripts of PyTorch can be traced, and {planned.plan.training} is one of "
+            f"{planned.plan.application.framework or 'no framework'}",
+            hint="run it once: its results say how much memory it took",
+        )
+    if dry_run:
+        typer.echo(f"{planned.plan.training} on {planned.plan.target.name}, in {planned.plan.image.entry}: one process")
+        return
+    folder = planned.save()
+    deployed(planned.plan, folder, is_quiet=as_json)
+    need = need_from(DeploymentStore(folder).results, change.key, planned.plan.training)
+    if need is None:
+        raise ModakError(
+            "the script could not be traced: it looks at numbers, or at tensors whose size depends on them",
+            hint=f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took",
+        )
+    note_need(planned.state, need)
+    typer.echo(need.model_dump_json(indent=2) if as_json else _told(need))
+
+
+def _told(need: Need) -> str:
+    from modak_ansible.allocation.memory import peak_of, told
+    from modak_ansible.model.quantities import format_size
+
+    parts = ("parameters", "gradients", "state", "base")
+    listed = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
+    return (
+        f"{need.training} needs {told(peak_of(need))} in one process, as it is: {listed}, and the rest for a batch.\n"
+        "Plans that follow know it."
+    )

@@ -1,0 +1,109 @@
+"""The trace of a training's need of memory: a short job of its own that runs the script without computing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.need import Need
+from modak_ansible.model.plan import digest_of
+from modak_ansible.model.request import Request
+from modak_ansible.store.kept_list import KeptList
+from modak_ansible.target.core.files import read_json
+
+_SECONDS = 900  # of the job; scripts that were traced took 3 to 30
+VARIABLE, KIND = "MODAK_TRACE", "memory"
+
+
+def trace_alone(request: Request) -> Request:
+    """A request for nothing but the trace of another one's training, by one process, as a deployment of its own."""
+    resources, options = request.resources, request.job_options
+    alone = {"nodes": 1, "processes_per_node": 1, "walltime": min(resources.walltime, _SECONDS), "memory": None}
+    environment = (*request.application.environment, (VARIABLE, KIND))
+    application = {"environment": environment, "outputs": (), "distributed": None, "post_execution": ()}
+    unset = {"node_count": None, "process_count_per_node": None, "wall_time_limit": None}
+    return request.model_copy(
+        update={
+            "blueprint": f"{request.blueprint}-trace",
+            "application": request.application.model_copy(update=application),
+            "resources": resources.model_copy(update=alone),
+            "job_options": options.model_copy(update=unset),
+            "optimisation": request.optimisation.model_copy(update={"autotuning": False, "memory": "any"}),
+            "checkpoint": None,
+            "scale": None,
+            "need": None,
+        }
+    )
+
+
+class Tracing:
+    """Changes requests to those for their trace, and keeps the keys of what they are about."""
+
+    def __init__(self) -> None:
+        self.key = ""
+
+    def __call__(self, request: Request) -> Request:
+        self.key = key_of(request)
+        return trace_alone(request)
+
+
+# --- what is kept: .modak/needs.json
+
+_NEEDS = KeptList(
+    Need,
+    "needs",
+    lambda need: (need.key,),
+    lambda path: ModakError(
+        f"{path}, what is known of the memory of trainings, cannot be read", hint="remove it: modak trace makes it anew"
+    ),
+)
+
+
+def key_of(request: Request) -> str:
+    """A digest of all that decides what one process of a training needs."""
+    application = request.application
+    about = application.model_dump(
+        mode="json", include={"framework", "version", "script", "files", "arguments", "words"}
+    )
+    return digest_of({**about, "image": request.image.source if request.image else ""})
+
+
+def known_needs(state: Path) -> dict[str, Need]:
+    """What was traced before, by its keys.
+
+    Args:
+        state: the state folder of a project.
+
+    Raises:
+        ModakError: the file is damaged.
+    """
+    return {need.key: need for need in _NEEDS.read(state)}
+
+
+def note_need(state: Path, need: Need) -> None:
+    """Remembers a trace in the place of an earlier one of the same training.
+
+    Raises:
+        ModakError: the file is damaged.
+    """
+    _NEEDS.put(state, need)
+
+
+def need_from(results: Path, key: str, training: str) -> Need | None:
+    """What the report of a trace says; None where there is none, or it is not whole.
+
+    Args:
+        results: the folder of what came back.
+        key: of the request, before it was changed.
+        training: its name.
+    """
+    report = read_json(results / "applied.json") or {}
+    found = report.get("memory")
+    if not isinstance(found, dict) or not any(loop.get("steps") for loop in found.get("loops", ())):
+        return None
+    try:
+        return Need.model_validate({**found, "key": key, "training": training})
+    except ValidationError:  # another version's
+        return None

@@ -1,0 +1,1 @@
+"""What a training needs of memory, told by its own script, which runs without computing."""

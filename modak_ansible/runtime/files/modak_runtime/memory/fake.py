@@ -1,0 +1,96 @@
+"""Tensors without numbers, and what a script finds in the place of numbers that it looks at."""
+
+
+def made():
+    """PyTorch's mode in which whatever makes a tensor makes a fake one."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def really():
+    """What is done within is done with real tensors."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
+def is_fake(tensor):
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def ledger(torch, trace):
+    """The mode that tells a trace what each operator makes."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    scalar, leaves = torch.ops.aten._local_scalar_dense.default, torch.utils._pytree.tree_leaves
+
+    class Ledger(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is scalar and is_fake(args[0]) and args[0].constant is None:
+                kind = args[0].dtype
+                return 1.0 if kind.is_floating_point else kind is torch.bool or 0
+            found = func(*args, **(kwargs or {}))
+            trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
+            return found
+
+    return Ledger()
+
+
+def _room(torch, func, args, found):
+    """Bytes that an operator takes while it computes, each: oneDNN lays images and weights out in blocks, and back."""
+    if func is torch.ops.aten.convolution.default:
+        return [_blocked(torch, each) for each in (args[0], found)]
+    if func is torch.ops.aten.convolution_backward.default:
+        return [_blocked(torch, each) for each in args[:2]]
+    if func.overloadpacket.__name__ in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
+        packed = 3 if "backward" in func.overloadpacket.__name__ else 1  # of both gradients, too
+        return [each.numel() * each.element_size() for each in args[1:3]] * packed
+    return []
+
+
+def _blocked(torch, images):
+    lies_otherwise = images.dim() == 4 and images.is_contiguous(memory_format=torch.channels_last)
+    is_small = images.dim() < 3 or images.shape[1] <= 3  # of few channels it needs no blocks
+    return 0 if is_small or lies_otherwise else images.numel() * images.element_size()
+
+
+def look_at_no_numbers(torch):
+    """Gives zeros to what wants a list or an array, and saves nothing."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def zeros(shape):
+        return [zeros(shape[1:]) for _ in range(shape[0])] if shape else 0
+
+    def array(self, *_arguments, **_options):
+        with really():
+            return torch.zeros(tuple(self.shape), dtype=self.dtype).numpy()
+
+    FakeTensor.tolist = lambda self: zeros(tuple(self.shape))
+    FakeTensor.numpy = array
+    FakeTensor.__array__ = lambda self, dtype=None, **_options: array(self).astype(dtype) if dtype else array(self)
+    torch.save = lambda *_arguments, **_options: None
+
+
+def give_batches(torch, batches):
+    """Has loops over loaders get what is made of the loader's own batches, which one process reads.
+
+    Args:
+        batches: of a loader and its iterator, those that the loop gets.
+    """
+    loader = torch.utils.data.DataLoader
+    begin, alone = loader.__iter__, {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False}
+
+    def __iter__(self):
+        kept = {name: getattr(self, name, None) for name in alone}
+        self.__dict__.update(alone)
+        try:
+            with really():
+                iterator = begin(self)
+        finally:
+            self.__dict__.update(kept)
+        return batches(self, iterator)
+
+    loader.__iter__ = __iter__

@@ -1,0 +1,254 @@
+"""What a training needs of memory, from the script itself: its tensors are PyTorch's fake ones, which have sizes alone.
+
+A loop over a loader is given a few batches: an eighth of one, a half, and a whole one. When the loop that trains would
+begin again, the process ends. PyTorch's own MemTracker wants to be shown the model, knows of no batches, and not how an
+allocator lays tensors out; for what is alive at a time, a test compares the two.
+"""
+
+import atexit
+import functools
+import sys
+import weakref
+
+from modak_runtime.memory import fake
+from modak_runtime.memory.blocks import repeated
+from modak_runtime.memory.heap import Heap
+from modak_runtime.memory.resident import computing, import_optimisers, resident, small_step
+
+_SHARES = (8, 8, 2, 2, 1, 1)  # what batches are divided by: what grows with them is found from these
+_PATIENCE = 64  # batches in which a loop that trains makes its first step
+_OWN_STEPS = 4  # of a loop over something that is no loader
+
+
+def imported(torch, report, steps):
+    """Begins, as soon as PyTorch is imported."""
+    import_optimisers(torch)
+    framework = resident()
+    mode = fake.made()
+    with mode:  # much is imported when it is first used
+        small_step(torch, torch.nn.Conv2d(1, 2, 3), 2, 1, 4, 4)
+    trace = Trace(torch, report, steps, mode, framework)
+    hooks = torch.nn.modules.module
+    optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim itself hides it
+    optimizers.register_optimizer_step_post_hook(lambda optimizer, _words, _options: trace.stepped(optimizer))
+    hooks.register_module_forward_pre_hook(trace.module_begins)
+    hooks.register_module_forward_hook(trace.module_ended)
+    fake.look_at_no_numbers(torch)
+    fake.give_batches(torch, trace.batches)
+    ledger = fake.ledger(torch, trace)
+    mode.__enter__()
+    ledger.__enter__()
+    atexit.register(trace.ended, ledger, mode)
+
+
+class Trace:
+    """The ledger of one script.
+
+    Args:
+        torch: the module.
+        report: takes what was found, as ``memory``.
+        steps: the clock of the steps, which ends the process.
+        mode: makes tensors fake.
+        framework: bytes that were resident before.
+    """
+
+    def __init__(self, torch, report, steps, mode, framework):
+        self._torch, self._report, self._steps, self._mode = torch, report, steps, mode
+        self._framework, self._tracing, self._script = framework, resident() - framework, None
+        self._live, self._now, self._heap = {}, 0, Heap()
+        self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
+        self._setup, self._kinds = 0, set()
+        self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
+
+    # --- tensors
+
+    def made(self, name, tensors, room):
+        """Notes what an operator has made.
+
+        Args:
+            name: the operator's.
+            tensors: that it gives back, new ones and others.
+            room: bytes of what it has needed while it computed, each.
+        """
+        self._kinds.add(name)
+        for each in tensors:
+            self._take(each)
+        for each in [self._heap.allocate(size) for size in room]:
+            self._heap.release(*each)
+        before = self._loop["peaks"].get(self._share, (0, 0))
+        found = self._now + sum(room), self._heap.peak
+        self._loop["peaks"][self._share] = tuple(map(max, before, found))
+        self._heap.peak = self._heap.resident
+
+    def _take(self, tensor):
+        """Counts the memory behind a tensor, once, until it is given back."""
+        if not isinstance(tensor, self._torch.Tensor):
+            return
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a sparse one has none of its own
+            return
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self._live:
+            reference = weakref.ref(storage, functools.partial(self._given_back, key))
+            self._live[key] = reference, size, self._heap.allocate(size)
+            self._now += size
+
+    def _given_back(self, key, _reference):
+        _, size, place = self._live.pop(key)
+        self._now -= size
+        self._heap.release(*place)
+
+    # --- batches
+
+    def batches(self, loader, iterator):
+        """A few batches of a loader, in the sizes that are asked about, as fake ones."""
+        if id(loader) in self._trained:
+            self._end()
+        trains = self._torch.is_grad_enabled()
+        self._loop = loop = _loop()
+        self._loops.append(loop)
+        shares, given, kept = list(_SHARES if trains else _SHARES[-1:]), 0, None
+        while shares and given < _PATIENCE:
+            self._share = shares[0]
+            if loop["steps"] or not trains or given:  # gradients may be added up over many before the first step
+                shares.pop(0)
+            try:
+                with fake.really():
+                    kept = next(iterator)
+            except StopIteration:
+                if not given:
+                    break
+            given += 1
+            yield self._fake(kept)
+        self._share = 1
+        if loop["steps"]:
+            self._trained.add(id(loader))
+            self._report.memory = self.as_dict()
+        self._loop = _loop()
+
+    def _fake(self, batch):
+        torch, share = self._torch, self._share
+        leaves, form = torch.utils._pytree.tree_flatten(batch)
+        rows = next((each.shape[0] for each in leaves if isinstance(each, torch.Tensor) and each.dim()), 0)
+        self._loop["rows"] = max(self._loop["rows"], rows)
+        wanted, found = max(min(rows, 2), rows // share), []
+        for leaf in leaves:
+            mine = leaf
+            if isinstance(leaf, torch.Tensor):
+                with fake.really():
+                    mine = leaf[:wanted].clone() if share > 1 and leaf.dim() and leaf.shape[0] == rows else leaf
+                mine = mine if fake.is_fake(mine) else self._mode.from_tensor(mine)
+                self._take(mine)
+            found.append(mine)
+        return torch.utils._pytree.tree_unflatten(found, form)
+
+    # --- steps and modules
+
+    def stepped(self, optimizer):
+        """Notes what an optimizer holds, as its step ends."""
+        self._heap.step_ends()
+        self._optimizers[id(optimizer)] = optimizer
+        self._loop["steps"] += 1
+        if not any(each is self._loop for each in self._loops):  # that of no loader
+            self._loops.append(self._loop)
+            self._loop["own"] = True
+        if self._loop.get("own") and self._loop["steps"] >= _OWN_STEPS:
+            self._end()
+
+    def module_begins(self, module, _inputs):
+        if not self._open:
+            if self._script is None:
+                self._script = max(0, resident() - self._framework - self._tracing)
+                self._setup = self._heap.resident
+            if not any(root() is module for root in self._roots):
+                self._roots.append(weakref.ref(module))
+        self._open.append((module, self._now))
+
+    def module_ended(self, module, _inputs, outputs):
+        while self._open:
+            found, before = self._open.pop()
+            if found is not module:
+                continue  # one that an exception ended
+            if self._torch.is_grad_enabled() and self._share == 1:
+                leaves = self._torch.utils._pytree.tree_leaves(outputs)
+                made = sum(_size(each) for each in leaves if isinstance(each, self._torch.Tensor))
+                self._kept[id(module)] = self._now - before, made
+            return
+
+    # --- the end
+
+    def as_dict(self):
+        """What is known; all sizes in bytes."""
+        parameters, buffers, learning, state = {}, {}, {}, {}
+        for root in self._models():
+            parameters.update((id(each), each) for each in root.parameters())
+            buffers.update((id(each), each) for each in root.buffers())
+        for optimizer in self._optimizers.values():
+            own = [each for group in optimizer.param_groups for each in group["params"]]
+            parameters.update((id(each), each) for each in own)
+            learning.update((id(each), each) for each in own if each.requires_grad)
+            leaves = self._torch.utils._pytree.tree_leaves([*optimizer.state.values()])
+            state.update((id(each), each) for each in leaves if isinstance(each, self._torch.Tensor))
+        sizes = {"parameters": parameters, "gradients": learning, "buffers": buffers, "state": state}
+        return {
+            **{name: sum(map(_size, tensors.values())) for name, tensors in sizes.items()},
+            "setup": self._setup,
+            "loops": [
+                {"rows": loop["rows"], "steps": loop["steps"],
+                 "tensors": {str(share): alive for share, (alive, _) in sorted(loop["peaks"].items())},
+                 "peaks": {str(share): peak for share, (_, peak) in sorted(loop["peaks"].items())}}
+                for loop in self._loops if loop["peaks"]
+            ],
+            "blocks": [found for root in self._models() for found in self._blocks(root)],
+            "units": [size for root in self._models() for size in _units(self._torch, root)],
+            "framework": self._framework,
+            "script": self._script or 0,
+        }  # fmt: skip
+
+    def _models(self):
+        return [found for found in (root() for root in self._roots) if found is not None]
+
+    def _blocks(self, root):
+        for members in repeated(self._torch, root):
+            kept = [self._kept[id(each)] for each in members if id(each) in self._kept]
+            if kept:
+                saved, made = zip(*kept)
+                sizes = {"saved": sum(saved), "largest": max(saved), "outputs": sum(made)}
+                yield {"kind": type(members[0]).__name__, "count": len(kept), **sizes}
+
+    def ended(self, *modes):
+        """Completes what was found, as the script ends by itself."""
+        for mode in modes:
+            mode.__exit__(None, None, None)
+        if self._report.memory is None and self._optimizers:
+            self._report.memory = self.as_dict()
+        self._complete()
+
+    def _end(self):
+        with fake.really():
+            if self._report.memory is None:
+                self._report.memory = self.as_dict()
+            self._complete()
+            self._steps._end_trial()
+
+    def _complete(self):
+        if self._report.memory is not None:
+            self._report.memory["computing"] = computing(self._torch, self._kinds)
+
+
+def _loop():
+    return {"rows": 0, "steps": 0, "peaks": {}}
+
+
+def _size(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def _units(torch, model):
+    """Bytes of what is whole at one time where a model's parameters are shared out."""
+    try:
+        from modak_runtime.parallel.sharded import units
+    except ImportError:
+        return []
+    return [sum(map(_size, unit.parameters())) for unit in units(torch, model)]

@@ -1,0 +1,59 @@
+"""A script's need of memory, found without computing; and blocks that compute again what they did not keep."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modak_ansible.planning.tracing import need_from
+from modak_ansible.runtime import FILES
+
+SCRIPT = Path(__file__).parent / "runtime" / "memory.py"
+
+
+def run(python: str, folder: Path, word: str = "train", **more: str) -> dict[str, Any]:
+    """The last line that the script writes; nothing where it ends before."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
+    ours |= {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "MODAK_APPLIED": str(folder / "applied.json"), **more}
+    command = [python, str(SCRIPT), word]
+    done = subprocess.run(command, env=ours, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    last = (done.stdout.splitlines() or [""])[-1]
+    return json.loads(last) if last.startswith("{") else {}
+
+
+def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> None:
+    run(pytorch_python, tmp_path, MODAK_TRACE="memory")
+    need = need_from(tmp_path, "key", "train")
+    assert need is not None
+    assert not (tmp_path / "model.pt").exists()
+    assert need.gradients == need.parameters
+    assert 2 * need.parameters <= need.state <= 2 * need.parameters + 1000
+    trains, evaluates = need.loops
+    assert (trains.rows, evaluates.rows, evaluates.steps) == (64, 64, 0)
+    assert trains.peaks[1] > trains.peaks[2] > trains.peaks[8] > evaluates.peaks[1]
+    assert [each.count for each in need.blocks] == [4]
+    tracked = run(pytorch_python, tmp_path, "tracked")["tracked"]
+    assert trains.tensors[1] == pytest.approx(tracked, rel=0.03)
+
+
+def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_path: Path) -> None:
+    plain = run(pytorch_python, tmp_path)
+    assert run(pytorch_python, tmp_path, MODAK_CHOICES="memory=recomputed") == plain
+    choice = json.loads((tmp_path / "applied.json").read_text())["choices"]["memory"]
+    assert (choice["applied"], choice["reason"]) == ("recomputed", "4 blocks")
+
+
+def test_what_is_computed_again_needs_less(pytorch_python: str, tmp_path: Path) -> None:
+    peaks = []
+    for choices in ("", "memory=recomputed"):
+        run(pytorch_python, tmp_path, MODAK_TRACE="memory", MODAK_CHOICES=choices)
+        need = need_from(tmp_path, "key", "train")
+        assert need is not None
+        peaks.append(need.loops[0].tensors[1])
+    assert peaks[1] < 0.6 * peaks[0]

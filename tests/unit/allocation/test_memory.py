@@ -1,0 +1,89 @@
+"""What a process of a training needs of memory, by a trace that is on record."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from traced import GIB, MIB, need
+
+from modak_ansible.allocation.memory import limit_of, peak_of
+from modak_ansible.model.process_layout import ProcessLayout
+from modak_ansible.model.target import Partition
+from modak_ansible.planning.service import request_of
+from modak_ansible.reading.blueprint.reader import Inputs
+
+
+@pytest.fixture
+def request_(blueprint):
+    return request_of(blueprint.service, Inputs())
+
+
+def middle(*words, **more):
+    return peak_of(need(), *words, **more).middle / MIB
+
+
+def test_one_process_has_its_base_and_the_whole_batch():
+    assert middle() == 300 + 2000
+
+
+def test_ranks_share_out_the_batch_and_send_gradients():
+    assert middle(2, "ddp") == 300 + 1200 + 100
+    assert middle(8, "ddp") == 300 + 600 + 100
+    assert middle(4, "ddp") == 300 + 800 + 100  # on the line between an eighth and a half
+    assert middle(2, "own") == middle(2, "none") == middle()
+
+
+def test_what_does_not_learn_has_room_for_its_gradients_in_ranks():
+    frozen = need().model_copy(update={"gradients": 0})
+    assert peak_of(frozen, 2, "ddp") == peak_of(need(), 2, "ddp")
+
+
+def test_what_evaluates_is_not_shared_out():
+    assert peak_of(need(evaluates=1900 * MIB), 8, "ddp").middle == (300 + 1900 + 100) * MIB
+
+
+def test_parameters_that_are_shared_out_leave_room():
+    # of 100, 100 and 200 MiB a quarter stays, and four units of 20 MiB are whole at a time
+    assert middle(4, "fsdp") == 300 + 800 - 0.75 * 400 + 4 * 20
+
+
+def test_blocks_that_compute_again_keep_what_goes_into_them():
+    assert middle(kept="recomputed") == 300 + 2000 - (900 - 90 - 100)
+    assert middle(2, "ddp", kept="recomputed") == pytest.approx(300 + 1200 - (900 - 90 - 100) / 2 + 100)
+
+
+def test_another_batch_needs_more_or_less():
+    assert middle(batch=32) == 300 + 1200
+    assert middle(batch=128) == 300 + 2000 + 1600
+
+
+@given(st.floats(0.01, 4), st.floats(0.01, 4))
+def test_more_samples_never_need_less(one, other):
+    less, more = sorted((one, other))
+    assert peak_of(need(), batch=max(1, int(64 * less))).middle <= peak_of(need(), batch=max(1, int(64 * more))).middle
+
+
+def test_intervals_hold_what_was_found_around_predictions():
+    found = peak_of(need())
+    assert found.low < found.middle < found.high
+
+
+@pytest.mark.parametrize(
+    ("memory", "partition", "processes", "size", "words"),
+    [
+        (8 * GIB, None, 1, 8 * GIB, "what is asked for a node"),
+        (8 * GIB, 64 * GIB, 2, 4 * GIB, "what is asked for a node, for 2 processes"),
+        (None, 64 * GIB, 1, 64 * GIB, "a node of the partition batch"),
+        (None, None, 1, 128 * GIB, "a node of cluster"),
+    ],
+)
+def test_a_process_has_its_part_of_what_is_asked_for_or_of_the_node(
+    request_, memory, partition, processes, size, words
+):
+    resources = request_.resources.model_copy(update={"memory": memory})
+    processor = request_.target.processor.model_copy(update={"memory": 128 * GIB})
+    target = request_.target.model_copy(update={"processor": processor, "name": "cluster"})
+    asked = request_.model_copy(update={"resources": resources, "target": target})
+    found = limit_of(asked, Partition(name="batch", memory=partition), ProcessLayout(1, processes, 1))
+    assert found == (size, words)

@@ -1,0 +1,55 @@
+"""The trace of a training's memory: its job, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from traced import need
+
+from modak_ansible.errors import ModakError
+from modak_ansible.planning.service import request_of
+from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
+from modak_ansible.reading.blueprint.reader import Inputs
+
+
+@pytest.fixture
+def request_(blueprint):
+    return request_of(blueprint.service, Inputs())
+
+
+def test_a_trace_is_a_short_job_of_one_process(request_):
+    many = request_.resources.model_copy(update={"nodes": 4, "walltime": 90000})
+    alone = trace_alone(request_.model_copy(update={"resources": many}))
+    assert (alone.resources.nodes, alone.resources.walltime) == (1, 900)
+    assert ("MODAK_TRACE", "memory") in alone.application.environment
+    assert alone.blueprint.endswith("-trace")
+
+
+def test_a_training_is_known_by_what_decides_its_memory(request_):
+    longer = request_.resources.model_copy(update={"walltime": 60})
+    other = request_.application.model_copy(update={"arguments": (("batch-size", "7"),)})
+    assert key_of(request_) == key_of(request_.model_copy(update={"resources": longer}))
+    assert key_of(request_) != key_of(request_.model_copy(update={"application": other}))
+
+
+def test_what_was_traced_is_kept_once(tmp_path):
+    note_need(tmp_path, need(key="a"))
+    note_need(tmp_path, need(1, key="a"))
+    assert known_needs(tmp_path) == {"a": need(1, key="a")}
+    (tmp_path / "needs.json").write_text("{")
+    with pytest.raises(ModakError, match="cannot be read"):
+        known_needs(tmp_path)
+
+
+@pytest.mark.parametrize("report", [None, {}, {"memory": {"loops": []}}, {"memory": {"loops": [{"steps": 1}]}}])
+def test_a_report_without_a_trace_is_none(tmp_path, report):
+    if report is not None:
+        (tmp_path / "applied.json").write_text(json.dumps(report))
+    assert need_from(tmp_path, "key", "train") is None
+
+
+def test_a_report_has_what_is_needed(tmp_path):
+    known = need().model_dump(mode="json", exclude={"key", "training"})
+    (tmp_path / "applied.json").write_text(json.dumps({"memory": known}))
+    assert need_from(tmp_path, "key", "train") == need()
