@@ -128,7 +128,7 @@ def fetched(
 ) -> list[str]:
     """Brings what is not here; what stands in the way is a remark, for what is here can be compared."""
     there = [store for store in stores if not store.record_now().get("undeployed") and store.job.get("job_id")]
-    wanted = [store for store in there if not store.has_ended or not store.manifest.exists()]
+    wanted = [store for store in there if not store.is_brought]
     if not wanted or fetch is None:
         return []
     try:

@@ -14,7 +14,7 @@ from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, 
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.logs import note_look
-from modak_ansible.store.record import STAGES, Metrics, RecordData
+from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.store.tuned import summary_pairs as summary_of_tuning
 from modak_ansible.target.core.files import Lock, make_private, sha256_of, write_json
@@ -109,6 +109,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
     stage.record.update(
         results=str(folder),
+        brought=run_of(job) if is_over else "",
         metrics=summary,
         missing_outputs=missing,
         unnamed_outputs=unnamed,

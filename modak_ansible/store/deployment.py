@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, cast
 
-from modak_ansible.store.record import NAME, JobNote, Record, RecordData
+from modak_ansible.store.record import NAME, JobNote, Record, RecordData, run_of
 from modak_ansible.target.core.files import changed_at, make_private, open_private, read_json, write_json, write_whole
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -121,6 +121,16 @@ class DeploymentStore:
         """Whether its job is known to have ended, or was undeployed."""
         record = self.record_now()
         return bool(record.get("undeployed")) or (record.get("job") or {}).get("state", LIVING[0]) not in LIVING
+
+    @property
+    def is_brought(self) -> bool:
+        """Whether all that its job left is here: what was brought while it ran may be a part.
+
+        An earlier version's record does not tell; there it is whether anything is.
+        """
+        record = self.record_now()
+        told = record.get("brought") or ("" if "brought" in record or not self.results.is_dir() else None)
+        return self.has_ended and told in (None, run_of(record.get("job") or {}))
 
     @property
     def is_in_doubt(self) -> bool:

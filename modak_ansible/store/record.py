@@ -106,6 +106,7 @@ class RecordData(TypedDict, total=False):
         data: the label of the source that the data came from.
         job: None where none was submitted.
         missing_outputs: declared outputs that no file fits.
+        brought: which job's results were brought after its end, as :func:`run_of` has it; empty where none were.
         unnamed_outputs: files that were left on the target, for their names.
         left: what the job wrote and no output names; None as long as it runs.
         more_outputs: patterns of what is brought back besides the plan's outputs.
@@ -122,6 +123,7 @@ class RecordData(TypedDict, total=False):
     job: JobNote | None
     progress: Progress
     results: str
+    brought: str
     metrics: Metrics | None
     missing_outputs: list[str]
     unnamed_outputs: list[str]
@@ -131,6 +133,11 @@ class RecordData(TypedDict, total=False):
     tuning: list[tuple[str, str]]
     undeployed: float | None
     updated: float
+
+
+def run_of(job: JobNote) -> str:
+    """What tells a run of a job from those before it; each attempt and each time that it is queued again is one."""
+    return f"{job.get('job_id', '')} {job.get('attempt', 1)} {job.get('run', 1)}"
 
 
 def latest(known: JobNote | None, now: JobNote) -> JobNote:

@@ -119,7 +119,8 @@ def bring(folder: Path) -> None:
     from modak_ansible.deployment.run import fetch_results
 
     store = DeploymentStore(folder)
-    if not store.has_ended or not (store.results / "output.log").is_file():
+    is_here = store.is_brought or bool(store.record_now().get("undeployed"))
+    if not is_here or not (store.results / "output.log").is_file():
         fetch_results(store)
 
 

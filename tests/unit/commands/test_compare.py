@@ -69,6 +69,13 @@ def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(swe
     (sweep[0].folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
     compare(sweep, fetch=asked.extend)
     assert asked == [sweep[0]]
+    job = {"state": "COMPLETED", "job_id": "7", "attempt": 2}
+    for brought, expected in (("", [sweep[0]]), ("7 1 1", [sweep[0]]), ("7 2 1", [])):
+        (sweep[0].folder / "state.json").write_text(json.dumps({"job": job, "brought": brought}))
+        asked.clear()
+        compare(sweep, fetch=asked.extend)
+        assert asked == expected
+    (sweep[0].folder / "state.json").write_text('{"job": {"state": "RUNNING", "job_id": "7"}}')
 
     def away(stores):
         raise TargetUnreachable("x does not answer")
