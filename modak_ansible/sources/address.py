@@ -7,9 +7,8 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, is_unsafe, target_fetches
+from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, fetch_here, is_unsafe, target_fetches
 from modak_ansible.target.datasets.archive import is_archive, name_problem
-from modak_ansible.target.datasets.fetch import fetch_all
 
 _SCHEMES = ("http", "https", "file")
 
@@ -47,8 +46,7 @@ class Address(Source):
             return
         with carrier.fetching() as is_wanted:
             if is_wanted:
-                files = [file.model_dump() for file in source.files]
-                fetch_all(files, source.location, carrier.downloads, carrier.say)
+                fetch_here(source, source.files, carrier)
                 carrier.send(source, carrier.downloads, source.files)
 
 

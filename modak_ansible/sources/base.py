@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.target.datasets.fetch import Access
+
+if TYPE_CHECKING:
+    from modak_ansible.target.core.plan import DataFile as PlannedFile
+    from modak_ansible.target.datasets.fetch import Access
 
 Unpack = Literal["", "archive", "all"]
 
@@ -153,6 +156,18 @@ class Source:
 def is_unsafe(text: str) -> bool:
     """Whether an address holds a sign that it would have to have as %20 or the like."""
     return bool(_UNSAFE & set(text)) or not text.isprintable()
+
+
+def fetch_here(source: DataSource, files: Sequence[DataFile], carrier: Carrier, access: Access | None = None) -> None:
+    """Fetches files of a source to this machine, into the carrier's folder.
+
+    Raises:
+        ModakError: one cannot be had, or is another than was listed.
+    """
+    from modak_ansible.target.datasets.fetch import fetch_all  # noqa: PLC0415 - urllib is slow to import, and plans fetch nothing
+
+    planned = [cast("PlannedFile", file.model_dump()) for file in files]
+    fetch_all(planned, source.location, carrier.downloads, carrier.say, access)
 
 
 def target_fetches(source: DataSource, carrier: Carrier, access: Access | None = None) -> bool:

@@ -26,6 +26,7 @@ from modak_ansible.sources.base import (
     SourceProblem,
     SourceWarning,
     Unreached,
+    fetch_here,
     is_unsafe,
     target_fetches,
 )
@@ -34,7 +35,7 @@ from modak_ansible.store.cache import cache_folder
 from modak_ansible.store.logins import take_logins
 from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.datasets.archive import is_archive, name_problem
-from modak_ansible.target.datasets.fetch import Access, check, fetch_all
+from modak_ansible.target.datasets.fetch import Access, check
 
 _KEPT = 60.0  # seconds that a listing serves the datasets of one command
 
@@ -85,7 +86,7 @@ class Listed(Source):
         found = self.fetched(source, files)
         if found:
             named, access = found
-            fetch_all([file.model_dump() for file in named], source.location, carrier.downloads, carrier.say, access)
+            fetch_here(source, named, carrier, access)
 
     def read(self, asked: Asked) -> DataSource:
         if is_unsafe(asked.text):

@@ -19,6 +19,7 @@ from modak_ansible.stages.pack import ensure_packed
 from modak_ansible.target.core.files import Lock, make_private, write_whole
 from modak_ansible.target.core.plan import PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
+from modak_ansible.target.datasets.dataset import Staged
 from modak_ansible.target.datasets.fetch import Access
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
@@ -76,7 +77,7 @@ def _ensure_files(stage: Stage, dataset: PlannedDataset) -> Outcome:
     raise ModakError(f"the dataset {dataset['name']} has no source")
 
 
-def _note(stage: Stage, dataset: PlannedDataset, known: dict[str, Any]) -> None:
+def _note(stage: Stage, dataset: PlannedDataset, known: Staged) -> None:
     """Has the record know which of the first dataset's sources it was: what was predicted holds for the first."""
     if not stage.check and dataset is stage.plan["dataset"]:
         stage.record.update(data=known["label"])
@@ -94,7 +95,7 @@ def _call(stage: Stage, dataset: PlannedDataset, **arguments: Any) -> dict[str, 
     )
 
 
-def _message(known: dict[str, Any]) -> str:
+def _message(known: Staged) -> str:
     size = f"{format_size(known['size'])} in {counted(known['files'], 'file')}"
     if known.get("is_whole", True):
         return f"{known['label']}, {size}"
@@ -106,13 +107,13 @@ class _Carrier:
 
     def __init__(self, stage: Stage, dataset: PlannedDataset, answer: dict[str, Any]) -> None:
         self._stage, self._dataset, self._answer = stage, dataset, answer
-        self._known: dict[str, Any] | None = None
+        self._known: Staged | None = None
         self.folder = stage.blueprint_folder
         self._lock = Lock(stage.folder.parent.parent / "downloads" / f".{dataset['digest'][:12]}.lock")
         self._is_fetching = False
         self.downloads = stage.folder.parent.parent / "downloads" / dataset["digest"][:12]
 
-    def bring(self, source: DataSource) -> dict[str, Any]:
+    def bring(self, source: DataSource) -> Staged:
         """Has a source bring its files; gives what lies on the target then.
 
         Raises:
@@ -189,7 +190,7 @@ class _Carrier:
         answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"), **shown)
         answer = until_ended(self.say, answer, partial(_call, self._stage, self._dataset))
         if answer["dataset"]:
-            self._known = dict(answer["dataset"])
+            self._known = answer["dataset"]
             return
         if answer["status"]["state"] != "failed":
             raise ModakError(f"{what}: it was cut short", hint="deploy again: it goes on where it stopped")

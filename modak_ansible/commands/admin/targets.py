@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -18,6 +18,27 @@ app = typer.Typer(
     name="targets", help="Targets under names, which --on takes.", rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
+
+
+class Described(TypedDict):
+    """A target of a file, with the state of the login to it."""
+
+    login: str
+    name: str
+    scheduler: str
+    address: str
+    username: str
+    partitions: list[str]
+
+
+class Named(TypedDict):
+    """The targets of a name, or why its file cannot be read."""
+
+    name: str
+    own: bool
+    file: str
+    targets: list[Described]
+    problem: str
 
 
 @app.callback(invoke_without_command=True)
@@ -35,9 +56,9 @@ def listed(as_json: Json = False) -> None:
     from modak_ansible.store.targets import known_targets, own_targets, targets_folder
 
     own = own_targets()
-    rows: list[dict[str, Any]] = []
+    rows: list[Named] = []
     for name, path in known_targets().items():
-        row: dict[str, Any] = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
+        row: Named = {"name": name, "own": name in own, "file": str(path), "targets": [], "problem": ""}
         try:
             row["targets"] = [_facts(each, path) for each in _read(path, name)]
         except ModakError as error:
@@ -103,7 +124,7 @@ def _read(path: Path, name: str) -> list[Target]:
     return list(found.values())
 
 
-def _facts(target: Target, path: Path) -> dict[str, Any]:
+def _facts(target: Target, path: Path) -> Described:
     from modak_ansible.commands.admin.login import state_of_way
     from modak_ansible.discovery.aim import Aim
     from modak_ansible.store.project import known_testbed, state_folder
@@ -119,7 +140,7 @@ def _facts(target: Target, path: Path) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
+def _cells(row: Named) -> tuple[str, str, str, str]:
     if row["problem"]:
         return row["name"], f"broken: {row['problem']}", "", ""
     found = row["targets"]
@@ -128,7 +149,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
     return row["name"], "; ".join(words), login, ", ".join(part for each in found for part in each["partitions"])
 
 
-def _place(facts: dict[str, Any]) -> str:
+def _place(facts: Described) -> str:
     if not facts["address"]:
         return "this machine"
     who = f"{facts['username']}@" if facts["username"] else ""

@@ -70,6 +70,12 @@ class DataFile(TypedDict, total=False):
     name: str
     sha256: str
     size: Optional[int]
+    address: str
+    version: str
+
+
+class Unpacked(TypedDict, total=False):
+    size: Optional[int]
 
 
 class DataSource(TypedDict, total=False):
@@ -77,12 +83,17 @@ class DataSource(TypedDict, total=False):
     location: str
     label: str
     files: List[DataFile]
+    unpack: str
+    unpacked: Optional[Unpacked]
 
 
 class PlannedDataset(TypedDict, total=False):
     name: str
     digest: str
     path: str
+    format: str
+    size: Optional[int]
+    pack: str
     sources: List[DataSource]
     staging: str
 

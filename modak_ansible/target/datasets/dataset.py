@@ -10,16 +10,17 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.files import NO_ROOM, read_json, sha256_of, write_json
+from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from .archive import check_case, is_archive, is_packed, limit_of, unpack
-from .fetch import Access, fetch_all, origin_of
+from .fetch import Access, Note, fetch_all, origin_of
 from .shards import make_shards
 
 MANIFEST = ".manifest.json"
@@ -27,6 +28,40 @@ MANIFEST = ".manifest.json"
 DESCRIPTION = "dataset.json"
 _DESCRIBED = "idx"
 _READ_ONLY = 0o400
+
+
+class StagedFile(TypedDict, total=False):
+    """A file of a manifest: its path below the dataset, bytes, and what tells that nobody has changed it since."""
+
+    name: str
+    size: int
+    sha256: str
+    stamp: Any
+    origin: str
+
+
+class Staged(TypedDict, total=False):
+    """What lies at the place of a dataset.
+
+    Attributes:
+        files, size: the number and the bytes of its files.
+        staged: when, in UTC.
+        path, is_whole, sample, fingerprint, changed: of data that was on the target before, as PresentData finds it.
+    """
+
+    name: str
+    format: str
+    source: str
+    label: str
+    location: str
+    staged: str
+    files: int
+    size: int
+    path: str
+    is_whole: bool
+    sample: int
+    fingerprint: str
+    changed: bool
 
 
 def manifest_of(path: Path) -> Path:
@@ -42,7 +77,7 @@ class DatasetStore:
         dataset: a dataset of a plan.
     """
 
-    def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
+    def __init__(self, workspace: Workspace, dataset: PlannedDataset) -> None:
         self._workspace = workspace
         self._dataset = dataset
         self.path = workspace.place(dataset["path"])
@@ -53,7 +88,7 @@ class DatasetStore:
         self.activity = Activity(workspace.datasets, self.path.name)
         self.damaged = ""  # the file that is not what was staged, as the last description found it
 
-    def description(self) -> dict[str, Any] | None:
+    def description(self) -> Staged | None:
         """What lies there: source, label, number and bytes of the files; None when it is not there as it was staged.
 
         A file whose stamp is not the one that it was staged with is read and compared; see the seals of images.
@@ -64,7 +99,7 @@ class DatasetStore:
         manifest = manifest_of(self.path)
         known = read_json(manifest)
         try:
-            files = [] if known is None else [dict(file) for file in known["files"]]
+            files = [] if known is None else [cast(StagedFile, dict(file)) for file in known["files"]]
             damaged = next((file["name"] for file in files if not self._is_intact(file)), "")
         except (KeyError, TypeError, ValueError):
             known, damaged = None, ""
@@ -74,9 +109,9 @@ class DatasetStore:
         if files != known["files"]:
             with suppress(OSError):
                 write_json(manifest, {**known, "files": files})
-        return _summary({**known, "files": files})
+        return _summary(known, files)
 
-    def _is_intact(self, file: dict[str, Any]) -> bool:
+    def _is_intact(self, file: StagedFile) -> bool:
         """Whether a file is the one that was staged; the stamp of one that was only touched or copied is renewed."""
         path = self.path / file["name"]
         try:
@@ -89,7 +124,7 @@ class DatasetStore:
             return False
         return True
 
-    def prepare(self, size: int | None, files: Sequence[dict[str, Any]] = ()) -> int:
+    def prepare(self, size: int | None, files: Sequence[DataFile] = ()) -> int:
         """Makes a folder to bring the files to; what an interrupted transfer left is still in it.
 
         Of what is wanted, files that another dataset has are taken over from there.
@@ -120,7 +155,7 @@ class DatasetStore:
         self._workspace.require_space(max(0, (size or 0) - have), f"the dataset {self._dataset['name']}")
         return len(taken)
 
-    def _take_over(self, wanted: dict[str, dict[str, Any]]) -> list[str]:
+    def _take_over(self, wanted: dict[str, DataFile]) -> list[str]:
         """Gives files of other datasets a second name here; it is a change of theirs, which their manifests note."""
         keys = {name: (file["sha256"], origin_of(file)) for name, file in wanted.items()}
         missing = {key: name for name in wanted if not (self.partial / name).exists() for key in keys[name] if key}
@@ -146,13 +181,13 @@ class DatasetStore:
                 taken += mine
         return taken
 
-    def start_commit(self, source: dict[str, Any]) -> bool:
+    def start_commit(self, source: DataSource) -> bool:
         """Begins to verify and to unpack what was brought; False when that is going on already."""
         if not self.partial.exists() and self.description():
             return False  # whoever asks lost the answer of the first time
         return self.activity.start(lambda activity: _with_room(lambda: self.commit(source, activity), self.path))
 
-    def start_download(self, source: dict[str, Any], site: dict[str, Any], access: Access | None = None) -> bool:
+    def start_download(self, source: DataSource, site: Mapping[str, Any], access: Access | None = None) -> bool:
         """Begins to fetch the files of a source from here; False when that is going on already."""
         bundle = read_site(site).bundle
         if bundle:
@@ -161,14 +196,14 @@ class DatasetStore:
             lambda activity: _with_room(lambda: self._download(source, access, activity), self.path)
         )
 
-    def _download(self, source: dict[str, Any], access: Access | None, activity: Activity) -> None:
+    def _download(self, source: DataSource, access: Access | None, activity: Activity) -> None:
         files = source["files"]
         is_listed = all(file["size"] is not None for file in files)
         self.prepare(sum(file["size"] or 0 for file in files), files if is_listed else ())
         fetch_all(files, source["location"], self.partial, activity.note, access)
         self.commit(source, activity)
 
-    def commit(self, source: dict[str, Any], activity: Activity | None = None) -> dict[str, Any]:
+    def commit(self, source: DataSource, activity: Activity | None = None) -> Staged:
         """Verifies what was brought, and makes it the dataset in one step.
 
         Args:
@@ -211,7 +246,7 @@ class DatasetStore:
             if len(there) > 1:
                 check_case(self.partial, there, f"the dataset {self._dataset['name']}")
 
-    def _verified(self, file: dict[str, Any]) -> dict[str, Any]:
+    def _verified(self, file: DataFile) -> StagedFile:
         path = self.partial / file["name"]
         if not path.is_file():
             raise ModakError(f"{file['name']} has not arrived at {self.partial}", hint="deploy again: it goes on")
@@ -226,7 +261,7 @@ class DatasetStore:
             )
         return entry
 
-    def _unpack(self, source: dict[str, Any], files: list[dict[str, Any]], note: Any) -> Path:
+    def _unpack(self, source: DataSource, files: list[StagedFile], note: Note) -> Path:
         """Unpacks what was brought into a folder of its own, which gets the other files, too."""
         shutil.rmtree(self._unpacked, ignore_errors=True)
         self._unpacked.mkdir(mode=0o700)
@@ -241,7 +276,7 @@ class DatasetStore:
                 os.link(path, place)
         return self._unpacked
 
-    def _sharded(self, folder: Path, files: list[dict[str, Any]], note: Any) -> Path:
+    def _sharded(self, folder: Path, files: list[StagedFile], note: Note) -> Path:
         """Packs what was brought into shards, in a folder of their own."""
         shutil.rmtree(self._shards, ignore_errors=True)
         size = sum(file["size"] for file in files)
@@ -250,7 +285,7 @@ class DatasetStore:
         make_shards(folder, [file["name"] for file in files], self._shards, note)
         return self._shards
 
-    def _publish(self, source: dict[str, Any], files: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+    def _publish(self, source: DataSource, files: list[StagedFile], folder: Path) -> Staged:
         known = {
             "name": self._dataset["name"],
             "format": self._dataset["format"],
@@ -261,19 +296,18 @@ class DatasetStore:
         }
         if self._dataset["format"] == _DESCRIBED and not (folder / DESCRIPTION).exists():
             write_json(folder / DESCRIPTION, known)
-        known["files"] = files
         if self.path.exists():
             shutil.rmtree(self.path)
-        write_json(manifest_of(self.path), known)
+        write_json(manifest_of(self.path), {**known, "files": files})
         folder.rename(self.path)
         for left in (self.partial, self._unpacked, self._shards):
             shutil.rmtree(left, ignore_errors=True)
         with suppress(FileNotFoundError):
             self.wanted.unlink()
-        return _summary(known)
+        return _summary(known, files)
 
 
-def _entry(folder: Path, path: Path) -> dict[str, Any]:
+def _entry(folder: Path, path: Path) -> StagedFile:
     """What a manifest says of a file, which nobody is to write any more."""
     if path.stat().st_mode & 0o777 != _READ_ONLY:
         path.chmod(_READ_ONLY)
@@ -290,9 +324,8 @@ def _below(folder: Path) -> Iterator[Path]:
             yield Path(parent) / name
 
 
-def _summary(known: dict[str, Any]) -> dict[str, Any]:
-    files = known["files"]
-    return {**known, "files": len(files), "size": sum(file["size"] for file in files)}
+def _summary(known: Mapping[str, Any], files: list[StagedFile]) -> Staged:
+    return cast(Staged, {**known, "files": len(files), "size": sum(file["size"] for file in files)})
 
 
 def _with_room(work: Any, path: Path) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from ...errors import ModakError
 from ..core.files import NO_ROOM, open_private, read_text, sha256_of, write_whole
+from ..core.plan import DataFile
 
 STREAMS = 4  # files at a time
 Note = Callable[[str], None]
@@ -40,9 +41,7 @@ class Access(TypedDict, total=False):
     queries: Dict[str, str]
 
 
-def fetch_all(
-    files: Iterable[dict[str, Any]], location: str, folder: Path, note: Note, access: Access | None = None
-) -> None:
+def fetch_all(files: Iterable[DataFile], location: str, folder: Path, note: Note, access: Access | None = None) -> None:
     """Fetches files into a folder, several at a time; what is there with the right digest is not fetched again.
 
     Args:
@@ -67,7 +66,7 @@ def fetch_all(
             raise
 
 
-def address_of(file: dict[str, Any], location: str) -> str:
+def address_of(file: DataFile, location: str) -> str:
     """Where a file of a source is fetched."""
     return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
 
@@ -78,7 +77,7 @@ def origin_of(file: Mapping[str, Any]) -> str:
     return version if not version or version.startswith(_GIT) else f"{version} {file.get('address', '')}"
 
 
-def _fetch_one(file: dict[str, Any], location: str, folder: Path, progress: _Progress, access: Access) -> None:
+def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress, access: Access) -> None:
     path, address, version = folder / file["name"], address_of(file, location), file.get("version") or ""
     if _is_there(file, path):
         return

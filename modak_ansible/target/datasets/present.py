@@ -13,12 +13,13 @@ import stat
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Iterator
 
 from ...errors import ModakError
 from ..core.files import expanded, read_json, write_json, write_whole
+from ..core.plan import PlannedDataset
 from ..core.workspace import Workspace
-from .dataset import manifest_of
+from .dataset import Staged, manifest_of
 
 MOST_ENTRIES = 200_000
 SECONDS = 20.0
@@ -36,12 +37,12 @@ class PresentData:
         dataset: a dataset of a plan.
     """
 
-    def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
+    def __init__(self, workspace: Workspace, dataset: PlannedDataset) -> None:
         self._dataset = dataset
         self._workspace = workspace
         self._known = workspace.place(dataset["path"])
 
-    def look(self, *, keep: bool) -> dict[str, Any]:
+    def look(self, *, keep: bool) -> Staged:
         """Looks at the path: kind, number and bytes of the files, a fingerprint, and whether all were counted.
 
         Args:
@@ -102,7 +103,7 @@ def _of_login_shell(name: str) -> str:
     return os.fsdecode(done.stdout).rpartition("\n")[2]
 
 
-def _fingerprint(path: Path) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+def _fingerprint(path: Path) -> tuple[Staged, list[tuple[str, int]]]:
     began = time.monotonic()
     files: list[tuple[str, int]] = []
     is_whole = True
@@ -122,7 +123,7 @@ def _fingerprint(path: Path) -> tuple[dict[str, Any], list[tuple[str, int]]]:
         digest.update(os.fsencode(f"\0{size} {name}\0"))
         with open(os.fsdecode(os.fsencode(str(path)) + os.fsencode(name)), "rb") as file:
             digest.update(file.read(HEAD))
-    found = {
+    found: Staged = {
         "path": str(path),
         "files": len(files),
         "size": sum(size for _, size in files),
