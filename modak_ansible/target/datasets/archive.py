@@ -266,7 +266,7 @@ def _nothing() -> IO[bytes]:
 def _decompressed(path: Path) -> Iterator[IO[bytes]]:
     ending = path.name.lower().rsplit(".", 1)[-1]
     if ending not in ("zst", "tzst"):
-        openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+        openers: dict[str, Callable[..., Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
         with openers[ending](path, "rb") as source:
             yield source
         return
