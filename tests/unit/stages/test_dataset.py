@@ -101,7 +101,7 @@ def test_what_was_fetched_here_goes_when_it_has_been_sent_and_stays_for_the_next
         if is_cut:
             raise ModakError("the network is down")
 
-    monkeypatch.setattr("modak_ansible.sources.address.fetch_all", fetch)
+    monkeypatch.setattr("modak_ansible.target.datasets.fetch.fetch_all", fetch)
     monkeypatch.setattr("modak_ansible.stages.dataset._Carrier.is_local", False)
     target = Target(tmp_path / "data")
     stage, _ = make_stage(target)
