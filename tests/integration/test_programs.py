@@ -1,27 +1,31 @@
 """Programs that are no trainings, and what requests ask of the scheduler for them, on the real cluster.
 
-The first of them that needs an image with an MPI library has it built, which takes minutes: thorough runs have them.
+Images with an MPI library are made once, which takes minutes, and kept for later runs as those of frameworks are.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import uuid
 from pathlib import Path
 
 import pytest
 from cluster import ROOT, modak
+from workers import borrowed_images
 
 pytestmark = pytest.mark.testbed
 
 HELLO = """\
-import os
+import os, sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
-print(f"rank {world.rank} of {world.size} on {MPI.Get_processor_name()}", os.environ.get("LEVEL"), flush=True)
+# in one piece: print writes the end of the line by itself where nothing is buffered, and lines of two ranks get mixed up
+sys.stdout.write(f"rank {world.rank} of {world.size} on {MPI.Get_processor_name()} {os.environ.get('LEVEL')}\\n")
+sys.stdout.flush()
 total = world.allreduce(world.rank + 1)
 if world.rank == 0:
-    print("sum", total)
+    sys.stdout.write(f"sum {total}\\n")
 """
 MPI = {"app_type": "hpc", "app_type-hpc": {"config": {"parallelisation": "mpi"}}}
 
@@ -30,7 +34,7 @@ class RequestFolder:
     """A folder with a request and its files."""
 
     def __init__(self, path: Path, testbed) -> None:
-        self.path = path
+        self.path, self.testbed = path, testbed
         (path / ".modak").mkdir(parents=True)
         (path / ".modak" / "testbed").symlink_to(testbed.folder)
         self.name = f"test-{uuid.uuid4().hex[:8]}"
@@ -55,7 +59,9 @@ class RequestFolder:
         return json.loads(shown.stdout)
 
     def deploy(self):
-        return modak("deploy", self.write(), cwd=self.path)
+        image = self.plan()["image"] or {"layers": []}
+        with borrowed_images(self.testbed, {layer["digest"] for layer in image["layers"][-1:]}):
+            return modak("deploy", self.write(), cwd=self.path)
 
     @property
     def deployment(self) -> str:
@@ -73,7 +79,6 @@ def request_folder(tmp_path, testbed):
     modak("undeploy", made.path / "request.json", cwd=made.path)
 
 
-@pytest.mark.thorough
 def test_two_ranks_on_two_nodes(request_folder, testbed):
     request_folder.options.update(
         node_count=2, process_count_per_node=1, standard_output_file="all.txt", copy_environment_variable=["LEVEL=7"],
@@ -126,20 +131,34 @@ def test_a_line_before_the_program_that_fails_ends_the_job(request_folder):
 
 
 COMPILED = """\
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <omp.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 int main(int n, char **words) {
-    int rank, size, length, one = 1, sum;
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int rank, size, length, threads = 0, one = 1, sum;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING], node[MPI_MAX_PROCESSOR_NAME], cores[99] = "";
+    cpu_set_t mine;
     MPI_Init(&n, &words);
+    MPI_Get_processor_name(node, &length);
+    sched_getaffinity(0, sizeof mine, &mine);
+    for (int core = length = 0; core < CPU_SETSIZE && length < 90; core++)
+        if (CPU_ISSET(core, &mine)) length += sprintf(cores + length, length ? ",%d" : "%d", core);
+    #pragma omp parallel reduction(+ : threads)
+    threads += 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Get_library_version(version, &length);
-    printf("rank %d of %d, sum %d, %.5s\\n", rank, size, sum, version);
+    printf("rank %d of %d on %s, sum %d, threads %d of %s, cores %s, %.5s\\n", rank, size, node, sum, threads,
+           getenv("OMP_NUM_THREADS"), cores, version);
     return MPI_Finalize();
 }
 """
+
+CORES = shlex.quote("echo $(hostname) $(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep=chr(44))')")
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
@@ -147,20 +166,25 @@ def compiled(request, request_folder):
     """A program that is built in the catalogue's image with the compilers of an MPI library."""
     (request_folder.path / "hello.c").write_text(COMPILED)
     request_folder.options.update(node_count=2, process_count_per_node=1)
-    build = {"build_command": "mpicc -o hello hello.c"}
-    request_folder.application |= {"executable": "./hello", "mpi_ranks": 2, "build": build}
+    build = {"build_command": "mpicc -fopenmp -o hello hello.c"}
+    request_folder.application |= {"executable": "./hello", "mpi_ranks": 2, "threads": 1, "build": build}
     section = {"config": {"parallelisation": "mpi"}, "parallelisation-mpi": {"library": request.param}}
     request_folder.optimisation = {"app_type": "hpc", "app_type-hpc": section}
     return request.param
 
 
 @pytest.mark.thorough
-def test_a_program_is_compiled_in_the_image_and_runs_on_two_nodes(compiled, request_folder):
+def test_a_program_is_compiled_in_the_image_and_runs_on_two_nodes(compiled, request_folder, testbed):
+    """What its processes see: each the cores of its node, and the threads that were asked for."""
     done = request_folder.deploy()
     assert done.returncode == 0, done.stdout + done.stderr
     named = {"openmpi": "Open ", "mpich": "MPICH"}[compiled]
+    cores = dict(line.split() for line in testbed.ssh(f"srun -N2 sh -c {CORES}").splitlines())
     lines = sorted(line.rstrip() for line in request_folder.output().splitlines())
-    assert lines == [f"rank {rank} of 2, sum 2, {named}".rstrip() for rank in (0, 1)]
+    assert lines == [
+        f"rank {rank} of 2 on node0{rank + 1}, sum 2, threads 1 of 1, cores {cores[f'node0{rank + 1}']}, {named}".rstrip()
+        for rank in (0, 1)
+    ]
 
 
 TARGETS = """\

@@ -55,11 +55,22 @@ def run(
             subprocess.Popen(command, env=ours | filled, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         )
     try:
-        ended = [process.communicate(timeout=600) for process in started]
+        ended = [started[0].communicate(timeout=600)]
+        for process in started[1:]:
+            if _is_stopped(process):
+                process.kill()
+            ended.append(process.communicate(timeout=600))
     finally:
         for process in started:
             process.kill()
     return [Done(process.returncode, *words) for process, words in zip(started, ended, strict=True)]
+
+
+def _is_stopped(process: subprocess.Popen[str]) -> bool:
+    try:
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def results(python: str, *cases: str, world: int, **more: str) -> list[dict]:
@@ -183,6 +194,25 @@ def test_one_that_is_lost_ends_the_others(pytorch_python, how):
     assert (first.code, lost.code) == (1, 7 if how == "dies" else 1)
     assert "lost another rank" in first.errors
     assert "Traceback" not in first.errors
+
+
+@pytest.mark.parametrize("how", ["stops", *thorough("leaves")])
+def test_ranks_that_are_parallel_by_themselves_are_watched_too(pytorch_python, tmp_path, how):
+    own = {
+        "MODAK_STRATEGY": "",
+        "MODAK_APPLIED": str(tmp_path / "RANK" / "applied.json"),
+        "MODAK_RENDEZVOUS_TIMEOUT": "5",
+    }
+    (tmp_path / "0").mkdir()
+    (tmp_path / "1").mkdir()
+    first, other = run(pytorch_python, HERE / "parallel.py", how, **own)
+    if how == "leaves":
+        assert (first.output, other.output) == ("trained\n", "trained\n")
+        assert (tmp_path / "1" / "came_to_its_end").exists()
+        return
+    assert first.code == 68
+    assert f"rank 1 on {socket.gethostname()} (127.0.0.1) was not heard of for 5 s" in first.errors
+    assert (tmp_path / "0" / "lost").read_text() == f"1 68 {socket.gethostname()} silent\n"
 
 
 # --- checkpoints

@@ -63,13 +63,22 @@ def provide_images(testbed: Testbed, project: Path) -> set[str]:
     shared = {digest for blueprint in SHARED for digest in _layers(blueprint, project)}
     cache = _cache(testbed)
     with _locked(cache.with_suffix(".lock")):
-        there = testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split()
-        kept = [each for each in shared if (cache / f"{each}.sif").exists() and f"{each}.sif" not in there]
-        _copy(testbed, [str(cache / f"{each}.{kind}") for each in kept for kind in KINDS], "testbed:modak/images/")
+        _bring(testbed, cache, shared)
         built = modak("catalogue", "build", ENTRY, cwd=project)
         assert built.returncode == 0, built.stdout + built.stderr
         _keep(testbed, cache, shared)
     return shared
+
+
+@contextmanager
+def borrowed_images(testbed: Testbed, digests: set[str]) -> Iterator[None]:
+    """Has a testbed hold such images as the cache keeps, and the cache those that are made meanwhile."""
+    cache = _cache(testbed)
+    with _locked(cache.with_suffix(".lock")):
+        _bring(testbed, cache, digests)
+    yield
+    with _locked(cache.with_suffix(".lock")):
+        _keep(testbed, cache, digests)
 
 
 def keep_images(testbed: Testbed, shared: set[str]) -> None:
@@ -97,6 +106,13 @@ def _cache(testbed: Testbed) -> Path:
         if other.stat().st_mtime < time.time() - FORGOTTEN:
             other.unlink()
     return mine
+
+
+def _bring(testbed: Testbed, cache: Path, wanted: set[str]) -> None:
+    """Copies what is kept and is not there."""
+    there = testbed.ssh("mkdir -p -m 700 modak/images && ls modak/images").split()
+    kept = [each for each in wanted if (cache / f"{each}.sif").exists() and f"{each}.sif" not in there]
+    _copy(testbed, [str(cache / f"{each}.{kind}") for each in kept for kind in KINDS], "testbed:modak/images/")
 
 
 def _keep(testbed: Testbed, cache: Path, shared: set[str]) -> None:

@@ -15,13 +15,16 @@ from infrastructure import BENCHMARKS, measured, module, run
 from modak_ansible.model.measured.record import Measure
 from modak_ansible.model.measured.workload import Workload
 
-WORKLOADS = ("container_start", "matrix_peak", "memory_bandwidth", "network", "scaling", "startup", "storage")
+WORKLOADS = (
+    "container_start", "matrix_peak", "memory_bandwidth", "network", "scaling", "scaling_nodes", "startup", "storage",
+)  # fmt: skip
 SCRIPTS = {
     "container_start/container_start.py",
     "memory_bandwidth/memory_bandwidth.py",
     "network/gloo.py",
     "network/network.py",
     "scaling/scaling.py",
+    "scaling_nodes/nodes.py",
     "startup/startup.py",
     "storage/storage.py",
 }
