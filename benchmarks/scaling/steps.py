@@ -74,8 +74,8 @@ def mnist_cnn() -> nn.Module:
     )  # fmt: skip
 
 
-def trained(task: dict[str, Any]) -> Callable[[], None]:
-    """Returns one step of what is asked for."""
+def trained(task: dict[str, Any], group: Any = None) -> Callable[[], None]:
+    """Returns one step of what is asked for, of all ranks or of those of a group."""
     if "batch" in task:
         network, value = mnist_cnn(), torch.rand(task["batch"], 1, 28, 28)
     else:
@@ -85,11 +85,11 @@ def trained(task: dict[str, Any]) -> Callable[[], None]:
         # PowerSGD sums twice for a bucket, the second time once the first has ended: with several buckets ranks may sum
         # in different orders, and gloo ends them ("Received data size doesn't match"), so that it has one
         size = {"bucket_cap_mb": 100} if setting in ("bucket_100", "powersgd_1") else {}
-        network = DistributedDataParallel(network, **size)
+        network = DistributedDataParallel(network, process_group=group, **size)
         if setting == "fp16":
-            network.register_comm_hook(None, default_hooks.fp16_compress_hook)
+            network.register_comm_hook(group, default_hooks.fp16_compress_hook)
         elif setting == "powersgd_1":
-            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+            state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=1, start_powerSGD_iter=2)
             network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-6)
     passes = PASSES.get(setting, 1)
@@ -104,12 +104,12 @@ def trained(task: dict[str, Any]) -> Callable[[], None]:
     return step
 
 
-def steps(task: dict[str, Any]) -> list[float]:
+def steps(task: dict[str, Any], group: Any = None) -> list[float]:
     """Returns the seconds of each pass of some steps, all ranks beginning together."""
-    step, seconds = trained(task), []
+    step, seconds = trained(task, group), []
     for each in range(WARM + task["steps"]):
         if each == WARM:
-            dist.barrier()
+            dist.barrier(group)
         begun = time.perf_counter()
         step()
         seconds.append((time.perf_counter() - begun) / PASSES.get(task["setting"], 1))

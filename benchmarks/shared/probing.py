@@ -12,8 +12,8 @@ SMALL, MIDDLE, LARGE = 4096, 2 * 2**20, 8 * 2**20  # bytes
 PAUSE = 0.05  # seconds before each sum: a link with a rate that has just sent lets less through at once
 
 
-def probe(samples: int) -> list[list[float]]:
-    """Returns the seconds of an all-reduce of each size, in each sample; sizes take turns, and all ranks call it."""
+def probe(samples: int, group: Any = None) -> list[list[float]]:
+    """Returns the seconds of an all-reduce of each size in each sample; sizes take turns; all of a group call it."""
     import torch  # noqa: PLC0415 - what was probed is noted where there is none, too
     from torch import distributed  # noqa: PLC0415
 
@@ -21,11 +21,11 @@ def probe(samples: int) -> list[list[float]]:
     seconds: list[list[float]] = [[] for _ in tensors]
     for _ in range(samples + 1):  # the first connects the ranks
         for tensor, found in zip(tensors, seconds):
-            distributed.barrier()
+            distributed.barrier(group)
             time.sleep(PAUSE)
-            distributed.barrier()
+            distributed.barrier(group)
             begun = time.perf_counter()
-            distributed.all_reduce(tensor)
+            distributed.all_reduce(tensor, group=group)
             found.append(time.perf_counter() - begun)
     return [found[1:] for found in seconds]
 

@@ -1,0 +1,1 @@
+../shared/arguments.py

@@ -1,0 +1,1 @@
+../scaling/steps.py
