@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,7 +58,12 @@ def command(
             hint="run it once: its results say how much memory it took",
         )
     if dry_run:
-        typer.echo(f"{planned.plan.training} on {planned.plan.target.name}, in {planned.plan.image.entry}: one process")
+        about = {
+            "training": planned.plan.training,
+            "target": planned.plan.target.name,
+            "image": planned.plan.image.entry,
+        }
+        typer.echo(json.dumps(about) if as_json else "{training} on {target}, in {image}: one process".format(**about))
         return
     folder = planned.save()
     deployed(planned.plan, folder, is_quiet=as_json)

@@ -34,6 +34,7 @@ LOOK = {
     "plan": "{blueprint}",
     "diff": "{blueprint}",
     "tune": "{blueprint} --dry-run",
+    "trace": "{blueprint} --dry-run",
     "status": "--offline",
     "logs": "{blueprint} stage",
     "results": "{blueprint}",

@@ -56,7 +56,7 @@ def test_a_budget_is_a_number_of_seconds(modak, blueprint, budget):
 def tuned(monkeypatch):
     """A target on which the second candidate is twice as fast as stock, and the third breaks."""
 
-    def deploy(plan, folder, *, as_json):
+    def deploy(plan, folder, *, is_quiet):
         names = [candidate.name for candidate in plan.tuning.candidates]
         trials = []
         for position, (name, score) in enumerate([("c0", 0.2), ("c1", 0.22), ("c2", 0.11)], 1):
@@ -80,7 +80,7 @@ def tuned(monkeypatch):
         (folder / "results").mkdir()
         (folder / "results" / "tuning.json").write_text(json.dumps(content))
 
-    monkeypatch.setattr("modak_ansible.commands.plan.tune._deploy", deploy)
+    monkeypatch.setattr("modak_ansible.commands.plan.tune.deployed", deploy)
 
 
 def test_the_result_is_a_table(modak, blueprint, tuned):
@@ -104,7 +104,7 @@ def test_the_result_as_json(modak, blueprint, tuned):
 
 
 def test_a_job_that_left_nothing_is_an_error(modak, blueprint, monkeypatch):
-    monkeypatch.setattr("modak_ansible.commands.plan.tune._deploy", lambda *_, **__: None)
+    monkeypatch.setattr("modak_ansible.commands.plan.tune.deployed", lambda *_, **__: None)
     code, _, err = modak("tune", blueprint.service)
     assert code == 1
     assert "the job left no tuning.json" in err

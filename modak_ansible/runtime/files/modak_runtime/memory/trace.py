@@ -194,17 +194,24 @@ class Trace:
         return {
             **{name: sum(map(_size, tensors.values())) for name, tensors in sizes.items()},
             "setup": self._setup,
-            "loops": [
-                {"rows": loop["rows"], "steps": loop["steps"],
-                 "tensors": {str(share): alive for share, (alive, _) in sorted(loop["peaks"].items())},
-                 "peaks": {str(share): peak for share, (_, peak) in sorted(loop["peaks"].items())}}
-                for loop in self._loops if loop["peaks"]
-            ],
+            "loops": self._of_loops(),
             "blocks": [found for root in self._models() for found in self._blocks(root)],
             "units": [size for root in self._models() for size in _units(self._torch, root)],
             "framework": self._framework,
             "script": self._script or 0,
         }  # fmt: skip
+
+    def _of_loops(self):
+        return [
+            {
+                "rows": loop["rows"],
+                "steps": loop["steps"],
+                "tensors": {str(share): alive for share, (alive, _) in sorted(loop["peaks"].items())},
+                "peaks": {str(share): peak for share, (_, peak) in sorted(loop["peaks"].items())},
+            }
+            for loop in self._loops
+            if loop["peaks"]
+        ]
 
     def _models(self):
         return [found for found in (root() for root in self._roots) if found is not None]
@@ -234,6 +241,7 @@ class Trace:
 
     def _complete(self):
         if self._report.memory is not None:
+            self._report.memory["loops"] = self._of_loops()  # those that evaluate come behind the one that trains
             self._report.memory["computing"] = computing(self._torch, self._kinds)
 
 
