@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from modak_ansible.performance.between import buckets_of
 from modak_ansible.performance.data_parallel import MIB, STOCK, Buckets, Layer, Link, exposed
 
 # The MNIST-CNN: bytes of weights and biases, and each layer's share of the compute, a third of it forward.
@@ -24,7 +25,7 @@ BUCKETS = {
     "bucket_100": Buckets(100 * MIB, 100 * MIB),
     "fp16": Buckets(kept=0.5),
     "accumulate_4": Buckets(passes=4),
-    "powersgd_1": None,  # what it computes besides is in no law
+    "powersgd_1": None,  # of PyTorch's own, which computes more than modak's
 }
 TITLES = {
     "default": ("DDP's defaults", "#2f6fb7"),
@@ -35,6 +36,7 @@ TITLES = {
 }
 LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 RANKS = (2, 4, 8)
+PLANNED = "prepare"  # how settings begin that are choices of a plan, which modak's own runtime carries out
 Key = tuple[int, str, str, str]  # ranks, link, weak or strong, setting
 
 
@@ -62,14 +64,27 @@ def measured(records: list[dict]) -> tuple[dict[Key, list[float]], dict[str, Lin
 def predicted(steps: dict[Key, list[float]], links: dict[str, Link], key: Key) -> float | None:
     """Returns the seconds of a pass by the law: the link and the compute of two ranks are all that it is told."""
     ranks, link, scaling, setting = key
-    buckets = BUCKETS[setting]
+    buckets = buckets_of(choices_of(setting)) if setting.startswith(PLANNED) else BUCKETS.get(setting)
     if buckets is None:
         return None
-    weak, strong = (median(steps[2, link, each, "none"]) for each in ("weak", "strong"))
+    weak = median(steps[2, link, "weak", "none"])
+    if scaling == "weak":
+        return weak + exposed(ranks, weak, LAYERS, links[link], buckets)
+    strong = median(steps[2, link, "strong", "none"])
     # a step of two ranks is a part that stays and a part that is shared: weak = stays + whole, strong = stays + whole/2
     whole = 2 * (weak - strong)
-    compute = weak if scaling == "weak" else weak - whole + whole / ranks
+    compute = weak - whole + whole / ranks
     return compute + exposed(ranks, compute, LAYERS, links[link], buckets)
+
+
+def choices_of(setting: str) -> dict[str, str]:
+    """Returns the choices of a plan that a setting of modak's own runtime stands for."""
+    return dict(choice.partition("=")[::2] for choice in setting.removeprefix(PLANNED).split())
+
+
+def efficiency(steps: dict[Key, list[float]], key: Key) -> float:
+    """Returns what the ranks of a weakly scaled setting do of what they did without any communication, two of them."""
+    return median(steps[2, key[1], "weak", "none"]) / median(steps[key])
 
 
 def table(steps: dict[Key, list[float]], links: dict[str, Link]) -> str:
@@ -77,10 +92,12 @@ def table(steps: dict[Key, list[float]], links: dict[str, Link]) -> str:
     lines = ["| link | scaling | setting | " + " | ".join(f"{ranks} ranks" for ranks in RANKS) + " |", "|---" * 6 + "|"]
     for link in links:
         for scaling in ("weak", "strong"):
-            for setting in BUCKETS:
+            for setting in dict.fromkeys(key[3] for key in steps if key[3] != "none"):
                 cells = [cell(steps, links, (ranks, link, scaling, setting)) for ranks in RANKS]
                 if any(cells):
-                    lines.append(f"| {LINKS[link]} | {scaling} | {TITLES[setting][0]} | {' | '.join(cells)} |")
+                    lines.append(
+                        f"| {LINKS[link]} | {scaling} | {TITLES.get(setting, [setting])[0]} | {' | '.join(cells)} |"
+                    )
     return "\n".join(lines)
 
 

@@ -24,6 +24,13 @@ HERE = Path(__file__).resolve().parent
 PORT = 29511
 PATIENCE = 420  # seconds that a group of ranks may take for all that it is told
 SETTINGS = ("none", "default", "bucket_100", "fp16", "accumulate_4", "powersgd_1")
+# Of modak's own runtime: the choices of a plan, and the steps between two means of local SGD
+PLANS = {
+    "": 1, "bucket_size=1": 1, "gradient_compression=fp16": 1, "gradient_compression=powersgd": 1,
+    "gradient_compression=powersgd_4": 1, "local_sgd=8": 8, "local_sgd=16": 16,
+    "local_sgd=16 gradient_compression=bf16": 16,
+}  # fmt: skip
+WARM = {"gradient_compression=powersgd": 12, "gradient_compression=powersgd_4": 12}  # its first ten sums are whole
 
 
 def taken(net: namespaces.Network, ranks: int, tasks: list[dict[str, object]]) -> list[list]:
@@ -69,6 +76,18 @@ def slept(arguments: argparse.Namespace, ranks: int, settings: tuple[str, ...]) 
     return both
 
 
+def planned(arguments: argparse.Namespace) -> list[tuple[dict, dict]]:
+    """Returns the steps of modak's own runtime with emulated compute."""
+    both, milliseconds = [], arguments.compute
+    alike = {"setting": "plan", "sleep": milliseconds / 1e3}
+    for choices, period in PLANS.items():
+        warm = 2 + period if period > 1 else WARM.get(choices, 3)
+        task = {"steps": arguments.samples, "choices": choices, "period": period, "warm": warm, **alike}
+        name = f"prepare {choices}".strip()
+        both.append((task, {"setting": name, "scaling": "weak", "compute": f"slept {milliseconds:g} ms"}))
+    return both
+
+
 def real(arguments: argparse.Namespace, ranks: int) -> list[tuple[dict, dict]]:
     """Returns the steps that are computed."""
     both = []
@@ -86,6 +105,8 @@ def measure(net: namespaces.Network, measures: Measures, arguments: argparse.Nam
             net.shape(link)
             if arguments.real:
                 told = real(arguments, ranks)
+            elif arguments.plans:
+                told = [*slept(arguments, ranks, ("none", "default"))[:2], *planned(arguments)]
             else:
                 told = slept(arguments, ranks, SETTINGS if ranks > 1 else ("none",))
             tasks = [task for task, _ in told]
@@ -106,6 +127,7 @@ def parsed() -> argparse.Namespace:
     add("--links", metavar="RATE,RATE", type=rates, default=("1gbit", "100mbit"), help="default: 1gbit,100mbit")
     add("--compute", metavar="MS", type=number(float, 0.1), default=120.0, help="of a pass, slept (default: 120)")
     add("--batch", metavar="N", type=number(int, 8), default=64, help="images of a pass, computed (default: 64)")
+    add("--plans", metavar="0|1", type=number(int, 0, 1), default=0, help="1: what modak's own runtime does instead")
     add("--real", metavar="0|1", type=number(int, 0, 1), default=0, help="1: compute in place of sleeping")
     return parser.parse_args()
 

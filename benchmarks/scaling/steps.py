@@ -2,13 +2,15 @@
 
 Its one argument is a list in JSON of what to do, in order: {"probe": samples}, or {"steps": samples, "setting": how
 gradients are summed, "sleep": seconds of a pass}, or with "batch" in place of sleep, where a pass is really computed.
-What the network sends is the same: the gradients of the MNIST-CNN, by PyTorch's DistributedDataParallel over gloo.
+What the network sends is the same: the gradients of the MNIST-CNN over gloo, by PyTorch's DistributedDataParallel, or
+with "choices", such as "gradient_compression=powersgd", by what modak_runtime.prepare makes of these choices of a plan.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 WARM = 3  # steps before those that count: the first ones order the buckets
+FIRST = 2  # steps of local SGD in which ranks are still together
 PASSES = {"accumulate_4": 4}
 TIMEOUT = timedelta(seconds=120)
 # Parameters' shapes of the MNIST-CNN, and each layer's share of the compute, about a third of it in the forward pass.
@@ -74,6 +77,19 @@ def mnist_cnn() -> nn.Module:
     )  # fmt: skip
 
 
+def prepared(network: nn.Module, optimizer: torch.optim.Optimizer, choices: str) -> None:
+    """Lets modak's runtime, which is beside every job, sum the gradients as a plan has chosen."""
+    from modak_runtime.parallel import local_steps, processes  # noqa: PLC0415 - a job has it, another machine need not
+    from modak_runtime.report import Report, parsed  # noqa: PLC0415
+
+    local_steps.TOGETHER = FIRST
+    ranks = processes.begin(torch, {**os.environ, "MODAK_STRATEGY": "ddp"})
+    ranks.models, ranks.gradients, ranks.apart = [], [], []
+    report = Report("", parsed(choices))
+    report.ranks = {}  # nobody watches these ranks
+    ranks.prepare(report, [network, optimizer])
+
+
 def trained(task: dict[str, Any], group: Any = None) -> Callable[[], None]:
     """Returns one step of what is asked for, of all ranks or of those of a group."""
     if "batch" in task:
@@ -81,7 +97,7 @@ def trained(task: dict[str, Any], group: Any = None) -> Callable[[], None]:
     else:
         network, value = Sleeper(task["sleep"]), torch.ones(1, requires_grad=True)
     setting = task["setting"]
-    if setting != "none":
+    if setting not in ("none", "plan"):
         # PowerSGD sums twice for a bucket, the second time once the first has ended: with several buckets ranks may sum
         # in different orders, and gloo ends them ("Received data size doesn't match"), so that it has one
         size = {"bucket_cap_mb": 100} if setting in ("bucket_100", "powersgd_1") else {}
@@ -93,6 +109,8 @@ def trained(task: dict[str, Any], group: Any = None) -> Callable[[], None]:
             network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-6)
     passes = PASSES.get(setting, 1)
+    if setting == "plan":
+        prepared(network, optimizer, task["choices"])
 
     def step() -> None:
         optimizer.zero_grad()
@@ -105,15 +123,17 @@ def trained(task: dict[str, Any], group: Any = None) -> Callable[[], None]:
 
 
 def steps(task: dict[str, Any], group: Any = None) -> list[float]:
-    """Returns the seconds of each pass of some steps, all ranks beginning together."""
-    step, seconds = trained(task, group), []
-    for each in range(WARM + task["steps"]):
-        if each == WARM:
-            dist.barrier(group)
-        begun = time.perf_counter()
+    """Returns the seconds of each pass of some steps, or their mean over each period; all ranks begin together."""
+    step, seconds, period = trained(task, group), [], task.get("period", 1)
+    for _ in range(task.get("warm", WARM)):
         step()
-        seconds.append((time.perf_counter() - begun) / PASSES.get(task["setting"], 1))
-    return seconds[WARM:]
+    for _ in range(task["steps"]):
+        dist.barrier(group)
+        begun = time.perf_counter()
+        for _ in range(period):
+            step()
+        seconds.append((time.perf_counter() - begun) / period / PASSES.get(task["setting"], 1))
+    return seconds
 
 
 def main() -> None:

@@ -140,6 +140,8 @@ class Optimisation(Model):
     strict: bool = False
     memory: str = "any"
     gradient_compression: str = "any"
+    local_sgd: str = "any"
+    bucket_size: str = "any"
     # /optimisation
 
 

@@ -31,5 +31,5 @@ def optimisations() -> tuple[Optimisation, ...]:
 def _kinds(parent: type[Optimisation]) -> Iterator[type[Optimisation]]:
     for kind in parent.__subclasses__():
         yield from _kinds(kind)
-        if not inspect.isabstract(kind) and kind.__module__.startswith(__name__):
+        if not inspect.isabstract(kind) and hasattr(kind, "name") and kind.__module__.startswith(__name__):
             yield kind

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
 
 from modak_ansible.model.measured.prediction import Interval, Question
-from modak_ansible.performance.data_parallel import FLOAT, Layer, Link, even_layers, exposed, straggler
+from modak_ansible.performance.data_parallel import (
+    FLOAT,
+    MIB,
+    STOCK,
+    Buckets,
+    Layer,
+    Link,
+    all_reduce,
+    even_layers,
+    exposed,
+    straggler,
+)
 from modak_ansible.performance.run import Run
 
 UNKNOWN = "no record of several processes that train together"
 LAW = "several processes: no record of them together; by the law of one process's steps and the network as measured"
 _LAYERS = 16  # of a network of which nobody says how many it has
+# Seconds for each byte of gradients. Factors by the steps of two ranks on record (suite scaling, group plans), whose
+# cores others used, too: 7 to 18 ns; alone on a core it is 0.6 to 1.8.
+_HALVING, _FACTORING, _FACTORING_A_RANK, _AVERAGING = 0.6e-9, 12e-9, 0.4e-9, 0.8e-9
 _OFF = 0.1  # of a sum's time, that the law may be off: what it is held to in the tests
 
 
@@ -41,6 +56,44 @@ def slowest(question: Question, step: float, variance: float) -> float:
     return step * straggler(processes_of(question), sqrt(variance))
 
 
+def buckets_of(settings: Mapping[str, str]) -> Buckets:
+    """How gradients leave where modak's runtime sums them, by the names and values of its optimisations."""
+    found = STOCK
+    size, form, every = (settings.get(name, "") for name in ("bucket_size", "gradient_compression", "local_sgd"))
+    if size.isdigit():
+        found = found._replace(first=min(STOCK.first, int(size) * MIB), others=int(size) * MIB)
+    if form in ("fp16", "bf16"):
+        found = found._replace(kept=0.5, coding=_HALVING)
+    elif form.startswith("powersgd"):
+        rank = int(form.partition("_")[2] or 1)
+        found = found._replace(rank=rank, coding=_FACTORING + rank * _FACTORING_A_RANK)
+    if every.isdigit():
+        found = found._replace(every=int(every), rank=0, coding=found.coding + _AVERAGING)
+    return found
+
+
+def what_link_permits(run: Run, question: Question, step: float | None) -> tuple[str, ...]:
+    """What the link leaves of the efficiency as long as each step sends all gradients in float32, in words.
+
+    Args:
+        run: of the question.
+        question: with how many processes; they wait for each other where nothing is said.
+        step: seconds of a step's compute; None where nobody knows.
+    """
+    ranks = processes_of(question)
+    if not step or ranks == 1 or why_unknown(run, question):
+        return ()
+    assert question.bandwidth and run.work.parameters  # noqa: S101 - else the reason is told
+    sums = all_reduce(ranks, FLOAT * run.work.parameters, Link(0.0, 1e-9 / question.bandwidth))
+    if sums <= step:
+        return ()
+    words = (
+        f"whatever hides, the network permits steps of {sums * 1e3:.0f} ms, an efficiency of {step / sums:.2f}, "
+        "where each sends all gradients in float32; fewer bytes or fewer sums need numerics: any"
+    )
+    return (words,)
+
+
 def waiting_seconds(run: Run, question: Question, step: float) -> Interval | None:
     """Seconds of a step in which gradients are under way and nothing is computed; None where that is not known.
 
@@ -55,8 +108,9 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     link = Link(question.latency * 1e-6, 1e-9 / question.bandwidth)
     size = FLOAT * run.work.parameters
     even = even_layers(run.work.parameters, run.work.layers or _LAYERS)
+    sums = buckets_of(question.settings)
     compute, gradients = Layer((), 1 / 3, 2 / 3), Layer((size,), 0.0, 0.0)
     middle, high, low = (
-        exposed(processes, step, layers, link) for layers in (even, (gradients, compute), (compute, gradients))
+        exposed(processes, step, layers, link, sums) for layers in (even, (gradients, compute), (compute, gradients))
     )
     return Interval(middle=middle, low=min(low, middle) * (1 - _OFF), high=max(high, middle) * (1 + _OFF))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, exp, log2
+from math import ceil, exp, log2, sqrt
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -72,12 +72,27 @@ class Buckets(NamedTuple):
         others: bytes that close each other.
         kept: of the bytes that are sent; 0.5 where they travel in half precision.
         passes: forward and backward passes of a rank for each sum, of which the last one alone sends.
+        rank: of the two factors that each matrix is sent as (PowerSGD); 0 where gradients themselves are sent.
+        coding: seconds of a rank for each byte that is brought into another form, there and back.
+        every: steps that each rank makes by itself before parameters are averaged (local SGD), of which nothing hides.
     """
 
     first: float = MIB
     others: float = 25 * MIB
     kept: float = 1.0
     passes: int = 1
+    rank: int = 0
+    coding: float = 0.0
+    every: int = 1
+
+    def sent(self, gradient: float) -> float:
+        """Bytes that a tensor of so many travels as.
+
+        Nobody says how wide its matrix is: one is taken that is 64 times as wide as high, or as high as wide, whose
+        factors are larger than those of a square.
+        """
+        factors = 8 * self.rank * sqrt(gradient / FLOAT) * FLOAT
+        return factors if 0 < 2 * factors <= gradient else gradient * self.kept
 
 
 STOCK = Buckets()
@@ -104,18 +119,30 @@ def exposed(
     Returns:
         the mean over the passes of a step, nought or more.
     """
-    now = compute * sum(layer.forward for layer in layers)
-    sent, size, limit = 0.0, 0.0, buckets.first
+    if ranks == 1:
+        return 0.0
+    whole = sum(gradient for layer in layers for gradient in layer.gradients)
+    if buckets.every > 1:
+        return (buckets.coding * whole + all_reduce(ranks, buckets.kept * whole, link, algorithm)) / buckets.every
+    computed = compute * sum(layer.forward for layer in layers)
+    now, sent, size, bytes_sent, limit, sums = computed, 0.0, 0.0, 0.0, buckets.first, 0
     for layer in reversed(layers):
+        computed += compute * layer.backward
         now += compute * layer.backward
         for gradient in reversed(layer.gradients):
-            size += gradient
+            size, bytes_sent = size + gradient, bytes_sent + buckets.sent(gradient)
             if size >= limit:
-                sent = max(sent, now) + all_reduce(ranks, size * buckets.kept, link, algorithm)
-                size, limit = 0.0, buckets.others
+                now += buckets.coding * size / 2
+                sent = max(sent, now) + all_reduce(ranks, bytes_sent, link, algorithm)
+                size, bytes_sent, limit, sums = 0.0, 0.0, buckets.others, sums + 1
     if size:
-        sent = max(sent, now) + all_reduce(ranks, size * buckets.kept, link, algorithm)
-    return max(0.0, sent - now) / buckets.passes if ranks > 1 else 0.0
+        now += buckets.coding * size / 2
+        sent = max(sent, now) + all_reduce(ranks, bytes_sent, link, algorithm)
+        sums += 1
+    ended = max(sent, now) + buckets.coding * whole / 2
+    if buckets.rank:  # the second factors follow at the end, a message for each bucket
+        ended += sums * all_reduce(ranks, FLOAT, link, algorithm)
+    return max(0.0, ended - computed) / buckets.passes
 
 
 def straggler(ranks: int, jitter: float) -> float:

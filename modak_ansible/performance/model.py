@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import SIGMAS, Gain, Interval, Prediction, Question
 from modak_ansible.model.request import Request
-from modak_ansible.performance.between import processes_of, slowest, waiting_seconds
+from modak_ansible.performance.between import processes_of, slowest, waiting_seconds, what_link_permits
 from modak_ansible.performance.doubts import Coverage, doubts_of
 from modak_ansible.performance.features import FEATURES_OF, Facts, Feature, waiting
 from modak_ansible.performance.regression import Regression, Vector
@@ -65,7 +65,9 @@ class PerformanceModel:
         seconds = _interval(total, sqrt(variance) / total) if total else Interval(middle=0.0, low=0.0, high=0.0)
         seen = self.known.run(run, question)
         apart = self.apart(run.facts)
-        doubts = (*seen.unknown, *seen.notes, *((apart,) if apart else ()), *doubts_of(run, question))
+        training = next((part.seconds for part in parts if part.name == "training"), None)
+        permitted = what_link_permits(run, question, training / run.steps if training and run.steps else None)
+        doubts = (*seen.unknown, *seen.notes, *permitted, *((apart,) if apart else ()), *doubts_of(run, question))
         cores = (run.facts.threads or 0) * question.nodes * question.processes_per_node
         whole = any(part.name == "training" for part in parts)
         return Prediction(

@@ -138,15 +138,38 @@ def test_choices_of_the_plan_act_in_every_rank(pytorch_python, tmp_path):
         assert report["ranks"] == {"number": rank, "world": 2, "strategy": "ddp"}
 
 
-@pytest.mark.parametrize("way", ["powersgd", *thorough("fp16", "bf16")])
-def test_compressed_gradients_learn_as_well(pytorch_python, way):
-    """Not the same, which shows that it acts; but the loss falls as far, and both ranks have the same weights."""
-    case, alone = "lasting/0", results(pytorch_python, "lasting", world=1)[0]
-    together = results(pytorch_python, "lasting", world=2, MODAK_CHOICES=f"gradient_compression={way}")
-    assert together[0][case] == together[1][case]
-    assert together[0][case] != pytest.approx(alone[case], rel=1e-6)
-    assert alone[case][-1] < 0.5 * alone[case][1]
-    assert together[0][case][-1] == pytest.approx(alone[case][-1], rel=0.3)
+WAYS = [
+    "gradient_compression=powersgd", "local_sgd=4 gradient_compression=bf16",
+    *thorough("gradient_compression=powersgd_4", "gradient_compression=fp16", "gradient_compression=bf16", "local_sgd=4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("choices", WAYS)
+def test_other_sums_learn_as_well(pytorch_python, tmp_path, choices):
+    """Not the same, which shows that they act; but the loss falls as far, and both ranks have the same weights."""
+    alone = results(pytorch_python, "lasting", world=1)[0]
+    for rank in range(2):
+        (tmp_path / "ranks" / str(rank)).mkdir(parents=True)
+    applied = str(tmp_path / "ranks" / "RANK" / "applied.json")
+    together = results(pytorch_python, "lasting", world=2, MODAK_CHOICES=choices, MODAK_APPLIED=applied)
+    assert together[0] == together[1]
+    for case, expected in alone.items():
+        assert together[0][case] != pytest.approx(expected, rel=1e-6)
+        assert expected[-1] < 0.2 * expected[1]
+        assert together[0][case][-1] < 0.25 * expected[1]
+    report = json.loads((tmp_path / "ranks" / "1" / "applied.json").read_text())
+    assert {name: choice["applied"] for name, choice in report["choices"].items()} == dict(
+        each.split("=") for each in choices.split()
+    )
+
+
+@pytest.mark.parametrize("choices", ["accumulation=2", *thorough("bucket_size=1")])
+def test_other_sums_that_learn_the_same(pytorch_python, choices):
+    """Passes of batches that do not divide, which ranks sum once a step; five seeds."""
+    cases = ("uneven", "now_and_then")
+    alone = results(pytorch_python, *cases, world=1, MODAK_CHOICES=choices)[0]
+    for case, expected in results(pytorch_python, *cases, world=2, MODAK_CHOICES=choices)[0].items():
+        assert expected == pytest.approx(alone[case], rel=1e-3, abs=2e-5), case
 
 
 # --- what does not come together
@@ -236,16 +259,24 @@ class Stopped:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "world", "readers"),
-    [("ddp", 2, "0"), ("fsdp", 2, "0"), *thorough(("ddp", 2, "1"), ("ddp", 4, "0"), ("fsdp", 4, "0"))],
-)  # with four, the place in a bucket settles the order of sums
-def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, world, readers):
-    training = Stopped(pytorch_python, "noisy", tmp_path, READERS=readers, MODAK_STRATEGY=strategy)
+    ("strategy", "world", "more"),
+    [
+        ("ddp", 2, {}),
+        ("ddp", 2, {"MODAK_CHOICES": "gradient_compression=powersgd"}),
+        ("ddp", 2, {"MODAK_CHOICES": "local_sgd=3 accumulation=2"}),
+        ("fsdp", 2, {}),
+        # with four, the place in a bucket settles the order of sums
+        *thorough(("ddp", 2, {"READERS": "1"}), ("ddp", 4, {}), ("fsdp", 4, {})),
+        *thorough(("ddp", 4, {"MODAK_CHOICES": "gradient_compression=powersgd"})),
+    ],
+)
+def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, world, more):
+    training = Stopped(pytorch_python, "noisy", tmp_path, MODAK_STRATEGY=strategy, **more)
     _, whole = training.run(world, saves=False)
     for after in (2, 9):  # the last one is in the second epoch
         training.run(world, after)
     said, losses = training.run(world)
-    assert "the training goes on after 3 steps of epoch 2" in said
+    assert "the training goes on after" in said and "of epoch 2" in said
     assert losses == whole
 
 

@@ -12,6 +12,10 @@ from modak_checkpoint import together
 
 kind, last = sys.argv[1], int(os.environ.get("RANK", "0")) == int(os.environ.get("WORLD_SIZE", "1")) - 1
 together.LOOK = 0.0
+if "RANK" in os.environ:  # so short a training would end before they begin
+    from modak_runtime.parallel import compression, local_steps
+
+    compression.AsItIs.start = local_steps.TOGETHER = 2
 torch.manual_seed(1)
 
 

@@ -172,7 +172,7 @@ def lasting():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     model, optimizer, data = modak_runtime.prepare(model, optimizer, loader(many=40, batch=8))
     losses = []
-    for _ in range(8):
+    for _ in range(16):
         seen = []
         for x, _ in data:
             optimizer.zero_grad()

@@ -26,12 +26,28 @@ STEPS, LINKS = FIGURE.measured(
     [json.loads(line) for line in (RECORDS / "cpu-intel-xeon.jsonl").read_text().splitlines()]
 )
 CELLS = sorted(key for key in STEPS if key[1] == "100mbit" and FIGURE.BUCKETS.get(key[3]) and key[0] > 1)
+PLANS, PLAN_LINKS = FIGURE.measured(
+    [json.loads(line) for line in (RECORDS / "plans-cpu-intel-xeon.jsonl").read_text().splitlines()]
+)
 SIMULATED = json.loads((RECORDS / "simulated.json").read_text())["runs"]
 
 
 @pytest.mark.parametrize("key", CELLS, ids=lambda key: " ".join(map(str, key)))
 def test_steps_over_a_slow_link_are_predicted_within_a_tenth(key):
     assert FIGURE.predicted(STEPS, LINKS, key) == pytest.approx(median(STEPS[key]), rel=0.1)
+
+
+@pytest.mark.parametrize("choices", ["local_sgd=16", "local_sgd=16 gradient_compression=bf16"])
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_what_modaks_own_runtime_sums_is_predicted_within_a_tenth_where_cores_count_little(ranks, choices):
+    key = (ranks, "100mbit", "weak", f"prepare {choices}".strip())
+    assert FIGURE.predicted(PLANS, PLAN_LINKS, key) == pytest.approx(median(PLANS[key]), rel=0.1)
+
+
+def test_with_any_numerics_four_ranks_over_a_slow_link_reach_seven_tenths():
+    for choices in ("local_sgd=16", "local_sgd=16 gradient_compression=bf16"):
+        assert FIGURE.efficiency(PLANS, (4, "100mbit", "weak", f"prepare {choices}")) >= 0.7
+    assert FIGURE.efficiency(PLANS, (4, "100mbit", "weak", "default")) < 0.25
 
 
 def test_every_number_of_ranks_and_way_to_scale_is_there():

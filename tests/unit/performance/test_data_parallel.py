@@ -35,13 +35,17 @@ seconds = st.floats(1e-6, 10.0)
 ranks = st.integers(1, 4096)
 links = st.builds(Link, st.floats(0, 1e-2), st.floats(0, 1e-6))
 buckets = st.builds(
-    Buckets, st.floats(1, 1e9), st.floats(1, 1e9), st.floats(0.01, 1), st.integers(1, 8)
+    Buckets, st.floats(1, 1e9), st.floats(1, 1e9), st.floats(0.01, 1), st.integers(1, 8), st.just(0), st.just(0.0), st.just(1)
+)  # fmt: skip
+switched = st.builds(
+    Buckets, st.floats(1, 1e9), st.floats(1, 1e9), st.floats(0.01, 1), st.integers(1, 8),
+    rank=st.integers(0, 8), coding=st.floats(0, 1e-7), every=st.integers(1, 64),
 )  # fmt: skip
 networks = st.builds(even_layers, st.integers(1, 10**9), st.integers(1, 60))
 trainings = st.builds(
     DataParallel, samples=st.integers(1, 10**7), epochs=st.integers(1, 90), batch=st.integers(1, 4096),
     per_step=st.floats(1e-6, 1), per_sample=st.floats(0, 1e-2), layers=networks, link=links,
-    keeps=st.sampled_from(["global", "rank"]), buckets=buckets, algorithm=st.sampled_from(["ring", "rabenseifner"]),
+    keeps=st.sampled_from(["global", "rank"]), buckets=switched, algorithm=st.sampled_from(["ring", "rabenseifner"]),
     jitter=st.floats(0, 0.3), input=st.floats(0, 1e4),
 )  # fmt: skip
 
@@ -84,6 +88,23 @@ def test_what_is_ready_early_hides_behind_the_rest_of_the_backward_pass():
     assert exposed(2, 1.0, late, link) == pytest.approx(0.1)
     assert exposed(2, 1.0, early, link) == 0
     assert exposed(2, 1.0, early, link, Buckets(1e9, 1e9)) == pytest.approx(0.1)  # one bucket waits for the last
+
+
+def test_factors_send_little_and_cost_computing_and_tensors_that_are_small_go_as_they_are():
+    assert Buckets(rank=1).sent(4 * 2**20) == 8 * 2**10 * 4
+    assert Buckets(rank=1, kept=0.5).sent(400.0) == 200.0
+    layers, link = even_layers(10**6, 4), Link(1e-3, 80e-9)
+    assert exposed(4, 0.1, layers, link, Buckets(rank=1)) < 0.1 * exposed(4, 0.1, layers, link)
+    # conversion before and after, and what leaves at the end
+    costly = exposed(4, 0.1, layers, link, Buckets(rank=1, coding=1e-8))
+    assert costly == pytest.approx(exposed(4, 0.1, layers, link, Buckets(rank=1)) + 1e-8 * 4e6, rel=0.05)
+
+
+def test_a_mean_every_so_many_steps_is_one_sum_for_all_of_them_and_nothing_hides_it():
+    link = Link(0.0, 80e-9)
+    assert exposed(4, 10.0, MNIST, link, Buckets(every=16)) == pytest.approx(1.5 * 4799528 * 80e-9 / 16)
+    assert exposed(4, 10.0, MNIST, link, Buckets(every=16, kept=0.5)) == pytest.approx(1.5 * 4799528 * 40e-9 / 16)
+    assert exposed(1, 10.0, MNIST, link, Buckets(every=16, coding=1.0)) == 0
 
 
 def test_steps_and_batches_of_both_ways_to_scale():

@@ -125,7 +125,7 @@ class Progress:
             OSError, RuntimeError, TypeError: it cannot be written, or not be loaded again; older ones stay.
         """
         now = self._crew.states()
-        kept = self._crew.kept(now, self._begun or now)
+        kept = self._crew.kept(now, self._begun or now, self._parts)
         self._crew.done(lambda: self._write(kept), lambda: self._form.save(self._state(kept), os.devnull))
 
     def _state(self, kept):
@@ -151,8 +151,7 @@ class Progress:
     def _load(self):
         state = self._crew.chosen(self._read, self._store.newest if self._store else None)
         if state is not None:
-            for name, part in self._parts.items():
-                part.load_state_dict(state["parts"][name])
+            self._crew.load(state, self._parts)
             self.epoch, self.step, self._resumed = state["epoch"], state["step"], state
             del state["parts"]
             self._say("goes on%s" % self._crew.words(state))
@@ -165,7 +164,9 @@ class Progress:
             return None
 
     def _look(self):
-        """Saves when it is time, and ends when it is asked."""
+        """Saves when it is time, and ends when it is asked; nowhere within what would not go on from here."""
+        if not self._crew.is_whole():
+            return
         asked, is_due = self._crew.agreed(self._asked(), time.monotonic() >= self._next_save)
         if asked:
             self._save_and_leave(asked)

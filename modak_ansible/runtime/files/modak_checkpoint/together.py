@@ -1,5 +1,6 @@
 """What one process does by itself, and several do together: agree when to save and to end, and keep every stream."""
 
+import sys
 import time
 
 from modak_checkpoint import streams
@@ -16,13 +17,23 @@ class Alone:
         """Whether it is to end, as a number, and whether it is time to save."""
         return asked, due
 
+    def is_whole(self):
+        """Whether the state can be saved here: not within a step of several passes."""
+        steps = sys.modules.get("modak_runtime.pytorch.steps")
+        return not (steps and steps.adds_up())
+
     def states(self):
         """Where the streams of random numbers stand."""
         return streams.states()
 
-    def kept(self, now, begun):
+    def kept(self, now, begun, parts):  # noqa: ARG002 - there is one of each part
         """What of such states is saved, now's and those of the epoch's begin."""
         return {"streams": now, "epoch_streams": begun}
+
+    def load(self, state, parts):
+        """Gives the parts of a training their states."""
+        for name, part in parts.items():
+            part.load_state_dict(state["parts"][name])
 
     def restore(self, state, name):
         """Puts the streams where they stood; those of several ranks give the order that all of them had."""
@@ -69,6 +80,10 @@ class Ranks(Alone):
         asked, due, self._next = words.tolist()
         return asked, bool(due)
 
+    def is_whole(self):
+        """Nor while ranks step by themselves; the same in all."""
+        return Alone.is_whole(self) and self._ranks.is_whole()
+
     def states(self):
         """Those of the order that all ranks have, and this rank's own."""
         with self._ranks.in_common():
@@ -76,9 +91,19 @@ class Ranks(Alone):
         found.pop("cuda", None)
         return [found, streams.states()]
 
-    def kept(self, now, begun):
-        own = self._ranks.gathered({"streams": now[1], "epoch_streams": begun[1]})
-        return {"streams": now[0], "epoch_streams": begun[0], "ranks": own}
+    def kept(self, now, begun, parts):
+        mine = {"streams": now[1], "epoch_streams": begun[1], "sums": self._ranks.own_state()}
+        if self._ranks.apart and not self.is_first:  # each had steps of its own
+            mine["parts"] = {name: part.state_dict() for name, part in parts.items() if not _is_model(part)}
+        return {"streams": now[0], "epoch_streams": begun[0], "ranks": self._ranks.to_first(mine)}
+
+    def load(self, state, parts):
+        own = state.get("ranks") or []
+        is_same = len(own) == self._ranks.world
+        mine = own[self._ranks.number].get("parts", {}) if is_same else {}
+        Alone.load(self, {"parts": dict(state["parts"], **mine)}, parts)
+        if all("sums" in each for each in own):
+            self._ranks.load_own([each["sums"] for each in own], self._ranks.number if is_same else None)
 
     def restore(self, state, name):
         with self._ranks.in_common():
@@ -126,6 +151,10 @@ class Ranks(Alone):
     def words(self, state):
         many = len(state.get("ranks") or [0])
         return "" if many == self._ranks.world else ", by %d ranks in place of %d," % (self._ranks.world, many)
+
+
+def _is_model(part):
+    return hasattr(part, "parameters")
 
 
 def crew(environment, torch, gpu):

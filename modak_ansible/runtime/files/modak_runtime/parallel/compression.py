@@ -1,56 +1,194 @@
-"""How a bucket of gradients travels between ranks: as it is, in half the bytes, or as factors of small rank."""
+"""How a bucket travels between ranks: as it is, in half the bytes, or as factors of small rank.
 
-import importlib
+Each way is a generator: what it does before its first ``yield`` begins the sum, and behind its last one the bucket
+holds it. Whoever drives several of them takes their steps in turn, in the same order in all ranks.
+"""
 
-_HALF = {"fp16": "float16", "bf16": "bfloat16"}
 NAME = "gradient_compression"
+_HALF = {"fp16": "float16", "bf16": "bfloat16"}
+_RANKS = {"powersgd": 1, "powersgd_2": 2, "powersgd_4": 4}
+
+
+class AsItIs:
+    """Sums a bucket in its own number format.
+
+    Attributes:
+        start: how many sums of a bucket go as they are before what is left out of one shows in the next.
+    """
+
+    start = 10
+
+    def __init__(self, torch):
+        self._torch = torch
+
+    def send(self, bucket):
+        work = self._torch.distributed.all_reduce(bucket.whole, async_op=True)
+        yield
+        work.wait()
+
+    def state(self):
+        """What a rank keeps from one sum to the next, as plain things and tensors; None where there is nothing."""
+
+    def load(self, states, number):
+        """Takes what so many ranks kept, of which this one is to be that of a number; None: they were others."""
+
+
+class Half(AsItIs):
+    """Sums a bucket in half the bytes."""
+
+    def __init__(self, torch, name):
+        AsItIs.__init__(self, torch)
+        self._dtype = getattr(torch, _HALF[name])
+
+    def send(self, bucket):
+        half = bucket.whole.to(self._dtype)
+        work = self._torch.distributed.all_reduce(half, async_op=True)
+        yield
+        work.wait()
+        bucket.whole.copy_(half)
+
+
+class Factors(AsItIs):
+    """PowerSGD (Vogels, Karimireddy, Jaggi, 2019): matrices as two factors of small rank.
+
+    What the factors leave out of a rank's own matrix is added to its next one. All that is no matrix, or would not be
+    half as many numbers, travels as it is beside the first factors: two messages a bucket.
+
+    Args:
+        torch: the module.
+        ranks: the processes that share them.
+        rank: of the factors.
+    """
+
+    def __init__(self, torch, ranks, rank):
+        AsItIs.__init__(self, torch)
+        self._ranks, self._rank = ranks, rank
+        self._held, self._loaded = {}, {}
+
+    def send(self, bucket):
+        held = self._held.get(bucket.number)
+        if held is None:
+            held = self._held[bucket.number] = _Held(self._torch, bucket, self._rank)
+            if bucket.number in self._loaded:
+                held.load(self._loaded.pop(bucket.number))
+        held.sums += 1
+        if held.sums <= self.start or not held.matrices:
+            return AsItIs.send(self, bucket)
+        return self._factors(held)
+
+    def _factors(self, held):
+        torch, reduce = self._torch, self._torch.distributed.all_reduce
+        with torch.no_grad():
+            for each in held.matrices:
+                each.whole.add_(each.error)
+                torch.mm(each.tall, _upright(torch, each.right, each.fallback), out=each.left)
+            for place, view in held.rest:
+                place.copy_(view)
+            work = reduce(held.first, async_op=True)
+            yield
+            work.wait()
+            for each in held.matrices:
+                each.left.copy_(_upright(torch, each.left, each.left))
+                torch.mm(each.tall.t(), each.left, out=each.right)
+            own = held.second.clone()
+            work = reduce(held.second, async_op=True)
+            for each, right in zip(held.matrices, held.rights(own)):
+                torch.addmm(each.tall, each.left, right.t(), alpha=-1, out=each.tall_error)
+            yield
+            work.wait()
+            for each in held.matrices:
+                torch.mm(each.left, each.right.t(), out=each.tall)
+            for place, view in held.rest:
+                view.copy_(place)
+
+    def state(self):
+        return {number: held.state() for number, held in self._held.items()}
+
+    def load(self, states, number):
+        """Others' errors are shared out evenly: none of what was left out is lost, whoever had it."""
+        found = states[0] if number is None else states[number]
+        for bucket, kept in (found or {}).items():
+            state = dict(kept)
+            if number is None:
+                sums = [sum(errors) for errors in zip(*(each[bucket]["errors"] for each in states))]
+                state["errors"] = [each / self._ranks.world for each in sums]
+            if bucket in self._held:
+                self._held[bucket].load(state)
+            else:
+                self._loaded[bucket] = state
+
+
+class _Matrix:
+    """A matrix in a bucket, with its factors: ``tall`` is about ``left`` times ``right`` turned over."""
+
+    def __init__(self, torch, view, rank):
+        self.whole = view.view(view.shape[0], -1)
+        self.error = torch.zeros_like(self.whole)
+        self.is_wide = self.whole.shape[0] < self.whole.shape[1]
+        self.tall, self.tall_error = (each.t() if self.is_wide else each for each in (self.whole, self.error))
+        self.left = self.right = None
+        seed = torch.Generator().manual_seed(self.whole.numel())  # the same in all ranks, and nothing of the script's
+        self.fallback = torch.randn(self.tall.shape[1], rank, generator=seed).to(view)
+
+
+class _Held:
+    """What a bucket keeps: its matrices, and where all that is sent lies side by side."""
+
+    def __init__(self, torch, bucket, rank):
+        self.sums, self.matrices, small = 0, [], [bucket.flags]
+        for view in bucket.views:
+            rows = view.shape[0] if view.dim() > 1 else view.numel()
+            columns = view.numel() // max(1, rows)
+            if 2 * rank * (rows + columns) <= view.numel() and view.dtype in (torch.float32, torch.float64):
+                self.matrices.append(_Matrix(torch, view, rank))
+            else:
+                small.append(view)
+        lefts = [each.tall.shape[0] * rank for each in self.matrices]
+        self._sizes, self._rank = [each.tall.shape[1] * rank for each in self.matrices], rank
+        self.first = bucket.whole.new_zeros(sum(lefts) + sum(each.numel() for each in small))
+        self.second = bucket.whole.new_zeros(sum(self._sizes))
+        parts = self.first.split(lefts + [each.numel() for each in small])
+        self.rest = [(part.view(each.shape), each) for part, each in zip(parts[len(lefts) :], small)]
+        for each, left, right in zip(self.matrices, parts, self.rights(self.second)):
+            each.left, each.right = left.view(-1, rank), right
+            right.copy_(each.fallback)
+
+    def rights(self, flat):
+        return [part.view(-1, self._rank) for part in flat.split(self._sizes)] if self._sizes else []
+
+    def state(self):
+        return {
+            "sums": self.sums,
+            "rights": self.second.clone(),
+            "errors": [each.error.clone() for each in self.matrices],
+        }
+
+    def load(self, state):
+        self.sums = state["sums"]
+        if state["rights"].shape != self.second.shape:
+            return
+        self.second.copy_(state["rights"])
+        for each, error in zip(self.matrices, state["errors"]):
+            each.error.copy_(error)
+
+
+def _upright(torch, matrix, fallback):
+    """Columns at right angles and of length 1 that span what the columns of a matrix do; those of another for none."""
+    if matrix.shape[1] > 1:
+        return torch.linalg.qr(matrix)[0]
+    length = matrix.norm()
+    return matrix / length if length > 0 else fallback
 
 
 def compression(torch, ranks, report):
-    """What sends a bucket as the plan has chosen; it gives what waits until the bucket holds the sum over ranks."""
+    """What sends a bucket as the plan has chosen."""
     planned = report.planned.get(NAME)
     if planned in _HALF:
         report.applied(NAME, "prepare")
-        return _half(torch, getattr(torch, _HALF[planned]))
-    if planned == "powersgd":
+        return Half(torch, planned)
+    if planned in _RANKS:
         report.applied(NAME, "prepare")
-        return _factors(torch, ranks)
+        return Factors(torch, ranks, _RANKS[planned])
     if planned not in (None, "none"):
-        report.refused(NAME, "prepare knows fp16, bf16 and powersgd", "prepare")
-    return lambda bucket: torch.distributed.all_reduce(bucket.whole, async_op=True).wait
-
-
-def _half(torch, dtype):
-    def send(bucket):
-        half = bucket.whole.to(dtype)
-        work = torch.distributed.all_reduce(half, async_op=True)
-
-        def received():
-            work.wait()
-            bucket.whole.copy_(half)
-
-        return received
-
-    return send
-
-
-def _factors(torch, ranks):
-    """PowerSGD of rank 1, from PyTorch itself: after ten steps, with what was left out added to the next step.
-
-    It is waited for at once: it sends its factors from other threads, in an order that need not be that of all ranks.
-    """
-    hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
-    state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=10)
-
-    def send(bucket):
-        torch.distributed.all_reduce(bucket.flags)
-        bucket.buffer().mul_(ranks.world)  # the hook takes means, and shares are in it already
-        found = hooks.powerSGD_hook(state, bucket).wait()
-        bucket.buffer().copy_(found[0] if isinstance(found, (list, tuple)) else found)
-        return _nothing
-
-    return send
-
-
-def _nothing():
-    """What was sent is there already."""
+        report.refused(NAME, "prepare knows %s" % ", ".join(sorted({**_HALF, **_RANKS})), "prepare")
+    return AsItIs(torch)

@@ -6,9 +6,10 @@ nothing but the last bits, since the ranks' shares add up to one: so passes may 
 way.
 """
 
-from modak_runtime.parallel.compression import compression
+from modak_runtime.parallel.compression import AsItIs, compression
 
 _FIRST, _NEXT = 1 << 20, 25 << 20  # bytes: a small bucket leaves soon, while the others still fill
+SIZE = "bucket_size"
 
 
 class Gradients:
@@ -22,13 +23,14 @@ class Gradients:
     """
 
     def __init__(self, torch, ranks, report, parameters):
-        self.parameters = parameters
+        self.parameters, self.passes, self._apart = parameters, None, None
         self._torch, self._ranks, self._task, self._launched = torch, ranks, None, 0
         self._queue = torch.autograd.Variable._execution_engine.queue_callback
-        self._buckets = _buckets(torch, parameters)
+        self._buckets = _buckets(torch, parameters, _size(report))
         for number, bucket in enumerate(self._buckets):
-            bucket.number, bucket.is_final = number, number == len(self._buckets) - 1
-        self._send = compression(torch, ranks, report)
+            bucket.number = number
+        self._plain, self.way = AsItIs(torch), compression(torch, ranks, report)
+        self._anchors = None  # where the parameters were when ranks were alike the last time
         for bucket in self._buckets:
             for parameter in bucket.members:
                 self._watch(parameter, bucket)
@@ -37,10 +39,14 @@ class Gradients:
         """Waits for a gradient; of what does not learn yet, too: a script may thaw it."""
         needs = parameter.requires_grad
         parameter.requires_grad_(True)
-        parameter.register_post_accumulate_grad_hook(lambda _parameter: self._arrived(bucket))
+        parameter.register_post_accumulate_grad_hook(lambda parameter: self._arrived(parameter, bucket))
         parameter.requires_grad_(needs)
 
-    def _arrived(self, bucket):
+    def _arrived(self, parameter, bucket):
+        if self._apart and self._apart.now:
+            if not self._ranks.part[0]:
+                parameter.grad.zero_()
+            return
         task = self._torch._C._current_graph_task_id()
         if task != self._task:
             self._finish()  # one within another, such as of what a checkpoint computes again
@@ -48,57 +54,100 @@ class Gradients:
             for each in self._buckets:
                 each.begin()
             self._queue(self._finish)
+        if self.passes and self.passes.more:
+            return
         bucket.awaited -= 1
         bucket.is_stale = bucket.number < self._launched
         while self._launched < len(self._buckets) and self._buckets[self._launched].awaited <= 0:
             self._send_next()
 
     def _send_next(self):
-        self._send_one(self._buckets[self._launched])
-        self._launched += 1
-
-    def _send_one(self, bucket):
+        bucket = self._buckets[self._launched]
         own, whole = self._ranks.part
         bucket.fill(own / whole)
-        bucket.sent = self._ranks.guarded(self._send, bucket)
+        self._launched += 1
+        self._send(bucket, self._plain if self._apart else self.way)
+
+    def _send(self, bucket, way):
+        bucket.sent = way.send(bucket)
+        self._ranks.guarded(next, bucket.sent)
+
+    def _receive(self):
+        """Takes the steps of all that was sent in turn, in the order of all ranks."""
+        left = [bucket.sent for bucket in self._buckets]
+        while left:
+            left = [sent for sent in left if self._ranks.guarded(next, sent, self) is not self]
 
     def _finish(self):
-        """Ends a backward pass: its gradients are those of all ranks."""
+        """Ends a backward pass: its gradients are those of all ranks, unless more passes are added to them."""
         if self._task is None:
             return
         self._task = None
+        if self.passes and self.passes.more:
+            own, whole = self._ranks.part
+            for bucket in self._buckets:
+                bucket.keep(own / whole)
+            return
         while self._launched < len(self._buckets):
             self._send_next()
+        self._receive()
         for bucket in self._buckets:
-            self._ranks.guarded(bucket.sent)
             if bucket.is_stale:  # more of it came when it had left
-                self._send_one(bucket)
-                self._ranks.guarded(bucket.sent)
+                own, whole = self._ranks.part
+                bucket.fill(own / whole)
+                self._send(bucket, self._plain)
+                self._ranks.guarded(next, bucket.sent, None)
             bucket.empty()
+
+    # --- steps that ranks make apart from each other
+
+    def let_apart(self, apart):
+        """Takes when ranks step by themselves; then it is not sums that are compressed, but where each rank went."""
+        if self._apart is None:
+            self._apart, self.way.start = apart, 0
+            apart.gradients.append(self)
+
+    def leave(self):
+        """Takes that ranks, which are alike, go their own ways from here."""
+        self._anchors = [[each.detach().clone() for each in bucket.members] for bucket in self._buckets]
+
+    def gather(self):
+        """Gives all ranks the mean of where they went; it travels as gradients do."""
+        for bucket, anchors in zip(self._buckets, self._anchors):
+            bucket.depart(anchors, 1 / self._ranks.world)
+            self._send(bucket, self.way)
+        self._receive()
+        for bucket, anchors in zip(self._buckets, self._anchors):
+            bucket.arrive(anchors)
+        self._anchors = None
 
 
 class Bucket:
     """Gradients that travel together, and behind them for each whether there was one.
 
-    The names of its public methods are those that PyTorch's own hooks call.
+    Attributes:
+        number: of this bucket; whole: all that is sent; views: the part of each parameter in it; flags: what follows.
+        sent: what is left to be done until it holds the sum.
     """
 
     def __init__(self, torch, members):
         self._torch, self.members = torch, members
-        self.number, self.is_final, self.awaited, self.is_stale, self.sent = 0, False, 0, False, None
+        self.number, self.awaited, self.is_stale, self.sent, self._is_kept = 0, 0, False, None, False
         size = sum(each.numel() for each in members)
         self.whole = torch.zeros(size + len(members), dtype=members[0].dtype, device=members[0].device)
         self._flat, self.flags = self.whole[:size], self.whole[size:]
         parts = self._flat.split([each.numel() for each in members])
-        self._views = [part.view(each.shape) for part, each in zip(parts, members)]
+        self.views = [part.view(each.shape) for part, each in zip(parts, members)]
 
     def begin(self):
         self.awaited, self.is_stale = sum(1 for each in self.members if each.requires_grad), False
 
     def fill(self, share):
-        """Takes the gradients, as much of them as this rank's share of the samples."""
+        """Takes the gradients, as much of them as this rank's share of the samples, beside those of earlier passes."""
+        kept = self.whole.clone() if self._is_kept else None
+        self._is_kept = False
         with self._torch.no_grad():
-            for view, each in zip(self._views, self.members):
+            for view, each in zip(self.views, self.members):
                 if each.grad is None:
                     view.zero_()
                 else:
@@ -109,13 +158,35 @@ class Bucket:
                 self.whole.mul_(share)
             else:  # of nothing, even what is not finite
                 self.whole.zero_()
+            if kept is not None:
+                self.whole.add_(kept)
+
+    def keep(self, share):
+        """Takes the gradients of a pass to which others are added before ranks sum them."""
+        self.fill(share)
+        self._is_kept = True
+        for each in self.members:
+            each.grad = None
+
+    def depart(self, anchors, share):
+        """Takes how far the parameters went, as this rank's share of the mean."""
+        with self._torch.no_grad():
+            for view, anchor, each in zip(self.views, anchors, self.members):
+                self._torch.sub(anchor, each, out=view).mul_(share)
+            self.flags.fill_(1)
+
+    def arrive(self, anchors):
+        """Gives the parameters what all went in the mean."""
+        with self._torch.no_grad():
+            for view, anchor, each in zip(self.views, anchors, self.members):
+                self._torch.sub(anchor, view, out=each)
 
     def empty(self):
         """Gives the sums back as gradients; what no rank had stays without one."""
         with self._torch.no_grad():
             known = all(each.grad is not None for each in self.members)
             used = None if known else self.flags.tolist()
-            for number, (view, each) in enumerate(zip(self._views, self.members)):
+            for number, (view, each) in enumerate(zip(self.views, self.members)):
                 if each.grad is None:
                     if used[number]:
                         each.grad = view.clone(memory_format=self._torch.preserve_format)
@@ -124,30 +195,28 @@ class Bucket:
                 else:
                     each.grad.copy_(view)
 
-    # --- as PyTorch's own hooks for gradients ask
 
-    def buffer(self):
-        return self._flat
-
-    def gradients(self):
-        return self._views
-
-    def index(self):
-        return self.number
-
-    def is_last(self):
-        return self.is_final
+def _size(report):
+    """Bytes that close a bucket after the first."""
+    planned = report.planned.get(SIZE)
+    if planned is None:
+        return _NEXT
+    if not planned.isdigit() or not int(planned):
+        report.refused(SIZE, "it is a number of MiB", "prepare")
+        return _NEXT
+    report.applied(SIZE, "prepare")
+    return int(planned) << 20
 
 
-def _buckets(torch, parameters):
+def _buckets(torch, parameters, others):
     """Those that are made last have their gradients first; a bucket is of one kind."""
     found, open_ones = [], {}
     for each in reversed(parameters):
         kind = (each.dtype, each.device)
-        members, size, limit = open_ones.get(kind) or ([], 0, _FIRST if not open_ones else _NEXT)
+        members, size, limit = open_ones.get(kind) or ([], 0, min(_FIRST, others) if not open_ones else others)
         members.append(each)
         size += each.numel() * each.element_size()
         if len(members) == 1:
             found.append(members)
-        open_ones[kind] = (members, size, limit) if size < limit else ([], 0, _NEXT)
+        open_ones[kind] = (members, size, limit) if size < limit else ([], 0, others)
     return [Bucket(torch, members) for members in found]

@@ -20,7 +20,7 @@ def _replace_forward(torch, ranks, module):
 
     @functools.wraps(inner)
     def forward(self, values):
-        if not (self.training and torch.is_grad_enabled()):
+        if not (self.training and torch.is_grad_enabled()) or ranks.is_apart():
             return inner(self, values)
         self._check_input_dim(values)
         return _learn(torch, function, self, values)

@@ -55,6 +55,7 @@ class Ranks:
         self.torch, self.distributed, self.has_parts = torch, torch.distributed, strategy != "ddp"
         self.part, self.shares = (1, rank.world), True
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
+        self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = False
         self._common = self.from_first(_states(torch))
@@ -75,6 +76,12 @@ class Ranks:
         """Every rank's value of a plain thing, in all ranks."""
         held = [None] * self.world
         self.guarded(self.distributed.all_gather_object, held, value)
+        return held
+
+    def to_first(self, value):
+        """Every rank's value of a plain thing, in the first; None in the others."""
+        held = [None] * self.world if self.number == 0 else None
+        self.guarded(self.distributed.gather_object, value, held, 0)
         return held
 
     def mean(self, value, weight):
@@ -137,7 +144,7 @@ class Ranks:
 
     def prepare(self, report, objects):
         """Makes models alike, has their gradients averaged, and shares out the batches of loaders."""
-        from modak_runtime.parallel import shares
+        from modak_runtime.parallel import local_steps, shares
         from modak_runtime.parallel.gradients import Gradients
 
         torch = self.torch
@@ -160,6 +167,8 @@ class Ranks:
             for optimizer in optimizers:
                 whole.load_whole(torch, optimizer)
                 sharded.compare_before_steps(torch, self, optimizer)
+        apart = local_steps.apart(torch, self, report, optimizers)
+        self.apart += [apart] if apart else []
         groups = [list(model.parameters()) for model in models]
         groups += [[each for group in optimizer.param_groups for each in group["params"]] for optimizer in optimizers]
         for number, group in enumerate(groups):
@@ -170,6 +179,9 @@ class Ranks:
                     self._make_alike(mine)
                 self.gradients.append(Gradients(torch, self, report, mine))
                 self.learns = True
+        for each in self.gradients if self.apart else ():
+            each.let_apart(self.apart[-1])
+        self._take_sums()
         if report.ranks is None:
             report.ranks = {"number": self.number, "world": self.world, "strategy": self.strategy}
             watched.begin(torch, report, self.rank, self.pace)
@@ -205,6 +217,39 @@ class Ranks:
             and self.torch.is_grad_enabled()
             and (not self.models or any(model.training for model in self.models))
         )
+
+    # --- steps of its own, and what is left from one sum to the next
+
+    def is_apart(self):
+        """Whether this rank steps by itself with a part of the batch that is worth it; the same in all ranks."""
+        return bool(self.apart) and self.apart[-1].now and self.part[1] // self.world > 1
+
+    def meet(self):
+        """Makes the models of all ranks alike, where they were let apart."""
+        for each in self.apart:
+            each.meet()
+
+    def is_whole(self):
+        """Whether all ranks are alike."""
+        return not any(each.since for each in self.apart)
+
+    def own_state(self):
+        """What this rank alone has, for a checkpoint."""
+        sums = [each.way.state() for each in self.gradients]
+        return {"sums": sums, "steps": [each.made for each in self.apart]}
+
+    def load_own(self, states, number):
+        """Takes what ranks had; number: whose of them this is; None where they were others."""
+        for each, made in zip(self.apart, states[number or 0]["steps"] if states else ()):
+            each.load(made)
+        self._kept_sums = [([each["sums"][place] for each in states], number) for place in range(
+            min(len(each["sums"]) for each in states))] if states else []  # fmt: skip
+        self._take_sums()
+
+    def _take_sums(self):
+        for each in self.gradients if self._kept_sums else ():
+            if self._kept_sums:
+                each.way.load(*self._kept_sums.pop(0))
 
     def _compare(self, models, loaders):
         """Ends the process where ranks were given different things."""

@@ -46,6 +46,8 @@ def _shared_class(base):
         def __iter__(self):
             ranks = self._modak_ranks
             self._modak_shares = ranks.is_training()
+            if not self._modak_shares:
+                ranks.meet()
             if isinstance(self.collate_fn, _Part):
                 self.collate_fn.acts = self._modak_shares
             with ranks.in_common():
@@ -107,6 +109,14 @@ class _Next:
         self._loader, self._original = loader, original
 
     def __call__(self):
+        try:
+            return self._next()
+        except StopIteration:
+            if self._loader._modak_shares:
+                self._loader._modak_ranks.meet()
+            raise
+
+    def _next(self):
         loader = self._loader
         ranks, way = loader._modak_ranks, loader._modak_way
         if way == "samples":

@@ -1,5 +1,6 @@
 """What prepare does where another batch is planned: another number of samples a step, or several passes a step."""
 
+import sys
 import types
 
 
@@ -18,29 +19,71 @@ def set_batch_size(torch, report, loader):
     report.applied("batch_size", "prepare")
 
 
+_PASSES = []  # of this process's optimizers
+
+
+def adds_up():
+    """Whether passes were made whose step has not been."""
+    return any(passes.begun for passes in _PASSES)
+
+
+class Passes:
+    """How many passes of a step were made.
+
+    Attributes:
+        more: whether others follow before the optimizer steps; begun: whether some were made, and it has not.
+    """
+
+    def __init__(self, many):
+        self.many, self._made = many, 0
+        _PASSES.append(self)
+
+    @property
+    def more(self):
+        return (self._made + 1) % self.many != 0
+
+    @property
+    def begun(self):
+        return self._made % self.many != 0
+
+    def made(self):
+        self._made += 1
+
+
 def accumulate(torch, report, optimizer):
-    """Has the optimizer step after every N passes only, with the mean of their gradients."""
-    passes, taken = int(report.planned["accumulation"]), [0]
+    """Has the optimizer step after every N passes only, with the mean of their gradients; ranks sum them once."""
+    passes = Passes(int(report.planned["accumulation"]))
     step, zero_grad = optimizer.step, optimizer.zero_grad
+    _tell_ranks(optimizer, passes)
 
     def accumulated_step(self, closure=None):
         if closure is not None:
             report.withdrawn("accumulation", "the optimizer calls the model itself", "prepare")
             return step(closure)
-        taken[0] += 1
-        if taken[0] % passes:
+        passes.made()
+        if passes.begun:
             return None
         with torch.no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        parameter.grad.div_(passes)
+                        parameter.grad.div_(passes.many)
         return step()
 
     def accumulated_zero_grad(_self, *arguments, **options):
-        if taken[0] % passes == 0:
+        if not passes.begun:
             zero_grad(*arguments, **options)
 
     optimizer.step = types.MethodType(accumulated_step, optimizer)
     optimizer.zero_grad = types.MethodType(accumulated_zero_grad, optimizer)
     report.applied("accumulation", "prepare")
+
+
+def _tell_ranks(optimizer, passes):
+    """Lets the gradients of an optimizer's parameters wait for its last pass, where several processes sum them."""
+    ranks = sys.modules.get("modak_runtime.parallel.processes")
+    here = ranks.here() if ranks else None
+    its = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    for gradients in here.gradients if here else ():
+        if its.issuperset(map(id, gradients.parameters)):
+            gradients.passes = passes
