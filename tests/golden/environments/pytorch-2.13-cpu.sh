@@ -260,6 +260,10 @@ printf '%s\n' \
         'def mean(value, weight=None):' \
         '    """Returns the value of the one process that there is."""' \
         '    return value' \
+        '' \
+        '' \
+        'def log(step=None, epoch=None, **numbers):' \
+        '    """Keeps nothing."""' \
         > "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/modak_runtime.py"
 "$1/bin/python" -m pip check
 "$1/bin/python" "$1/try_requirements.py" "$1/installed.txt" '{"accelerated": false, "asked": ["pandas"], "modules": ["torch"], "tries": {"torchaudio": "import torch, torchaudio\nassert torchaudio.functional.lfilter(torch.ones(1, 8), torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.0])).sum() > 0\n", "torchvision": "import torch, torchvision\nboxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9]])\nassert torchvision.ops.nms(boxes, torch.tensor([0.5, 0.9]), 0.5).tolist() == [1]\n"}}' || exit 86

@@ -281,6 +281,10 @@ printf '%s\n' \
         'def mean(value, weight=None):' \
         '    """Returns the value of the one process that there is."""' \
         '    return value' \
+        '' \
+        '' \
+        'def log(step=None, epoch=None, **numbers):' \
+        '    """Keeps nothing."""' \
         > "$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/modak_runtime.py"
 "$1/bin/python" -m pip check
 "$1/bin/python" "$1/try_requirements.py" "$1/installed.txt" '{"accelerated": false, "asked": ["pandas"], "modules": ["tensorflow"], "tries": {"tensorflow-text": "import tensorflow_text\nassert tensorflow_text.WhitespaceTokenizer().tokenize([\"one two\"]).to_list() == [[b\"one\", b\"two\"]]\n"}}' || exit 86

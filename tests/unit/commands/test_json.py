@@ -36,6 +36,8 @@ LOOK = {
     "tune": "{blueprint} --dry-run",
     "trace": "{blueprint} --dry-run",
     "status": "--offline",
+    "compare": "{blueprint} --offline",
+    "export": "{blueprint} --offline --tensorboard exported",
     "logs": "{blueprint} stage",
     "results": "{blueprint}",
     "image": "{image}",
@@ -89,7 +91,8 @@ def words(blueprint, monkeypatch):
     folder = plan_blueprint(blueprint.service, Inputs()).save()
     Record(folder).update(job={"state": "COMPLETED", "job_id": "7"}, undeployed="2026-01-01T00:00:00Z")
     (folder / "results").mkdir()
-    write_json(folder / "results" / "manifest.json", {"files": []})
+    (folder / "results" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
+    write_json(folder / "results" / "manifest.json", {"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]})
     image = blueprint.path / "none.sif"
     image.write_text("no image")
     records = Path(__file__).resolve().parents[3] / "benchmarks" / "records" / "today-cpu-amd-epyc.jsonl"

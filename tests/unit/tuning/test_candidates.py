@@ -35,7 +35,7 @@ def test_what_is_not_known_is_tried(tuned_plan):
     assert titles(made)[0] == "the plan's choice"
     assert titles(made)[1].startswith("stock: ")
     assert set(titles(made)[2:5]) == {"allocator tcmalloc", "huge_pages transparent", "matmul onednn"}
-    assert "allocator tcmalloc, matmul onednn" in titles(made)
+    assert "matmul onednn, allocator tcmalloc" in titles(made)
     assert [candidate.name for candidate in made.tuning.candidates] == [
         f"c{number}" for number in range(len(titles(made)))
     ]
@@ -44,7 +44,7 @@ def test_what_is_not_known_is_tried(tuned_plan):
 def test_a_candidate_is_a_whole_configuration(tuned_plan):
     made = tuned_plan()
     one = next(
-        candidate for candidate in made.tuning.candidates if candidate.title == "allocator tcmalloc, matmul onednn"
+        candidate for candidate in made.tuning.candidates if candidate.title == "matmul onednn, allocator tcmalloc"
     )
     environment = dict(one.environment)
     assert environment["LD_PRELOAD"] == "libtcmalloc_minimal.so.4"
