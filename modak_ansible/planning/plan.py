@@ -83,11 +83,14 @@ def plan_for(
 
     chosen = chosen_for(allocation, scaled)
     if allocation.asked.scale and scaled is None and model is not None:
-        # how a training scales depends on what a step of one process takes, and so on all that was chosen for it
-        scaled = scaled_training(
-            allocation.request, allocation.layout, chosen.draft.question(), model, _runs(allocation, model)
-        )
-        if scaled is not None:
+        # How a training scales depends on what a step takes, and so on all that was chosen for it: first for one
+        # process, and then for several, whose sums are chosen too.
+        for _ in range(2):
+            scaled = scaled_training(
+                allocation.request, allocation.layout, chosen.draft.question(), model, _runs(allocation, model)
+            )
+            if scaled is None:
+                break
             chosen = chosen_for(_with(allocation, scaled), scaled)
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:

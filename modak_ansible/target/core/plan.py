@@ -74,7 +74,7 @@ class DataFile(TypedDict, total=False):
     version: str
 
 
-class Unpacked(TypedDict, total=False):
+class Contents(TypedDict, total=False):
     size: Optional[int]
 
 
@@ -84,7 +84,7 @@ class DataSource(TypedDict, total=False):
     label: str
     files: List[DataFile]
     unpack: str
-    unpacked: Optional[Unpacked]
+    unpacked: Optional[Contents]
 
 
 class PlannedDataset(TypedDict, total=False):

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from modak_ansible.model.application import Application, Predecessor, SourceFile
-from modak_ansible.model.dataset import DataFile, DataSource
+from modak_ansible.model.dataset import Contents, DataFile, DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.measured.work import Work
@@ -21,6 +21,7 @@ from modak_ansible.target.jobs.situation import Situation
 MODELS = (
     SourceFile, Work, Application, Target, Layer, PlannedImage, PlannedDataset, PlannedJob, Interval, Prediction,
     Candidate, Choice, Plan, Processor, DataFile, DataSource, JobOptions, TuningCandidate, PlannedTuning, Predecessor,
+    Contents,
 )  # fmt: skip
 
 
