@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,7 +76,22 @@ def beside(name: str, entry: str) -> tuple[str, ...]:
     Raises:
         ModakError: nobody has locked one of them.
     """
-    there = set(map(package_of, lock_of(entry).lines))
+    return without(name, map(package_of, lock_of(entry).lines))
+
+
+def without(name: str, packages: Iterable[str]) -> tuple[str, ...]:
+    """The lines of a lock that name none of some packages, whatever way these are written in.
+
+    Args:
+        name: of the lock.
+        packages: by their names.
+
+    Raises:
+        ModakError: nobody has locked it.
+    """
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
+    there = set(map(canonicalize_name, packages))
     return tuple(line for line in lock_of(name).lines if package_of(line) not in there)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from packaging.utils import canonicalize_name
-
 from modak_ansible.catalogue import Entry
-from modak_ansible.catalogue.locks import TUNER, beside, lock_of, package_of
+from modak_ansible.catalogue.locks import TUNER, beside, lock_of, without
 from modak_ansible.model.plan import Choice
 from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
@@ -112,8 +110,7 @@ def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
         given: that one, whose own packages stay as they are.
     """
     if given and given.seen:
-        there = set(map(canonicalize_name, given.seen.packages))
-        return tuple(line for line in lock_of(TUNER).lines if package_of(line) not in there)
+        return without(TUNER, given.seen.packages)
     return beside(TUNER, entry.name)
 
 

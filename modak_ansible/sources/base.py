@@ -16,7 +16,7 @@ from modak_ansible.model.dataset import DataFile, DataSource
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.plan import DataFile as PlannedFile
-    from modak_ansible.target.datasets.fetch import Access
+    from modak_ansible.target.datasets.listed import Access
 
 Unpack = Literal["", "archive", "all"]
 

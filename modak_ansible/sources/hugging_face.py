@@ -22,7 +22,7 @@ from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, needed
 from modak_ansible.store.cache import cache_folder
 from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, write_json
-from modak_ansible.target.datasets.fetch import STREAMS, Access
+from modak_ansible.target.datasets.listed import STREAMS, Access
 
 _SCHEME = "hf://"
 _FORM = "hf://datasets/OWNER/NAME, and behind it @REVISION and /FOLDER, /FILE or a pattern such as /data/*.parquet"

@@ -35,7 +35,7 @@ from modak_ansible.store.cache import cache_folder
 from modak_ansible.store.logins import take_logins
 from modak_ansible.target.core.files import NO_ROOM, make_private, read_json, sha256_of, write_json
 from modak_ansible.target.datasets.archive import is_archive, name_problem
-from modak_ansible.target.datasets.fetch import Access, check
+from modak_ansible.target.datasets.listed import Access, check
 
 _KEPT = 60.0  # seconds that a listing serves the datasets of one command
 

@@ -20,7 +20,7 @@ from modak_ansible.store.cache import cache_folder
 from modak_ansible.target.core.files import make_private, read_json, sha256_of, write_json
 from modak_ansible.target.core.seal import stamp_of
 from modak_ansible.target.datasets.archive import name_problem
-from modak_ansible.target.datasets.fetch import origin_of
+from modak_ansible.target.datasets.listed import origin_of
 
 LISTED = 16  # files that a plan lists; of more it has their digest
 _MAGIC = re.compile(r"[*?\[]")

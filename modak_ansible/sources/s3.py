@@ -17,7 +17,7 @@ from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, needed, root_of
-from modak_ansible.target.datasets.fetch import Access, etag_of
+from modak_ansible.target.datasets.listed import Access, etag_of
 
 _SCHEME = "s3://"
 _FORM = "s3://BUCKET/FOLDER, a file or a pattern; ?endpoint_url=https://HOST behind it for MinIO or Ceph"

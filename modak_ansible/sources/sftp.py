@@ -22,7 +22,7 @@ from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import Carrier, SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import open_private
-from modak_ansible.target.datasets.fetch import STREAMS, Access
+from modak_ansible.target.datasets.listed import STREAMS, Access
 
 _SCHEME = "sftp://"
 _FORM = "sftp://[USER@]HOST[:PORT]/FOLDER, a file or a pattern; /~/ for the home there"

@@ -9,18 +9,19 @@ import base64
 import netrc
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
 from modak_ansible.sources.base import SourceProblem, Unreached
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, nothing_in, root_of
 from modak_ansible.target.core.files import expanded
-from modak_ansible.target.datasets.fetch import Access, Redirects, etag_of
+from modak_ansible.target.datasets.listed import Access, etag_of
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
 
 _SCHEMES = {"webdav": "http", "webdavs": "https", "dav": "http", "davs": "https"}
 _PLACE = re.compile(
@@ -158,14 +159,20 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
 
 def _propfind(server: str, url: str, text: str) -> bytes | None:
     """The answer of a server; None where nothing is there."""
+    # what asks a server is slow to import, and a plan without WebDAV asks none
+    from urllib.error import HTTPError  # noqa: PLC0415
+    from urllib.request import Request, build_opener  # noqa: PLC0415
+
+    from modak_ansible.target.datasets.fetch import Redirects  # noqa: PLC0415
+
     headers = {"Depth": "1", "Content-Type": "application/xml", **_login(server)}
-    request = urllib.request.Request(url, data=_ASKED, headers=headers, method="PROPFIND")  # noqa: S310
+    request = Request(url, data=_ASKED, headers=headers, method="PROPFIND")  # noqa: S310
     try:
-        with urllib.request.build_opener(Redirects).open(request, timeout=_SECONDS) as answer:
+        with build_opener(Redirects).open(request, timeout=_SECONDS) as answer:
             if answer.status != 207:
                 raise SourceProblem("dataset-source", f"{url} speaks no WebDAV", "an https:// address fetches files")
             return bytes(answer.read())
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         if error.code == 404:
             return None
         raise _refused(server, url, error) from error
@@ -176,7 +183,7 @@ def _propfind(server: str, url: str, text: str) -> bytes | None:
         raise Unreached("dataset-source", f"{text} cannot be asked: {reason}", hint) from error
 
 
-def _refused(server: str, url: str, error: urllib.error.HTTPError) -> SourceProblem:
+def _refused(server: str, url: str, error: HTTPError) -> SourceProblem:
     host = urlsplit(server).hostname
     if error.code in (401, 403):
         where = os.environ.get("NETRC") or "~/.netrc"

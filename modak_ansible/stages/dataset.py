@@ -20,7 +20,7 @@ from modak_ansible.target.core.files import Lock, make_private, write_whole
 from modak_ansible.target.core.plan import PlannedDataset
 from modak_ansible.target.core.staging import datasets_of
 from modak_ansible.target.datasets.dataset import Staged
-from modak_ansible.target.datasets.fetch import Access
+from modak_ansible.target.datasets.listed import Access
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push, push_below
 

@@ -20,7 +20,8 @@ from ..core.seal import stamp_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from .archive import check_case, is_archive, is_packed, limit_of, unpack
-from .fetch import Access, Note, fetch_all, origin_of
+from .fetch import Note, fetch_all
+from .listed import Access, origin_of
 from .shards import make_shards
 
 MANIFEST = ".manifest.json"

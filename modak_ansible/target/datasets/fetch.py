@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 import urllib.error
@@ -11,34 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, Iterable, Mapping, NamedTuple, TypedDict
+from typing import IO, Any, Callable, Iterable, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
 from ...errors import ModakError
-from ..core.files import NO_ROOM, open_private, read_text, sha256_of, write_whole
+from ..core.files import NO_ROOM, open_private, read_text, write_whole
 from ..core.plan import DataFile
+from .listed import GIT, LOGIN, STREAMS, Access, address_of, check, digest_said, etag_of, is_page, is_there
 
-STREAMS = 4  # files at a time
 Note = Callable[[str], None]
 _BLOCK = 1 << 20
 _ATTEMPTS = 3
 _LONGEST_WAIT = 60.0  # seconds, of what a server asks for that is asked too often
 _VALIDATOR = ".validator"  # beside what is fetched: what the server called this state of the file
-_GIT = "git:"
-_PAGES = (".html", ".htm", ".xhtml", ".shtml")
-_LOGIN = "mostly one that asks for a login or for consent: fetch the file in a browser, and give its path"
-
-
-class Access(TypedDict, total=False):
-    """What a server is shown for files that are not everybody's; it is written down nowhere.
-
-    Attributes:
-        headers: of each request; one that is led to another host goes there without ``Authorization``.
-        queries: by file name, what its address ends with: a signature.
-    """
-
-    headers: Dict[str, str]
-    queries: Dict[str, str]
 
 
 def fetch_all(files: Iterable[DataFile], location: str, folder: Path, note: Note, access: Access | None = None) -> None:
@@ -66,20 +50,9 @@ def fetch_all(files: Iterable[DataFile], location: str, folder: Path, note: Note
             raise
 
 
-def address_of(file: DataFile, location: str) -> str:
-    """Where a file of a source is fetched."""
-    return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
-
-
-def origin_of(file: Mapping[str, Any]) -> str:
-    """What two files have in common that are the same by what is known where they come from; empty where nothing is."""
-    version = str(file.get("version") or "")
-    return version if not version or version.startswith(_GIT) else f"{version} {file.get('address', '')}"
-
-
 def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress, access: Access) -> None:
     path, address, version = folder / file["name"], address_of(file, location), file.get("version") or ""
-    if _is_there(file, path):
+    if is_there(file, path):
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fetch(
@@ -89,11 +62,11 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
         is_known=bool(file["sha256"] or version),
         query=access.get("queries", {}).get(file["name"], ""),
         headers=access.get("headers"),
-        version="" if version.startswith(_GIT) else version,
+        version="" if version.startswith(GIT) else version,
     )
-    if not _digest_said(file) and is_page(path):
+    if not digest_said(file) and is_page(path):
         path.unlink()
-        raise ModakError(f"{address} gave a web page in place of {path.name}", hint=_LOGIN)
+        raise ModakError(f"{address} gave a web page in place of {path.name}", hint=LOGIN)
     found = path.stat().st_size
     if not found and file["size"] is None and not file["sha256"]:
         path.unlink()
@@ -104,65 +77,6 @@ def _fetch_one(file: DataFile, location: str, folder: Path, progress: _Progress,
             f"{address} has {found} bytes, and {file['size']} were said", hint="mend the size, or fetch later"
         )
     check(file, path)
-
-
-def _is_there(file: Mapping[str, Any], path: Path) -> bool:
-    """Whether a file need not be fetched; what is as long as it should be and another is removed."""
-    if not path.is_file():
-        return False
-    said, is_whole = _digest_said(file), path.stat().st_size == file["size"]
-    if not said:
-        return bool(is_whole and file.get("version"))  # what is gone on with is of this version
-    if _digest_of(path, said) == said:
-        return True
-    if is_whole:
-        path.unlink()
-    return False
-
-
-def check(file: Mapping[str, Any], path: Path) -> None:
-    """
-    Raises:
-        ModakError: what is there has not the digest that is known of it; it is removed.
-    """
-    said = _digest_said(file)
-    if said and (digest := _digest_of(path, said)) != said:
-        hint = "deploy again to fetch it anew; if it stays so, the source has other data"
-        what = "is a web page, and " if is_page(path) else ""
-        path.unlink()
-        kind = "git's SHA-1" if said.startswith(_GIT) else "the SHA-256"
-        raise ModakError(
-            f"{file['name']} {what}arrived with {kind} {digest.replace(_GIT, '')}, not {said.replace(_GIT, '')}",
-            hint=_LOGIN if what else hint,
-        )
-
-
-def is_page(path: Path) -> bool:
-    """Whether a file is a web page, such as one that asks for a login, though its name says otherwise."""
-    if path.name.lower().endswith(_PAGES) or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        begin = file.read(1024)
-    return begin.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
-
-
-def _digest_said(file: Mapping[str, Any]) -> str:
-    version = str(file.get("version") or "")
-    return str(file["sha256"] or "") or (version if version.startswith(_GIT) else "")
-
-
-def _digest_of(path: Path, said: str) -> str:
-    return git_digest(path) if said.startswith(_GIT) else sha256_of(path)
-
-
-def git_digest(path: Path) -> str:
-    """What git calls the content of a file: the SHA-1 of its length and bytes, behind ``git:``."""
-    digest = hashlib.new("sha1")  # noqa: S324 - git's own
-    digest.update(f"blob {path.stat().st_size}\0".encode())
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(_BLOCK), b""):
-            digest.update(block)
-    return _GIT + digest.hexdigest()
 
 
 class _Progress:
@@ -312,8 +226,3 @@ def _fetch_once(asked: _Asked, path: Path, tell: Callable[[int, int], None], *, 
         raise OSError(f"the connection ended after {done} of {total} bytes")
     with suppress(OSError):
         note.unlink()
-
-
-def etag_of(text: str) -> str:
-    """A server's name for a state of a file, without what says how exact it is."""
-    return (text[2:] if text.startswith("W/") else text).strip('"')

@@ -107,3 +107,22 @@ def test_files_that_are_named_all_count(blueprint):
     plan = plan_blueprint(blueprint.service, Inputs()).plan
     assert [file.path for file in plan.application.files] == ["evaluate.py", "train.py"]
     assert plan.beside == ()
+
+
+def test_a_script_is_not_parsed_again_while_its_files_are_the_same(of, monkeypatch):
+    before = of("import helpers\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("modak_ansible.reading.blueprint.script.counting.syntax_of", None)
+        assert of("import helpers\n") == before == {"helpers.py"}
+    assert of("import helpers\n", **{"helpers.py": "import evaluate\n"}) == {"helpers.py", "evaluate.py"}
+    assert of("import helpers\n") == before
+
+
+def test_what_was_found_of_other_bytes_is_not_kept(of, tmp_path):
+    of("import helpers\n")
+    files = code_files(tmp_path, None, top=tmp_path, is_blueprint=False)
+    (tmp_path / "train.py").write_text("import evaluate\n")  # after its digest was made
+    counting(tmp_path, "train.py", files, ["other"])
+    (tmp_path / "train.py").write_text("import helpers\n")
+    found, _ = counting(tmp_path, "train.py", files, ["other"])
+    assert {file.path for file in found} == {"train.py", "helpers.py"}

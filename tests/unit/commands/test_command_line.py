@@ -216,6 +216,7 @@ def test_a_plan_imports_only_what_it_needs():
     }  # fmt: skip
     modules = {
         "modak_ansible.catalogue.companions",
+        "http.client",
         "modak_ansible.deployment",
         "modak_ansible.reading.requests.reader",
         "packaging.requirements",

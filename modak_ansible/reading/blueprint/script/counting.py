@@ -6,13 +6,18 @@ All of them travel; a change of one that counts is another training, a change of
 from __future__ import annotations
 
 import ast
+import json
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from modak_ansible.model.application import SourceFile
+from modak_ansible.reading.blueprint.script import syntax
+from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
+from modak_ansible.store.cache import kept_text
+from modak_ansible.target.core.files import sha256_of
 
 # Where one of these is called, what is imported is known only when the script runs.
 _DYNAMIC = {"import_module", "__import__", "exec", "eval", "run_path", "run_module", "iter_modules", "walk_packages"}
@@ -33,8 +38,30 @@ def counting(
         files: that travel.
         words: arguments, variables and shell lines of the training, which may name files.
     """
-    found = _Counted(folder, [file.path for file in files]).of(script, words)
+    known, words = {file.path: file.sha256 for file in files}, list(words)
+    found: frozenset[str] = frozenset()
+
+    def find() -> str | None:
+        nonlocal found
+        found = _Counted(folder, [*known]).of(script, words)
+        return json.dumps(sorted(found)) if _are(folder, known) else None
+
+    kept = kept_text("counting", json.dumps([_version(), script, known, words]), find)
+    found = found if kept is None else frozenset(json.loads(kept))
     return [file for file in files if file.path in found], [file for file in files if file.path not in found]
+
+
+def _version() -> list[str]:
+    """What decides here, besides what is asked."""
+    return [sys.version, *(Path(each).read_text("utf-8") for each in (__file__, syntax.__file__))]
+
+
+def _are(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether the files of a folder still have these digests: what was found is of these files."""
+    try:
+        return all(sha256_of(folder / path) == digest for path, digest in files.items() if path.endswith(".py"))
+    except OSError:
+        return False
 
 
 class _Counted:
@@ -57,14 +84,14 @@ class _Counted:
             found.add(path)
             if not path.endswith(".py"):
                 continue
-            tree = _parsed(self._folder / path)
+            tree = syntax_of(self._folder / path)
             if tree is None or _is_dynamic(tree):
                 return self._paths
             waiting |= set(self._of_tree(tree, PurePosixPath(path).parent)) - found
         return frozenset(found)
 
     def _of_tree(self, tree: ast.AST, here: PurePosixPath) -> Iterator[str]:
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Import):
                 for each in node.names:
                     yield from self._modules(each.name, here)
@@ -108,18 +135,8 @@ def _plain(path: PurePosixPath) -> str:
     return "/".join(parts)
 
 
-def _parsed(path: Path) -> ast.AST | None:
-    """The syntax tree of a file; None where it cannot be read as Python of today."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _is_dynamic(tree: ast.AST) -> bool:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -129,13 +146,12 @@ def _is_dynamic(tree: ast.AST) -> bool:
         elif isinstance(node, ast.Attribute):
             if node.attr == "path" and getattr(node.value, "id", "") == "sys":
                 return True
-        elif not _FINDING.isdisjoint(_imported(node)):
+        elif isinstance(node, ast.Import | ast.ImportFrom) and not _FINDING.isdisjoint(_imported(node)):
             return True
     return False
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     """The packages that a statement imports."""
-    names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
-    names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    names = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     return [name.partition(".")[0] for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from modak_ansible.reading.blueprint import files
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, read_yaml
 from modak_ansible.reading.blueprint.script.hydra import takes_overrides
+from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 WORKLOAD_FILE = "workload.yaml"
 _RUNTIME = "modak_runtime"
@@ -77,13 +77,11 @@ def is_reached(path: Path) -> bool:
         trains = _TRAINS.search(text) is not None
         if _RUNTIME.encode() not in text and not trains:
             return False
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            tree = ast.parse(text)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except OSError:
         return False
+    tree = syntax_of(path)
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree) if tree else ():
         if isinstance(node, ast.Import):
             names |= {name.name.split(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

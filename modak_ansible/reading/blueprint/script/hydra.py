@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,10 @@ import yaml
 
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.script.option import literal
+from modak_ansible.reading.blueprint.script.syntax import nodes_of, syntax_of
 
 MISSING = "???"
+_HYDRA = re.compile(rb"hydra")
 _MAIN = "hydra.main"
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.@/:-]*)=(.*)", re.DOTALL | re.ASCII)
 _INTERPOLATED = re.compile(r"\$\{[^{}]*\}")
@@ -65,25 +66,13 @@ class Hydra:
 
 def takes_overrides(script: Path) -> bool:
     """Whether a script has hydra read its command line."""
-    return (tree := _parsed(script)) is not None and _main(tree) is not None
+    return (tree := syntax_of(script, _HYDRA)) is not None and _main(tree) is not None
 
 
 def hydra_of_script(script: Path, words: Sequence[str]) -> Hydra | None:
     """The same as :func:`hydra_of`, of a file; None where it cannot be read."""
-    tree = _parsed(script)
+    tree = syntax_of(script, _HYDRA)
     return hydra_of(script, tree, words) if tree is not None else None
-
-
-def _parsed(script: Path) -> ast.AST | None:
-    try:
-        text = script.read_bytes()
-        if b"hydra" not in text:
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(text)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | None:
@@ -110,7 +99,7 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | 
     relative = "" if relative == "." else relative
     if folder is None or main is None:
         return Hydra(relative, overrides, outputs=_outputs(overrides, words), changes_folder=is_old)
-    makes_more = any(isinstance(node, ast.Attribute) and node.attr == "store" for node in ast.walk(tree))
+    makes_more = any(isinstance(node, ast.Attribute) and node.attr == "store" for node in nodes_of(tree))
     return _configured(folder, main, overrides, words, Hydra(relative, changes_folder=is_old), is_open=makes_more)
 
 
@@ -149,12 +138,12 @@ def _configured(
 def _main(tree: ast.AST) -> ast.Call | None:
     """The call of hydra's decorator."""
     full: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "hydra":
             full |= {each.asname or each.name: f"hydra.{each.name}" for each in node.names}
         elif isinstance(node, ast.Import):
             full |= {each.asname: each.name for each in node.names if each.asname}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
             name = ast.unparse(each.func) if isinstance(each, ast.Call) else ""
             first, dot, rest = name.partition(".")

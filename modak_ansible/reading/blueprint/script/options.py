@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import warnings
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -19,11 +19,12 @@ from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 _MAX_BYTES = 2**20
 _MOST_FILES = 100
-_OF_OPTIONS = (b"ArgumentParser", b"add_argument")
-_OF_FIELDS = b"dataclass"
+_OF_OPTIONS = re.compile(rb"ArgumentParser|add_argument")
+_OF_FIELDS = re.compile(rb"ArgumentParser|add_argument|dataclass")
 _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),
@@ -217,7 +218,7 @@ def _sources(script: Path) -> dict[str, ScriptSource]:
     while open_ones and len(found) < _MOST_FILES:
         name, path = open_ones.pop()
         first = next(iter(found.values()), None)
-        words = (*_OF_OPTIONS, *([_OF_FIELDS] if first and first.parsed else [])) if first else ()
+        words = (_OF_FIELDS if first.parsed else _OF_OPTIONS) if first else None
         tree = _parsed(path, words) if name not in found else None
         if tree is None:
             continue
@@ -230,19 +231,13 @@ def _sources(script: Path) -> dict[str, ScriptSource]:
     return found
 
 
-def _parsed(path: Path, words: Iterable[bytes]) -> ast.Module | None:
+def _parsed(path: Path, words: re.Pattern[bytes] | None) -> ast.Module | None:
     """A file's syntax; None for what is none, or has none of some words where they are given."""
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            return None
-        text = path.read_bytes()
-        if words and not any(word in text for word in words):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ast.parse(text)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        is_read = path.is_file() and path.stat().st_size <= _MAX_BYTES
+    except OSError:
         return None
+    return syntax_of(path, words) if is_read else None
 
 
 def _written(name: str) -> str:

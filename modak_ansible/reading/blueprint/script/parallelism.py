@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,6 +10,7 @@ from typing import Literal
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.distributed import Parallelism
 from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 # Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
 _RANKS = re.compile(
@@ -50,14 +49,10 @@ def parallelism_of(folder: Path, code: Iterable[SourceFile]) -> Parallelism | No
 
 def _read(path: Path) -> ScriptSource | None:
     """The source of a file that may use something of it; None of one that cannot be parsed."""
+    tree = syntax_of(path, _WORDS)
     try:
-        text = path.read_bytes()
-        if not _WORDS.search(text):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own literals and escapes
-            return ScriptSource(ast.parse(text))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ScriptSource(tree) if tree else None
+    except RecursionError:
         return None
 
 

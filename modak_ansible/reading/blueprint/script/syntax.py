@@ -1,0 +1,49 @@
+"""The syntax of Python files, parsed and walked once, whatever is asked of it; nothing of them is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+_KEPT = 32  # files
+
+
+def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module | None:
+    """The syntax of a file; None where it cannot be read as Python of today.
+
+    Args:
+        path: of the file.
+        words: that must stand in it to make it worth while.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return None
+    return _parsed(text) if words is None or words.search(text) else None
+
+
+@lru_cache(_KEPT)
+def _parsed(text: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own literals and escapes
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@lru_cache(_KEPT)
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All that a syntax is made of, in the order of :func:`ast.walk`."""
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [each for each in value if isinstance(each, ast.AST)]
+    return tuple(found)

@@ -1,0 +1,105 @@
+"""Files that a plan lists: where each is fetched, what tells one state of it from another, and whether it arrived."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Dict, Mapping, TypedDict
+
+from ...errors import ModakError
+from ..core.files import sha256_of
+from ..core.plan import DataFile
+
+STREAMS = 4  # files that are fetched at a time
+GIT = "git:"  # before a version that is what git calls a file's content
+LOGIN = "mostly one that asks for a login or for consent: fetch the file in a browser, and give its path"
+_BLOCK = 1 << 20
+_PAGES = (".html", ".htm", ".xhtml", ".shtml")
+
+
+class Access(TypedDict, total=False):
+    """What a server is shown for files that are not everybody's; it is written down nowhere.
+
+    Attributes:
+        headers: of each request; one that is led to another host goes there without ``Authorization``.
+        queries: by file name, what its address ends with: a signature.
+    """
+
+    headers: Dict[str, str]
+    queries: Dict[str, str]
+
+
+def address_of(file: DataFile, location: str) -> str:
+    """Where a file of a source is fetched."""
+    return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
+
+
+def origin_of(file: Mapping[str, Any]) -> str:
+    """What two files have in common that are the same by what is known where they come from; empty where nothing is."""
+    version = str(file.get("version") or "")
+    return version if not version or version.startswith(GIT) else f"{version} {file.get('address', '')}"
+
+
+def etag_of(text: str) -> str:
+    """A server's name for a state of a file, without what says how exact it is."""
+    return (text[2:] if text.startswith("W/") else text).strip('"')
+
+
+def is_there(file: Mapping[str, Any], path: Path) -> bool:
+    """Whether a file need not be fetched; what is as long as it should be and another is removed."""
+    if not path.is_file():
+        return False
+    said, is_whole = digest_said(file), path.stat().st_size == file["size"]
+    if not said:
+        return bool(is_whole and file.get("version"))  # what is gone on with is of this version
+    if _digest_of(path, said) == said:
+        return True
+    if is_whole:
+        path.unlink()
+    return False
+
+
+def check(file: Mapping[str, Any], path: Path) -> None:
+    """
+    Raises:
+        ModakError: what is there has not the digest that is known of it; it is removed.
+    """
+    said = digest_said(file)
+    if said and (digest := _digest_of(path, said)) != said:
+        hint = "deploy again to fetch it anew; if it stays so, the source has other data"
+        what = "is a web page, and " if is_page(path) else ""
+        path.unlink()
+        kind = "git's SHA-1" if said.startswith(GIT) else "the SHA-256"
+        raise ModakError(
+            f"{file['name']} {what}arrived with {kind} {digest.replace(GIT, '')}, not {said.replace(GIT, '')}",
+            hint=LOGIN if what else hint,
+        )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a web page, such as one that asks for a login, though its name says otherwise."""
+    if path.name.lower().endswith(_PAGES) or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(1024)
+    return begin.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
+
+
+def digest_said(file: Mapping[str, Any]) -> str:
+    """The SHA-256 that is known of a file, or what git calls its content; empty where neither is."""
+    version = str(file.get("version") or "")
+    return str(file["sha256"] or "") or (version if version.startswith(GIT) else "")
+
+
+def _digest_of(path: Path, said: str) -> str:
+    return git_digest(path) if said.startswith(GIT) else sha256_of(path)
+
+
+def git_digest(path: Path) -> str:
+    """What git calls the content of a file: the SHA-1 of its length and bytes, behind ``git:``."""
+    digest = hashlib.new("sha1")  # noqa: S324 - git's own
+    digest.update(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
+            digest.update(block)
+    return GIT + digest.hexdigest()
