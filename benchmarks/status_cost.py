@@ -24,9 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_ansible.planning.service import plan_blueprint
-from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.store.project import find_blueprint
+import modak_ansible as modak
 from modak_ansible.store.record import Record
 from modak_ansible.transport.ssh import Connection, connect
 
@@ -56,7 +54,7 @@ def main() -> None:
         (Path(folder) / ".modak").mkdir()
         if given.testbed:
             (Path(folder) / ".modak" / "testbed").symlink_to(given.testbed)
-        planned = plan_blueprint(find_blueprint(given.blueprint), Inputs(given.inputs))
+        (planned,) = modak.plan(given.blueprint, inputs=given.inputs)
         template = planned.save(Path(folder) / "template")
         target = connect(planned.plan.target, planned.testbed, planned.blueprint.parent, template)
         remote = f"{planned.plan.target.workspace}/deployments"

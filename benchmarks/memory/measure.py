@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
-from modak_ansible.allocation.memory import peak_of
-from modak_ansible.model.measured.need import Need
+from modak_ansible.model.measured.need import Need, peak_of
 from modak_ansible.runtime import FILES
 
 SCRIPT = Path(__file__).with_name("train.py")

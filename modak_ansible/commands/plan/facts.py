@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from modak_ansible.allocation.memory import told
 from modak_ansible.catalogue.entry import PLAIN
 from modak_ansible.model.application import Checkpoint
+from modak_ansible.model.measured.need import format_peak
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
@@ -127,7 +127,7 @@ def _shape(plan: Plan) -> str:
 
 def _memory(memory: PlannedMemory) -> str:
     has = f", of {format_size(memory.limit)}: {memory.of}" if memory.limit else "; how much there is nobody says"
-    return f"{told(memory.peak)} in each process{has}"
+    return f"{format_peak(memory.peak)} in each process{has}"
 
 
 def _checkpoints(checkpoint: Checkpoint) -> str:

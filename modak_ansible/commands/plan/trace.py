@@ -78,12 +78,13 @@ def command(
 
 
 def _told(need: Need) -> str:
-    from modak_ansible.allocation.memory import peak_of, told
+    from modak_ansible.model.measured.need import format_peak, peak_of
     from modak_ansible.model.quantities import format_size
 
     parts = ("parameters", "gradients", "state", "base")
     listed = ", ".join(f"{name} {format_size(getattr(need, name))}" for name in parts)
     return (
-        f"{need.training} needs {told(peak_of(need))} in one process, as it is: {listed}, and the rest for a batch.\n"
+        f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
+        "and the rest for a batch.\n"
         "Plans that follow know it."
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modak_ansible.allocation.memory import Limit, limit_of, peak_of, told
+from modak_ansible.allocation.memory import Limit, limit_of
 from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import PlannedMemory
 from modak_ansible.model.quantities import format_size
@@ -112,7 +113,7 @@ def _fits(draft: Draft, value: str) -> bool:
 
 
 def _needs(draft: Draft, value: str) -> str:
-    return told(_peak(draft, value))
+    return format_peak(_peak(draft, value))
 
 
 def _of(limit: Limit) -> str:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
-from modak_ansible.allocation.memory import limit_of, peak_of
+from modak_ansible.allocation.memory import limit_of
+from modak_ansible.model.measured.need import peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.service import request_of
