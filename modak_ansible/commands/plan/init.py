@@ -156,11 +156,12 @@ def _surveyed(host: str, *, is_quiet: bool) -> str:
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.discovery.written import Files
     from modak_ansible.reading.blueprint.inputs import Inputs
-    from modak_ansible.store.targets import new_target, own_targets
+    from modak_ansible.store.targets import known_targets, new_target, own_targets
 
     name = host.rpartition("@")[2].partition(".")[0]
-    if name in own_targets():
-        typer.echo(f"{name} is a target already: {own_targets()[name]}", err=True)
+    known = known_targets() if host == name else own_targets()
+    if name in known:
+        typer.echo(f"{name} is a target already: {known[name]}", err=True)
         return name
     files = Files(str(new_target(name)), name=name)
     files.check()

@@ -242,6 +242,7 @@ def test_init_writes_a_blueprint_that_is_valid_and_says_what_is_there(project, m
     assert "+        script: plain.py" in str(other.exception)
     assert (project / "service.yaml").read_text() == text
     assert "written over" in run("init", "plain.py", "--on", "testbed", "--yes", "--force").output
+    assert "testbed is a target already" in run("init", "plain.py", "--target", "testbed", "--yes").output
 
 
 def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
