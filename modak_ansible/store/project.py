@@ -7,7 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from modak_ansible.errors import UsageError
+from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.csar import SUFFIXES, packages_folder, unpack
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.testbeds import usual
@@ -110,12 +110,18 @@ def find_blueprint(text: str) -> Path:
     if shipped_one.is_file() and "/" not in text:
         return shipped_one
     names = sorted(path.parent.name for path in (shipped("tosca") / "blueprints").glob("*/service.yaml"))
-    from modak_ansible.errors import nearest  # noqa: PLC0415
 
     if path.suffix == ".py":
-        raise UsageError(f"there is no script {text}", hint=nearest(path.name, _scripts_in(path.parent)))
+        raise no_script(path)
     hint = nearest(Path(text).name, names)
     raise UsageError(f"there is no blueprint {text}", hint=hint or "give the folder of a blueprint or its service.yaml")
+
+
+def no_script(path: Path) -> UsageError:
+    """That a script is not there, with the name of one beside that may be meant."""
+
+    hint = nearest(path.name, _scripts_in(path.parent)) or "give the path of a Python file"
+    return UsageError(f"there is no script {path}", hint=hint)
 
 
 def _scripts_in(folder: Path) -> list[str]:

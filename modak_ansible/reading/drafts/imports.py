@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
+from modak_ansible.store.project import no_script
 
 # What travels with every job.
 _OURS = "modak_runtime"
@@ -75,7 +76,7 @@ def read_code(script: Path) -> Code:
         hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
         raise UsageError(f"{script} is a notebook", hint=hint)
     if not script.is_file():
-        raise UsageError(f"there is no script {script}", hint="give the path of a Python file")
+        raise no_script(script)
     code = Code(script)
     waiting = [script]
     while waiting and len(code.trees) < _MOST_FILES:

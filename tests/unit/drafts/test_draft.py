@@ -249,6 +249,7 @@ def test_init_asks_what_a_script_does_not_tell(project, monkeypatch):
     monkeypatch.chdir(project)
     without = run("init", "train.py")
     assert isinstance(without.exception, UsageError)
+    assert run("init", "trian.py").exception.hint == "did you mean train.py?"
     said = str(without.exception)
     assert "--on NAME" in said
     assert "--walltime TIME" in said
