@@ -33,13 +33,16 @@ class _Group:
                 entry.answer, entry.asked = jobs[entry.name], time.monotonic()
 
 
-def ask_targets(entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None) -> None:
+def ask_targets(
+    entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None, *, with_usage: bool = False
+) -> None:
     """Brings entries up to date by their targets; those whose end is known are not asked for.
 
     Args:
         entries: what is known; a target that does not answer is noted in those of its own.
         every: seconds between two looks, until all jobs have ended; 0 to look once.
         heard: is called after every answer.
+        with_usage: whether it is measured what those use that run.
 
     Raises:
         PlaybookError: Ansible could not be run.
@@ -55,6 +58,7 @@ def ask_targets(entries: Iterable[Entry], every: float = 0.0, heard: Callable[[]
                 "job_deployments": " ".join(entry.name for entry in group.entries),
                 "job_answer": str(Path(folder) / f"{number}.json"),
                 "job_every": every,
+                "job_usage": with_usage,
             }
             for number, group in enumerate(groups)
         }

@@ -294,6 +294,28 @@ class Scheduler:
         """
         raise NotImplementedError
 
+    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:
+        """The commands that run a program on each node of a running job, beside it.
+
+        Args:
+            run: runs a command of the scheduler.
+            job: that runs.
+            nodes: how many it has.
+            words: the program and its arguments.
+
+        Raises:
+            ActionRefused: there is no way in.
+        """
+        raise NotImplementedError
+
+    def marks(self, job_id: str) -> tuple[str, ...]:
+        """What tells the processes of a job on a node, which start all its others: entries of their environment.
+
+        The first is the node's name; it is empty where the node's own word serves. In all of them are variables of
+        whoever looks there.
+        """
+        raise NotImplementedError
+
 
 class Run:
     """Runs a command of the scheduler and always comes back: the type of the ``run`` arguments above."""

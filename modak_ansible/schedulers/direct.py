@@ -74,6 +74,12 @@ class Direct(Scheduler):
     def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
         raise ActionRefused("without a scheduler there is no queue to wait in")
 
+    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:  # noqa: ARG002
+        return [[*words]]
+
+    def marks(self, job_id: str) -> tuple[str, ...]:
+        return "", f"pid={job_id.partition('.')[0]}"
+
 
 def _beginning(line: str) -> tuple[str, str] | None:
     """The number of a process and when it began, by its line in /proc; None for one that has ended."""

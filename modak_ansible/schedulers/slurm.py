@@ -191,6 +191,19 @@ class Slurm(Scheduler):
             finally:
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
+    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:
+        job_id = job.job_id
+        if "_" in job_id:  # srun knows a task of an array by its own number alone
+            shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
+            job_id = _first(shown.out).strip() if shown.code == 0 else ""
+            if not job_id.isdigit():
+                raise ActionRefused(shown.said_by("squeue"))
+        step = [f"--jobid={job_id}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+        return [["srun", "--quiet", *step, "--cpu-bind=none", *words]]
+
+    def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
+        return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"
+
     def _accounted(self, run: Run, selection: list[str]) -> tuple[list[JobRecord], str]:
         """What the accounting says, and why it does not answer; nothing of either where a site keeps none."""
         result = run(["sacct", "--noheader", "--parsable2", "--allocations", *selection, _ACCOUNT_FORMAT])

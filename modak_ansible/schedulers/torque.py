@@ -7,6 +7,7 @@ once (keep_completed), and a job whose node died can end as C with exit_status 0
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -150,6 +151,15 @@ class Torque(Scheduler):
 
     def requeue(self, run: Run, job_id: str) -> None:
         _act(run, "qrerun", job_id)
+
+    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:  # noqa: ARG002
+        names = [name for name in job.nodes.split(",") if name]
+        if not names:
+            raise ActionRefused("Torque does not say on which nodes the job runs")
+        return [["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", name, shlex.join(words)] for name in names]
+
+    def marks(self, job_id: str) -> tuple[str, ...]:
+        return "", f"PBS_JOBID={job_id}"
 
     @staticmethod
     def _full(run: Run, selection: list[str]) -> list[JobRecord]:

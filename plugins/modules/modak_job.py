@@ -48,6 +48,7 @@ options:
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
+  usage: {type: bool, default: false, description: 'To query: whether it is measured what those use that run.'}
 author: modak-ansible
 """
 
@@ -66,6 +67,7 @@ def main():
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
             "quietly": {"type": "bool", "default": False},
+            "usage": {"type": "bool", "default": False},
         },
         required_if=[("action", "stage", ["folder"])],
         supports_check_mode=True,

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Stage
@@ -24,7 +24,7 @@ _GROWTH = 1.5
 # cores: 1.2 s one by one, 0.6 s by four, 0.9 s by sixteen).
 _AT_ONCE = 4
 # What is no change of a job: all that moves on by itself.
-_MOVING = ("elapsed", "starts", "progress")
+_MOVING = ("elapsed", "starts", "progress", "usage")
 
 
 class QueriedJob(TypedDict):
@@ -37,6 +37,7 @@ class QueriedJob(TypedDict):
     position: int | None
     starts: str
     progress: Progress
+    usage: list[dict[str, Any]]
 
 
 @dataclass
@@ -47,44 +48,48 @@ class Asking:
         deployments: their names.
         answer: a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them.
         every: seconds until the next look while something changes; 0 to look once.
+        with_usage: whether it is measured what the jobs use, which changes always.
     """
 
     deployments: list[str]
     answer: Path
     every: float = 0.0
+    with_usage: bool = False
 
 
 def ask_for_jobs(stage: Stage, asking: Asking) -> str:
-    """Asks until all jobs have ended, or once; gives one line for people.
+    """Asks until all jobs have ended, where it is measured until none runs, or once; gives one line for people.
 
     A target that does not answer is no error: its answer says so, and it is asked again.
     """
     known: dict[str, QueriedJob] = {}
+    goes_on = _runs if asking.with_usage else _lives
     pause, before = asking.every, None
     while True:
-        living = [name for name in asking.deployments if name not in known or _lives(known[name])]
-        jobs, problem = _look(stage, living)
+        living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
+        jobs, problem = _look(stage, living, with_usage=asking.with_usage)
         known.update(jobs)
         write_json(asking.answer, {"jobs": known, "problem": problem})
         stage.say(f"{asking.answer.stem} {ANSWERED}")
         _note(stage.folder.parent, jobs)  # while whoever asked reads it
-        if not asking.every or not (problem or any(map(_lives, known.values()))):
+        if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return problem or f"{len(known)} jobs"
         now = [problem, {name: _steady(job) for name, job in known.items()}]
-        pause = asking.every if now != before else min(pause * _GROWTH, max(LONGEST, asking.every))
+        pause = asking.every if now != before or asking.with_usage else min(pause * _GROWTH, max(LONGEST, asking.every))
         before = now
         time.sleep(pause)
 
 
-def _look(stage: Stage, names: list[str]) -> tuple[dict[str, QueriedJob], str]:
+def _look(stage: Stage, names: list[str], *, with_usage: bool) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
     # as texts: Ansible takes long over structures with a thousand parts
     wanted = json.dumps([{"deployment": name} for name in names])
     try:
         answer = stage.call(
-            "modak_job", workspace=target["workspace"], scheduler=scheduler, action="query", deployments=wanted
-        )
+            "modak_job", workspace=target["workspace"], scheduler=scheduler, action="query", deployments=wanted,
+            usage=with_usage,
+        )  # fmt: skip
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message
     return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
@@ -110,6 +115,10 @@ def _update(folder: Path, job: QueriedJob) -> None:
 
 def _lives(job: QueriedJob) -> bool:
     return job["situation"]["state"] in LIVING
+
+
+def _runs(job: QueriedJob) -> bool:
+    return job["situation"]["state"] == "RUNNING"
 
 
 def _steady(job: QueriedJob) -> dict[str, object]:

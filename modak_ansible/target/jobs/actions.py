@@ -33,6 +33,7 @@ class Arguments:
         log, offset: to watch one: which log is read on, and how many bytes of it the caller knows.
         seconds: to watch: how long.
         quietly: to watch: whether jobs are looked at seldom, and waited for to their ends.
+        usage: to query: whether it is measured what those use that run.
     """
 
     workspace: str
@@ -45,6 +46,7 @@ class Arguments:
     offset: int = 0
     seconds: float = 0.0
     quietly: bool = False
+    usage: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -75,7 +77,7 @@ def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[b
 
 
 def _query(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    return False, {"jobs": [asdict(each) for each in query(workspace, campaign, given.names)]}
+    return False, {"jobs": [asdict(each) for each in query(workspace, campaign, given.names, with_usage=given.usage)]}
 
 
 def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterable
+import inspect
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, List
 
-from ...schedulers.base import JobRecord, SchedulerSilent
-from ..core.files import clock_of, read_text
-from ..core.staging import STATE
+from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
+from ..core.commands import TimedRun
+from ..core.files import clock_of, read_json, read_text
+from ..core.staging import PLAN, STATE
 from ..core.workspace import Workspace
+from ..survey import usage
 from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
@@ -17,6 +23,8 @@ from .situation import LIVING, Situation
 
 # What damaged files of a deployment make of reading them.
 _DAMAGED = (KeyError, TypeError, ValueError, OSError)
+# Over how many seconds is measured what a job uses, and how long its nodes may take to answer.
+_MEASURED, _PATIENCE = 1.0, 30.0
 
 
 @dataclass
@@ -28,6 +36,8 @@ class QueriedJob:
         elapsed: seconds that the job has run; None where nobody knows.
         position, starts: as the scheduler's record has them.
         progress: what the training says of itself.
+        usage: where it was asked for, what the job uses of each of its nodes, as :mod:`usage` has it; and of one that
+            does not answer the ``node`` and the ``problem``.
     """
 
     deployment: str
@@ -37,9 +47,12 @@ class QueriedJob:
     position: int | None
     starts: str
     progress: Progress
+    usage: List[Dict[str, Any]] = field(default_factory=list)
 
 
-def query(workspace: Workspace, campaign: Campaign, names: Iterable[str]) -> list[QueriedJob]:
+def query(
+    workspace: Workspace, campaign: Campaign, names: Iterable[str], *, with_usage: bool = False
+) -> list[QueriedJob]:
     """How the jobs of some deployments are, in their order; a damaged one hides no other.
 
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
@@ -47,7 +60,7 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str]) -> lis
     deployments = [campaign.deployment(name) for name in names]
     ask = campaign.asked(sorted({_known_job(each) for each in deployments if each.finished() != 0} - {""}))
     now = clock_of(workspace.deployments)
-    return [_query(deployment, ask, now) for deployment in deployments]
+    return [_query(deployment, ask, now, with_usage=with_usage) for deployment in deployments]
 
 
 def has_completed(workspace: Workspace, name: str) -> bool:
@@ -62,7 +75,7 @@ def _known_job(deployment: Deployment) -> str:
         return ""
 
 
-def _query(deployment: Deployment, ask: Ask, now: float) -> QueriedJob:
+def _query(deployment: Deployment, ask: Ask, now: float, *, with_usage: bool) -> QueriedJob:
     there = deployment.path.is_dir()
     try:
         situation = deployment.situation(ask)
@@ -84,6 +97,7 @@ def _query(deployment: Deployment, ask: Ask, now: float) -> QueriedJob:
         position=record.position if record else None,
         starts=record.starts if record else "",
         progress=progress_of(deployment.path) if started else {},
+        usage=_usage(deployment, record) if with_usage and situation.state == JobState.RUNNING else [],
     )
 
 
@@ -93,3 +107,35 @@ def _noted(ask: Ask, job_id: str) -> JobRecord | None:
         return ask(job_id)
     except SchedulerSilent:
         return None
+
+
+def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]]:
+    """What a running job uses of each of its nodes."""
+    scheduler = deployment.scheduler
+    if job is None:
+        return [{"node": "", "problem": f"{scheduler.title} does not know the job"}]
+    nodes = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("nodes", 1)
+    python = sys.executable if scheduler.name == "none" else "python3"
+    marks = scheduler.marks(job.job_id)
+    words = [python, "-c", inspect.getsource(usage), str(_MEASURED), *marks]
+    run = TimedRun(deployment.path, timeout=_PATIENCE)
+    try:
+        commands = scheduler.enter(run, job, nodes, words)
+    except ActionRefused as error:
+        return [{"node": job.nodes, "problem": str(error)}]
+    found = []
+    for command in commands:
+        result = run(command)
+        rows = [*filter(None, map(_row, result.out.splitlines()))]
+        found += rows
+        if result.code != 0 or not rows:
+            found.append({"node": job.nodes, "problem": result.said_by(command[0])})
+    return sorted(found, key=lambda row: ([each["rank"] for each in row.get("ranks", ())], str(row["node"])))
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    """What a node says of the job; None for what else is written there, such as a site's greetings."""
+    with suppress(ValueError):
+        row = json.loads(line)
+        return row if isinstance(row, dict) and "node" in row else None
+    return None

@@ -1,0 +1,225 @@
+"""modak top: what a running job uses of its nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.options import Json
+
+if TYPE_CHECKING:
+    from modak_ansible.deployment.status import Entry
+    from modak_ansible.errors import ModakError
+
+EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slurm --once --json"
+
+_TITLES = ("node", "rank", "cpu", "cores", "memory", "of", "processes", "reads", "writes", "gpu", "gpu memory", "power")
+# By the job's state, what to do; of one that has ended there is more to see than what it uses.
+_HINTS = {
+    "NONE": "modak deploy {name} submits it",
+    "QUEUED": "modak status {name} says when it starts; modak top {name} shows it when it runs",
+    "HELD": "modak release {name} lets it start",
+    "SUSPENDED": "it uses no processor until it goes on; modak status {name} says when it does",
+    "UNKNOWN": "try again when the scheduler answers",
+    "DAMAGED": "modak status {name} says what is wrong",
+}
+_ENDED = "modak results {name} brings what it left, and modak logs {name} shows what it wrote"
+
+
+def command(
+    deployment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DEPLOYMENT]",
+            help="A deployment, or a blueprint; without it the newest deployment here.",
+            autocompletion=completing.deployments,
+        ),
+    ] = None,
+    training: Only = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, not until it ends.")] = False,
+    as_json: Json = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How soon to look again.")] = 2.0,
+) -> None:
+    """Show what a running job uses of its nodes, by their own counters, until it ends.
+
+    A row is a node, or of a training in several processes a rank. Of the processor 100 % is one core; memory that
+    processes share is counted once; what is read and written is what comes from disks and goes there. Beside the memory
+    stands the job's limit, where its node has one. Accelerators are those of NVIDIA that the job's processes are on.
+
+    Each look takes a second on each of the job's nodes: with Slurm in a step of the job (srun --overlap), with Torque
+    by ssh from the front end. On a terminal the table is drawn anew, elsewhere it is written again and again; with
+    --json each look is an object, without --once on a line of its own.
+    """
+    from modak_ansible.deployment.status import Entry, may_live
+    from modak_ansible.deployment.status_query import ask_targets
+
+    entry = Entry(_meant(deployment, training))
+    if not may_live(entry.known):
+        raise _refusal(entry)
+    if once:
+        ask_targets([entry], with_usage=True)
+        _check(entry)
+        typer.echo(json.dumps(_row(entry), indent=2) if as_json else _text(entry))
+        return
+    _watch(entry, every, as_json=as_json)
+
+
+def _meant(deployment: str | None, training: str | None) -> Any:
+    from modak_ansible.errors import UsageError
+    from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.store.deployments import find_trainings, newest_deployment
+
+    if deployment is None:
+        if training:
+            raise UsageError("--training goes with a blueprint", hint="modak top BLUEPRINT --training NAME")
+        return DeploymentStore(newest_deployment())
+    found = find_trainings(deployment, training)
+    if len(found) > 1:
+        names = ", ".join(store.name for store in found)
+        raise UsageError(f"{deployment} has {len(found)} deployments, and one is shown", hint=f"say which: {names}")
+    return found[0]
+
+
+def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
+    """Shows it until the job runs no more.
+
+    Raises:
+        ModakError: it does not run, or nothing is known of what it uses.
+    """
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from modak_ansible.deployment.status_query import ask_targets
+    from modak_ansible.errors import ModakError
+
+    console = Console(highlight=False)
+    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    shown, said = 0, ""
+
+    def heard() -> None:
+        nonlocal shown, said
+        try:
+            _check(entry)
+        except ModakError as error:
+            if entry.problem not in ("", said):
+                typer.echo(f"note: {error.message}", err=True)
+            said = entry.problem
+            return
+        shown += 1
+        if live:
+            live.update(Text(_text(entry), no_wrap=True, overflow="ellipsis"), refresh=True)
+        else:
+            print(json.dumps(_row(entry)) if as_json else _text(entry), flush=True)  # noqa: T201
+
+    with live or nullcontext():
+        ask_targets([entry], every, heard, with_usage=True)
+    if not shown:
+        _check(entry)
+    typer.echo(_words(entry), err=True)
+
+
+def _situation(entry: Entry) -> dict[str, Any]:
+    return (entry.answer or {}).get("situation") or dict(entry.known.job)
+
+
+def _words(entry: Entry) -> str:
+    from modak_ansible.target.jobs.situation import Situation
+
+    return f"{entry.name}: {Situation.of(_situation(entry)).words}"
+
+
+def _refusal(entry: Entry) -> ModakError:
+    """The error for a job that does not run."""
+    from modak_ansible.errors import ModakError
+
+    if entry.known.record.get("undeployed"):
+        return ModakError(f"{entry.name} was undeployed", hint="modak status shows what runs")
+    state = str(_situation(entry).get("state", "NONE"))
+    return ModakError(_words(entry), hint=_HINTS.get(state, _ENDED).format(name=entry.name))
+
+
+def _check(entry: Entry) -> None:
+    """
+    Raises:
+        ModakError: its target does not answer, the job does not run, or none of its nodes says what it uses.
+    """
+    from modak_ansible.errors import ModakError, TargetUnreachable
+
+    if entry.problem:
+        raise TargetUnreachable(entry.problem)
+    if _situation(entry).get("state") != "RUNNING":
+        raise _refusal(entry)
+    usage = (entry.answer or {}).get("usage") or []
+    if not any("cpu_percent" in node for node in usage):
+        problem = next((node["problem"] for node in usage if node.get("problem")), "its nodes say nothing")
+        hint = f"modak logs {entry.name} shows what it writes, without its nodes being entered"
+        raise ModakError(f"{_words(entry)}, and what it uses cannot be seen: {problem}", hint=hint)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    situation, answer = _situation(entry), entry.answer or {}
+    return {
+        "deployment": entry.name,
+        "job_id": situation.get("job_id", ""),
+        "state": situation.get("state", ""),
+        "elapsed_seconds": answer.get("elapsed"),
+        "nodes": answer.get("usage", []),
+    }
+
+
+def _text(entry: Entry) -> str:
+    return "\n".join([_words(entry), *table((entry.answer or {}).get("usage", []))])
+
+
+def table(nodes: list[dict[str, Any]]) -> list[str]:
+    """The heading, a row a node or a rank, and the nodes' problems; columns of which nothing is known are left out."""
+    rows = []
+    for node in nodes:
+        if "cpu_percent" in node:
+            parts = [(str(each["rank"]), each) for each in node["ranks"]] or [("", node)]
+            rows += [_cells(node, rank, part, is_first=place == 0) for place, (rank, part) in enumerate(parts)]
+    kept = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
+    lines = [[_TITLES[column] for column in kept], *([row[column] for column in kept] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(f"{cell:<{width}}" if not place else f"{cell:>{width}}" for place, (cell, width) in enumerate(cells))
+        for cells in (list(zip(line, widths, strict=True)) for line in lines)
+    ]
+    problems = [f"note: {node.get('node')}: {node['problem']}" for node in nodes if node.get("problem")]
+    return [*(shown if rows else []), *problems]
+
+
+def _cells(node: dict[str, Any], rank: str, part: dict[str, Any], *, is_first: bool) -> list[str]:
+    """A row; what holds for the whole node stands in its first one alone."""
+    from modak_ansible.model.quantities import format_size
+
+    gpus = part["gpus"]
+    limit = node.get("memory_limit_bytes") if is_first else None
+
+    def told(name: str, show: Callable[[float], str]) -> str:
+        known = [each[name] is not None for each in gpus]
+        return ",".join(show(each[name]) if each[name] is not None else "?" for each in gpus) if any(known) else ""
+
+    cells = [
+        str(node["node"]),
+        rank,
+        f"{part['cpu_percent']:.0f}%",
+        str(node["cores"]) if is_first else "",
+        format_size(part["memory_bytes"]),
+        "" if limit is None else format_size(limit),
+        str(part["processes"]),
+        f"{format_size(part['read_bytes_per_second'])}/s",
+        f"{format_size(part['written_bytes_per_second'])}/s",
+        told("percent", lambda value: f"{value:.0f}%"),
+        told("memory_bytes", lambda value: format_size(int(value))),
+        told("watts", lambda value: f"{value:.0f} W"),
+    ]
+    # what a node says may hold anything, and must not move the cursor
+    return ["".join(letter if letter.isprintable() else " " for letter in cell) for cell in cells]

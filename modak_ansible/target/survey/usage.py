@@ -1,0 +1,334 @@
+"""What a running job uses of a node, by the node's own counters: /proc, the job's cgroup (v1 and v2) and nvidia-smi.
+
+Its text is run on each node of a job, by ``python3 -c``, and so it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+# Fields of /proc/PID/stat behind the name, which may hold anything: parent; utime, stime, cutime, cstime; starttime.
+_PARENT, _TIMES, _STARTED = 1, (11, 12, 13, 14), 19
+# What cgroup v1 says where there is no limit is nearly 2**63.
+_NO_LIMIT = 1 << 60
+_MEMORY = (("memory.current", "memory.max"), ("memory.usage_in_bytes", "memory.limit_in_bytes"))
+_GPUS = ("index", "uuid", "utilization.gpu", "memory.used", "memory.total", "power.draw")
+_MEBI = 1 << 20
+
+
+class Stat(NamedTuple):
+    """Of a process, with times in ticks.
+
+    Attributes:
+        ticks: of the processor, that it has had itself.
+        ended: that those which it had started have had, and that have ended.
+        started: when it began, since the node did.
+    """
+
+    parent: int
+    ticks: int
+    ended: int
+    started: int
+
+
+class Process(NamedTuple):
+    """A process of the job at one moment.
+
+    Attributes:
+        rank: of the training's; empty where it is of none.
+        written: bytes that it had written to disks, as ``read`` those that it had read.
+    """
+
+    rank: str
+    stat: Stat
+    read: int
+    written: int
+
+
+def parse_stat(text: str) -> Optional[Stat]:
+    """/proc/PID/stat; None of a process that has ended, and of what is none."""
+    fields = text.rpartition(")")[2].split()
+    if len(fields) <= _STARTED or fields[0] in "ZX" or not all(map(_is_number, fields[1 : _STARTED + 1])):
+        return None
+    user, system, *of_ended = (int(fields[place]) for place in _TIMES)
+    return Stat(int(fields[_PARENT]), user + system, sum(of_ended), int(fields[_STARTED]))
+
+
+def parse_pairs(text: str) -> Dict[str, int]:
+    """The numbers of ``name: 12 kB`` and ``name 12``, with kB as bytes: /proc/PID/io and smaps_rollup, memory.stat."""
+    found = re.findall(r"^([\w()]+):?[ \t]+(\d{1,19})(?:[ \t]+(kB))?[ \t]*$", text, re.MULTILINE | re.ASCII)
+    return {name: int(number) * (1024 if unit else 1) for name, number, unit in found}
+
+
+def parse_environment(content: bytes) -> Dict[str, str]:
+    """/proc/PID/environ."""
+    pairs = (each.partition(b"=") for each in content.split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign and name}
+
+
+def parse_cgroup(text: str) -> str:
+    """The folder below /sys/fs/cgroup where a process's memory is counted, by its /proc/PID/cgroup; empty for none."""
+    found = {}
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, sign, path = rest.partition(":")
+        if sign and path.startswith("/") and ".." not in path.split("/"):
+            for each in controllers.split(","):
+                found[each if each or number == "0" else "?"] = path
+    if "memory" in found:  # v1, also beside an empty v2
+        return f"memory{found['memory']}".rstrip("/")
+    return found.get("", "").strip("/")
+
+
+def parse_cpus(text: str) -> Set[int]:
+    """The processors of ``0-3,8``."""
+    found: Set[int] = set()
+    for part in text.strip().split(","):
+        ends = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip(), re.ASCII)
+        if ends:
+            found.update(range(int(ends.group(1)), int(ends.group(2) or ends.group(1)) + 1))
+    return found
+
+
+def parse_gpus(gpus: str, applications: str, pids: Set[int]) -> List[Dict[str, Any]]:
+    """The accelerators on which some processes are, of nvidia-smi's CSV without units; None for what it does not tell.
+
+    Args:
+        gpus: lines of index, UUID, percent in use, MiB in use, MiB and watts.
+        applications: lines of process, UUID and MiB.
+        pids: the processes.
+    """
+    used: Dict[str, Dict[str, float]] = {}
+    for line in applications.splitlines():
+        words = [word.strip() for word in line.split(",")]
+        if len(words) == 3 and _is_number(words[0]) and int(words[0]) in pids:
+            used.setdefault(words[1], {})[words[0]] = _float(words[2]) or 0.0
+    found = []
+    for line in gpus.splitlines():
+        words = [word.strip() for word in line.split(",")]
+        if len(words) == len(_GPUS) and words[1] in used:
+            busy, memory, total, power = map(_float, words[2:])
+            found.append(
+                {
+                    "gpu": words[0],
+                    "percent": busy,
+                    "memory_bytes": None if memory is None else int(memory * _MEBI),
+                    "memory_total_bytes": None if total is None else int(total * _MEBI),
+                    "watts": power,
+                    "pids": sorted(map(int, used[words[1]])),
+                }
+            )
+    return found
+
+
+def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
+    """The processes of a job, by their numbers.
+
+    Args:
+        proc: /proc.
+        marks: entries of an environment that a process of the job has, or ``pid=N`` for that one; all that they start
+            are the job's, too. Whoever looks is not, nor are those that started it.
+    """
+    stats, environments = {}, {}
+    for folder in proc.glob("[0-9]*"):
+        stat = parse_stat(_read(folder / "stat"))
+        if stat:
+            stats[int(folder.name)] = stat
+            with suppress(OSError):
+                environments[int(folder.name)] = parse_environment((folder / "environ").read_bytes())
+    lookers = _line(stats, os.getpid())
+    wanted = [mark.partition("=")[::2] for mark in marks]
+
+    def is_marked(pid: int) -> bool:
+        known = {**environments.get(pid, {}), "pid": str(pid)}
+        return all(known.get(name) == value for name, value in wanted)
+
+    marked = {pid for pid in stats if pid not in lookers and is_marked(pid)}
+    found = {}
+    for pid, stat in stats.items():
+        line = _line(stats, pid)
+        if pid in lookers or os.getpid() in line or not marked.intersection(line):
+            continue
+        rank = next((environments[each]["RANK"] for each in line if "RANK" in environments.get(each, {})), "")
+        io = parse_pairs(_read(proc / str(pid) / "io"))
+        found[pid] = Process(rank if _is_number(rank) else "", stat, io.get("read_bytes", 0), io.get("write_bytes", 0))
+    return found
+
+
+def _line(stats: Dict[int, Stat], pid: int) -> List[int]:
+    """A process, its parent, and so on."""
+    line: List[int] = []
+    while pid in stats and pid not in line:
+        line.append(pid)
+        pid = stats[pid].parent
+    return line
+
+
+def memory_of(proc: Path, pid: int) -> int:
+    """Bytes of a process, of what it shares with others its part; where that is not told, all that is resident."""
+    parts = parse_pairs(_read(proc / str(pid) / "smaps_rollup"))
+    return parts["Pss"] if "Pss" in parts else parse_pairs(_read(proc / str(pid) / "status")).get("VmRSS", 0)
+
+
+def cgroup_of(proc: Path, root: Path, pids: Set[int]) -> Dict[str, int]:
+    """What the cgroup of a job counts: ``memory_bytes``, with its files' pages, and ``limit_bytes`` where there is one.
+
+    It is the nearest that has all of the job's processes, and is taken for the job's only where it has no other of the
+    same user's.
+
+    Args:
+        proc: /proc.
+        root: /sys/fs/cgroup.
+        pids: the job's processes.
+    """
+    paths = [parse_cgroup(_read(proc / str(pid) / "cgroup")) for pid in pids]
+    common = os.path.commonpath(paths) if paths and all(paths) else ""
+    if not common or common == "memory":
+        return {}
+    others = {int(each) for path in (root / common).rglob("cgroup.procs") for each in _read(path).split()} - pids
+    strangers = others.difference(_line(_stats(proc, others), os.getpid()))
+    if any(_owner(proc, each) == os.getuid() for each in strangers):
+        return {}
+    found = {}
+    for used, limit in _MEMORY:
+        texts = _read(root / common / used).strip(), _limit(root, common, limit)
+        if _is_number(texts[0]):
+            found["memory_bytes"] = int(texts[0])
+            if texts[1] is not None:
+                found["limit_bytes"] = texts[1]
+    return found
+
+
+def _limit(root: Path, path: str, name: str) -> Optional[int]:
+    """The least of the limits that hold for a cgroup: those of the ones above it do, too."""
+    words = path.split("/")
+    texts = [_read(root.joinpath(*words[:count]) / name).strip() for count in range(1, len(words) + 1)]
+    limits = [int(text) for text in texts if _is_number(text) and int(text) < _NO_LIMIT]
+    return min(limits) if limits else None
+
+
+def usage(proc: Path, root: Path, marks: Sequence[str], seconds: float) -> Dict[str, Any]:
+    """What the job uses of this node, measured over some ``seconds`` until the ``time``; ``ranks`` has a row for each.
+
+    Of the processor 100 % is one core. What is None, the node does not tell.
+    """
+    before, began = processes(proc, marks), time.monotonic()
+    time.sleep(seconds)
+    after, passed, until = processes(proc, marks), time.monotonic() - began, time.time()
+    memory = {pid: memory_of(proc, pid) for pid in after}
+    gpus = _gpus(set(after))
+    allowed: Set[int] = set()
+    for pid in after:
+        found = re.search(r"^Cpus_allowed_list:(.*)$", _read(proc / str(pid) / "status"), re.MULTILINE)
+        allowed |= parse_cpus(found.group(1)) if found else set()
+
+    def row(known: Dict[int, Process], now: Dict[int, Process]) -> Dict[str, Any]:
+        ticks, read, written = _growth(known, now)
+        pids = set(now)
+        return {
+            "processes": len(pids),
+            "cpu_percent": round(100 * ticks / os.sysconf("SC_CLK_TCK") / passed, 1),
+            "memory_bytes": sum(memory[pid] for pid in pids),
+            "read_bytes_per_second": round(read / passed),
+            "written_bytes_per_second": round(written / passed),
+            "gpus": [each for each in gpus if pids.intersection(each["pids"])],
+        }
+
+    ranks = sorted({each.rank for each in after.values() if each.rank}, key=int)
+    cgroup = cgroup_of(proc, root, set(after))
+    return {
+        **row(before, after),
+        "cores": len(allowed),
+        "cgroup_memory_bytes": cgroup.get("memory_bytes"),
+        "memory_limit_bytes": cgroup.get("limit_bytes"),
+        "time": until,
+        "seconds": round(passed, 3),
+        "ranks": [{"rank": int(rank), **row(_of_rank(before, rank), _of_rank(after, rank))} for rank in ranks],
+    }
+
+
+def _of_rank(found: Dict[int, Process], rank: str) -> Dict[int, Process]:
+    return {pid: each for pid, each in found.items() if each.rank == rank}
+
+
+def _growth(before: Dict[int, Process], after: Dict[int, Process]) -> Tuple[int, int, int]:
+    """The processor's ticks, bytes read and bytes written between two moments.
+
+    What has ended between them has left its ticks to its parent, where that waited for it.
+    """
+    ticks = read = written = 0
+    for pid, now in after.items():
+        was = before.get(pid)
+        is_same = was is not None and was.stat.started == now.stat.started
+        ticks += now.stat.ticks - (was.stat.ticks if was and is_same else 0)
+        read += now.read - (was.read if was and is_same else 0)
+        written += now.written - (was.written if was and is_same else 0)
+    left = _sum(after) - _sum(before)
+    return max(ticks, left), read, written
+
+
+def _sum(found: Dict[int, Process]) -> int:
+    return sum(each.stat.ticks + each.stat.ended for each in found.values())
+
+
+def _gpus(pids: Set[int]) -> List[Dict[str, Any]]:
+    applications = _nvidia("--query-compute-apps=pid,gpu_uuid,used_memory")
+    return parse_gpus(_nvidia(f"--query-gpu={','.join(_GPUS)}"), applications, pids) if applications else []
+
+
+def _nvidia(query: str) -> str:
+    try:
+        return subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=15, check=False,
+        ).stdout.decode(errors="replace")  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _stats(proc: Path, pids: Set[int]) -> Dict[int, Stat]:
+    found = {pid: parse_stat(_read(proc / str(pid) / "stat")) for pid in pids}
+    return {pid: stat for pid, stat in found.items() if stat}
+
+
+def _owner(proc: Path, pid: int) -> Optional[int]:
+    try:
+        return (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+
+
+def _read(path: Path) -> str:
+    """A file's text; empty where it cannot be read: processes end, and some are others'."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d{1,20}", text, re.ASCII) is not None
+
+
+def _float(text: str) -> Optional[float]:
+    return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else None
+
+
+def main(words: Sequence[str]) -> None:
+    """Prints one line of JSON. The words are marks; in them, and in the first, which names the node, are variables."""
+    node, *marks = [os.path.expandvars(word) for word in words[1:]]
+    name = os.uname().nodename if not node or "$" in node else node
+    found = usage(Path("/proc"), Path("/sys/fs/cgroup"), marks, float(words[0]))
+    print(json.dumps({"node": name, **found}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,66 @@
+"""How one comes to the nodes of a running job, and what its processes are known by there."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from modak_ansible.schedulers.base import ActionRefused, CommandResult, JobRecord, JobState
+from modak_ansible.schedulers.direct import Direct
+from modak_ansible.schedulers.slurm import Slurm
+from modak_ansible.schedulers.torque import Torque
+
+WORDS = ["python3", "-c", "print('a b')\n", "1.0", "$HERE"]
+
+
+def unasked(argv):
+    raise AssertionError(argv)
+
+
+def running(job_id, nodes=""):
+    return JobRecord(job_id, JobState.RUNNING, nodes=nodes)
+
+
+def test_slurm_runs_a_step_beside_the_others_on_each_node():
+    (command,) = Slurm().enter(unasked, running("97", "node[01-02]"), 2, WORDS)
+    assert command == [
+        "srun", "--quiet", "--jobid=97", "--overlap", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
+        "--cpu-bind=none", *WORDS,
+    ]  # fmt: skip
+    name, *marks = Slurm().marks("97")
+    assert (name, marks) == ("$SLURMD_NODENAME", ["SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"])
+
+
+def test_a_task_of_an_array_has_a_number_of_its_own():
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return CommandResult(0, "104\n")
+
+    (command,) = Slurm().enter(run, running("97_3"), 1, WORDS)
+    assert "--jobid=104" in command
+    assert asked == [["squeue", "--noheader", "--array", "--jobs=97_3", "--format=%A"]]
+    gone = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
+    with pytest.raises(ActionRefused, match="Invalid job id"):
+        Slurm().enter(lambda argv: gone, running("97_3"), 1, WORDS)
+
+
+@pytest.mark.component
+def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell():
+    first, second = Torque().enter(unasked, running("7.server", "node2,node1"), 2, WORDS)
+    assert first[:6] == ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "node2"]
+    assert second[5] == "node1"
+    said = subprocess.run(
+        ["sh", "-c", f"set -- {first[6]}; printf '%s|' \"$@\""], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "".join(f"{word}|" for word in WORDS)
+    assert Torque().marks("7.server") == ("", "PBS_JOBID=7.server")
+    with pytest.raises(ActionRefused, match="on which nodes"):
+        Torque().enter(unasked, running("7.server"), 1, WORDS)
+
+
+def test_without_a_scheduler_the_job_is_here():
+    assert Direct().enter(unasked, running("123.456"), 1, WORDS) == [WORDS]
+    assert Direct().marks("123.456") == ("", "pid=123")
