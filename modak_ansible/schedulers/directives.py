@@ -78,8 +78,27 @@ def variables(texts: Iterable[str]) -> list[str]:
     return found
 
 
-def file_name(about: str, text: str, *, patterns: bool) -> str:
-    """Where a scheduler writes: a name in the deployment's folder, or an absolute path.
+def output_files(output: str | None, error: str | None, *, combined: bool, patterns: bool) -> tuple[str, str]:
+    """Where a scheduler writes what a job says, and its errors; these under no name where they go to the same file.
+
+    Args:
+        output: the option, None where nobody gave it.
+        error: the same.
+        combined: whether both are to go to one file.
+        patterns: whether the scheduler replaces ``%j`` and the like.
+
+    Raises:
+        CannotExpress: errors are to have a file and none, or a path that no scheduler would find or modak needs itself.
+    """
+    name = _file_name("job_options.standard_output_file", output, patterns=patterns) if output else "scheduler.log"
+    if error and combined:
+        message = f"{error} is to hold the errors, and they are to go where the output goes"
+        raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
+    return name, _file_name("job_options.standard_error_file", error, patterns=patterns) if error else ""
+
+
+def _file_name(about: str, text: str, *, patterns: bool) -> str:
+    """A name in the deployment's folder, or an absolute path.
 
     Args:
         about: the option.

@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .directives import (
-    PLAIN,
-    CannotExpress,
-    addresses,
-    file_name,
-    mebibytes,
-    plain,
-    start,
-    variables,
-)
+from .directives import PLAIN, CannotExpress, addresses, mebibytes, output_files, plain, start, variables
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -145,14 +136,11 @@ def _surroundings(options: JobOptions) -> Iterator[str]:
 
 def _output(job: PlannedJob) -> Iterator[str]:
     options = job.options
-    output, error = options.standard_output_file, options.standard_error_file
-    name = file_name("job_options.standard_output_file", output, patterns=True) if output else "scheduler.log"
-    yield f"--output={name}"
-    if error and options.combine_stdout_stderr:
-        message = f"{error} is to hold the errors, and they are to go where the output goes"
-        raise CannotExpress("job_options.combine_stdout_stderr", message, "leave one of the two out")
+    asked = options.standard_output_file, options.standard_error_file
+    output, error = output_files(*asked, combined=options.combine_stdout_stderr, patterns=True)
+    yield f"--output={output}"
     if error:
-        yield f"--error={file_name('job_options.standard_error_file', error, patterns=True)}"
+        yield f"--error={error}"
     checkpoint = job.checkpoint
     yield "--requeue" if checkpoint and checkpoint.requeue else "--no-requeue"
     if checkpoint:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds
@@ -108,19 +108,26 @@ def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[O
         raise
 
 
-def until_ended(say: Say, answer: dict[str, Any], look: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Shows what a target does in the background, step by step; gives the answer of its end.
+def until_ended(
+    say: Say,
+    look: Callable[..., dict[str, Any]],
+    answer: dict[str, Any] | None = None,
+    news: Literal["step", "line"] = "step",
+) -> dict[str, Any]:
+    """Shows what a target does in the background, and gives the answer of its end.
 
     Args:
         say: shows a line.
-        answer: of the call that began it, with its status.
-        look: has the target look again, with what it takes for that.
+        look: has the target look, with what it takes for that.
+        answer: of the call that began it, where that says how it is.
+        news: what the target answers at: each new step, or each new line of the log, which is shown, too.
     """
-    step = ""
-    while answer["status"]["state"] == "running":
-        answer = look(action="wait", seconds=LOOK_SECONDS, seen=step)
+    seen = ""
+    while answer is None or answer["status"]["state"] == "running":
+        answer = look(action="wait", seconds=LOOK_SECONDS, seen=seen)
         status = answer["status"]
-        if status["state"] == "running" and status["step"] != step:
-            step = status["step"]
-            say(f"{step}, {format_seconds(status['seconds'])}")
+        if status["state"] == "running" and (news == "line" or status["step"] != seen):
+            seen = status.get(news, "")
+            doing = f": {seen[:100]}" if news == "line" and seen else ""
+            say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
     return answer

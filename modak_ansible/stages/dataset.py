@@ -188,7 +188,7 @@ class _Carrier:
         given = source.model_copy(update={"files": ()}) if action == "commit" else source
         shown = {"access": access} if access else {}
         answer = _call(self._stage, self._dataset, action=action, source=given.model_dump(mode="json"), **shown)
-        answer = until_ended(self.say, answer, partial(_call, self._stage, self._dataset))
+        answer = until_ended(self.say, partial(_call, self._stage, self._dataset), answer)
         if answer["dataset"]:
             self._known = answer["dataset"]
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage
+from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, until_ended
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.refusals import note_refusal
 from modak_ansible.store.seen_images import forget_image, note_image
@@ -82,7 +83,7 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     stage.say(
         f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
     )
-    answer = _wait(stage, arguments)
+    answer = until_ended(stage.say, partial(stage.call, "modak_image", **arguments), news="line")
     if answer["missing"] and answer["refusal"]:
         raise _refused(stage, answer["refusal"])
     if answer["status"]["state"] != "done" or answer["missing"]:
@@ -122,19 +123,6 @@ def _note(stage: Stage, answer: dict[str, Any]) -> None:
         raise ModakError(f"{message}: its SHA-256 is {there[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
         stage.record.update(image=answer["image"])
-
-
-def _wait(stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Shows how the build gets on, to its end."""
-    line = ""
-    while True:
-        answer = stage.call("modak_image", **arguments, action="wait", seconds=LOOK_SECONDS, seen=line)
-        status = answer["status"]
-        if status["state"] != "running":
-            return answer
-        line = status.get("line", "")
-        doing = f": {line[:100]}" if line else ""
-        stage.say(f"{status['step']}, {format_seconds(status['seconds'])}{doing}")
 
 
 def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:

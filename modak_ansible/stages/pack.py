@@ -31,7 +31,7 @@ def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Out
     brought = bring()
     stage.say(f"packing {dataset['name']} into one image on the target")
     answer = _call(stage, dataset, "pack")
-    answer = until_ended(stage.say, answer, partial(_call, stage, dataset))
+    answer = until_ended(stage.say, partial(_call, stage, dataset), answer)
     if answer["packed"] is None:
         status = answer["status"]
         if status["state"] != "failed":

@@ -13,7 +13,6 @@ from ..core.commands import TimedRun, find_program
 # What several machines see alike; a fuse file system may be anything.
 NETWORK = ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "glusterfs", "panfs", "orangefs",
            "pvfs2", "wekafs", "9p")  # fmt: skip
-IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
 _TRIAL_BYTES = 1 << 20
 _ESCAPED = re.compile(r"\\(\d{3})")
 
