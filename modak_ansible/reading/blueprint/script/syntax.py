@@ -38,12 +38,4 @@ def _parsed(text: bytes) -> ast.Module | None:
 @lru_cache(_KEPT)
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All that a syntax is made of, in the order of :func:`ast.walk`."""
-    found = [tree]
-    for node in found:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif isinstance(value, list):
-                found += [each for each in value if isinstance(each, ast.AST)]
-    return tuple(found)
+    return tuple(ast.walk(tree))
