@@ -17,9 +17,11 @@ from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, until_ended
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.refusals import note_refusal
 from modak_ansible.store.seen_images import forget_image, note_image
+from modak_ansible.target.core.background import Status
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
+from modak_ansible.target.images.image import ImageFacts
 from modak_ansible.target.images.probe import Refusal as ProbeRefusal
 from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
@@ -63,8 +65,8 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     arguments = _arguments(stage)
     answer = stage.call("modak_image", **arguments, action="look")
     if not answer["missing"]:
-        _note(stage, answer)
-        return Outcome(False, _message(stage.plan, answer), {"image": answer["image"]})
+        _note(stage, answer["image"])
+        return Outcome(False, _message(stage.plan, answer["image"]), {"image": answer["image"]})
     if answer["refusal"] and not again:
         raise _refused(stage, answer["refusal"])
     names = ", ".join(answer["missing"])
@@ -88,10 +90,10 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         raise _refused(stage, answer["refusal"])
     if answer["status"]["state"] != "done" or answer["missing"]:
         raise _failure(answer["status"])
-    _note(stage, answer)
+    _note(stage, answer["image"])
     return Outcome(
         True,
-        f"{_message(stage.plan, answer)}, made in {format_seconds(time.monotonic() - began)}",
+        f"{_message(stage.plan, answer['image'])}, made in {format_seconds(time.monotonic() - began)}",
         {"image": answer["image"]},
     )
 
@@ -107,22 +109,22 @@ def _arguments(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _note(stage: Stage, answer: dict[str, Any]) -> None:
+def _note(stage: Stage, there: ImageFacts) -> None:
     """Has the record know the image that is there.
 
     Raises:
         ModakError: it is a given one, and another than it was when it was looked into.
     """
-    seen, there = stage.plan["image"].get("seen"), answer["image"].get("given")
-    if seen and there and seen != there:
+    seen, given = stage.plan["image"].get("seen"), there.get("given")
+    if seen and given and seen != given:
         image, address = stage.plan["image"], stage.plan["target"]["address"]
         if not stage.check:
             state = Path(read_origin(stage.store.plan_file)["state"])
             forget_image(state, image["layers"][0]["source"], image["python"], address)
         message = f"{image['layers'][0]['source']} is another image than the one that was looked into"
-        raise ModakError(f"{message}: its SHA-256 is {there[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
+        raise ModakError(f"{message}: its SHA-256 is {given[:12]}, not {seen[:12]}", hint=_LOOK_AGAIN)
     if not stage.check:
-        stage.record.update(image=answer["image"])
+        stage.record.update(image=there)
 
 
 def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
@@ -152,13 +154,13 @@ def _again(entry: str) -> str:
     return f"modak catalogue build {entry} --again"
 
 
-def _message(plan: Plan, answer: dict[str, Any]) -> str:
-    size = answer["image"].get("size")
+def _message(plan: Plan, there: ImageFacts) -> str:
+    size = there.get("size")
     detail = f", {format_size(size)}" if size else ""
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"
 
 
-def _failure(status: dict[str, Any]) -> ModakError:
+def _failure(status: Status) -> ModakError:
     if status["state"] == "failed":
         return ModakError(f"{status['step']}: {status['message']}", hint=status.get("hint", ""))
     return ModakError(

@@ -10,6 +10,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_size
 from modak_ansible.stages.base import Outcome, Stage, until_ended
 from modak_ansible.target.core.plan import PlannedDataset
+from modak_ansible.target.datasets.pack import Packed
 
 
 def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Outcome]) -> Outcome:
@@ -52,5 +53,5 @@ def _call(stage: Stage, dataset: PlannedDataset, action: str, **arguments: Any) 
     )
 
 
-def _message(dataset: PlannedDataset, known: dict[str, Any]) -> str:
+def _message(dataset: PlannedDataset, known: Packed) -> str:
     return f"{dataset['name']}: {known['files']:,} files in one image of {format_size(known['packed'])}"

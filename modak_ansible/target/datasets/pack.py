@@ -16,12 +16,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.commands import TimedRun, find_program, full_environment
 from ..core.files import NO_ROOM, lack_in, read_json, sha256_of, tail, write_json, write_whole
+from ..core.plan import PlannedDataset
 from ..core.seal import is_intact, write_seal
 from ..core.workspace import Workspace
 
@@ -36,6 +37,36 @@ _LISTING_SECONDS = 900.0
 _LISTED = re.compile(r"-[rwxsStT-]{9} \S+\s+(\d+) ")
 
 
+class Packed(TypedDict, total=False):
+    """What an image holds, and how it was made.
+
+    Attributes:
+        files: their number.
+        size: their bytes.
+        of: the digest of their names, sizes and dates.
+        packed: bytes of the image.
+        sha256: of the image.
+        seconds: that it took.
+        made: when, in UTC.
+    """
+
+    files: int
+    size: int
+    of: str
+    packed: int
+    sha256: str
+    seconds: float
+    made: str
+
+
+class _Folder(NamedTuple):
+    """Number and bytes of a folder's files, and a digest of their names, sizes and dates."""
+
+    files: int
+    size: int
+    digest: str
+
+
 class PackedData:
     """The image of a dataset.
 
@@ -44,7 +75,7 @@ class PackedData:
         dataset: a dataset of a plan.
     """
 
-    def __init__(self, workspace: Workspace, dataset: dict[str, Any]) -> None:
+    def __init__(self, workspace: Workspace, dataset: PlannedDataset) -> None:
         self._workspace = workspace
         self._name = dataset["name"]
         self.folder = workspace.place(dataset["path"])
@@ -53,15 +84,15 @@ class PackedData:
         self._about = about_of(self.image)
         self.activity = Activity(workspace.datasets, self.image.name)
 
-    def description(self) -> dict[str, Any] | None:
-        """What was packed: files, size (bytes of the files), packed (bytes of the image), seconds, and when.
+    def description(self) -> Packed | None:
+        """What was packed.
 
         None where the image is not there, or is no longer the one that was made.
         """
         known = read_json(self._about)
         if known is None or not self.image.is_file() or not is_intact(self.image, self._seal):
             return None
-        return known
+        return cast(Packed, known)
 
     def start(self) -> bool:
         """Begins to pack the folder; False when that is going on already."""
@@ -82,8 +113,9 @@ class PackedData:
             activity.note("checking the image")
             digest = sha256_of(part)
             write_whole(self._seal, f"{digest} unknown\n")  # a job that begins meanwhile reads all of the image
-            known = {**known, "packed": part.stat().st_size, "sha256": digest, "seconds": round(time.time() - began, 1)}
-            write_json(self._about, {**known, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+            known.update({"packed": part.stat().st_size, "sha256": digest, "seconds": round(time.time() - began, 1)})
+            known["made"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            write_json(self._about, known)
             part.replace(self.image)
             write_seal(self._seal, self.image, digest)
         except OSError as error:
@@ -94,19 +126,19 @@ class PackedData:
             with suppress(FileNotFoundError):
                 part.unlink()
 
-    def _packed(self, part: Path, activity: Activity) -> dict[str, Any]:
+    def _packed(self, part: Path, activity: Activity) -> Packed:
         program = find_program("mksquashfs")
         if program is None:
             raise ModakError(f"mksquashfs is not on the target, and packs the dataset {self._name}", hint=_NEEDS)
         activity.note("counting files")
-        before = survey(self.folder)
-        self._workspace.require_space(before["size"], f"the image of the dataset {self._name}")
+        before = held(self.folder)
+        self._workspace.require_space(before.size, f"the image of the dataset {self._name}")
         words = [program, str(self.folder), str(part), "-noappend", "-no-progress", "-no-xattrs", *_PLAIN]
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, env={**full_environment(), "LC_ALL": "C"}) as process:
             while process.poll() is None:
                 with suppress(FileNotFoundError):
-                    done, total = part.stat().st_size / 1e6, before["size"] / 1e6
-                    activity.note(f"packing {before['files']} files, {done:.0f} of {total:.0f} MB")
+                    done, total = part.stat().st_size / 1e6, before.size / 1e6
+                    activity.note(f"packing {before.files} files, {done:.0f} of {total:.0f} MB")
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOOK_SECONDS)
         if process.returncode:
@@ -117,22 +149,22 @@ class PackedData:
                 raise _no_room(lack, self.image)
             last = said[-1] if said else f"it ended with {process.returncode}"
             raise ModakError(f"mksquashfs could not pack {self.folder}: {last}", hint=f"see {activity.log}")
-        if survey(self.folder) != before:
+        if held(self.folder) != before:
             raise ModakError(f"{self.folder} changed while it was packed", hint="deploy again when nobody writes there")
         self._check(part, before)
-        return {"files": before["files"], "size": before["size"], "of": before["digest"]}
+        return {"files": before.files, "size": before.size, "of": before.digest}
 
-    def _check(self, part: Path, before: dict[str, Any]) -> None:
+    def _check(self, part: Path, before: _Folder) -> None:
         """Compares what the image says that it holds with what was to be packed."""
         program = find_program("unsquashfs")
         if program is None:
             raise ModakError("unsquashfs is not on the target, and checks what was packed", hint=_NEEDS)
         listing = TimedRun(timeout=_LISTING_SECONDS)([program, "-lls", str(part)])
         sizes = [int(found.group(1)) for found in map(_LISTED.match, listing.out.splitlines()) if found]
-        if listing.code or (len(sizes), sum(sizes)) != (before["files"], before["size"]):
+        if listing.code or (len(sizes), sum(sizes)) != (before.files, before.size):
             reason = listing.message if listing.code else f"{len(sizes)} files of {sum(sizes)} bytes"
             raise ModakError(
-                f"the image of {self.folder} does not hold its {before['files']} files: {reason}", hint="deploy again"
+                f"the image of {self.folder} does not hold its {before.files} files: {reason}", hint="deploy again"
             )
 
     def drop_folder(self) -> bool:
@@ -159,8 +191,8 @@ def about_of(image: Path) -> Path:
     return image.with_name(f"{image.name}.json")
 
 
-def survey(folder: Path) -> dict[str, Any]:
-    """What a folder holds: number and bytes of its files, and a digest of their names, sizes and dates.
+def held(folder: Path) -> _Folder:
+    """What a folder holds.
 
     Raises:
         OSError: it cannot be read.
@@ -175,7 +207,7 @@ def survey(folder: Path) -> dict[str, Any]:
             digest.update(os.fsencode(f"{path[len(str(folder)) :]}\0{found.st_size} {found.st_mtime_ns}\0"))
             if not os.path.islink(path):
                 count, size = count + 1, size + found.st_size
-    return {"files": count, "size": size, "digest": digest.hexdigest()}
+    return _Folder(count, size, digest.hexdigest())
 
 
 def _raise(error: OSError) -> None:

@@ -10,7 +10,7 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.datasets import pack
-from modak_ansible.target.datasets.pack import PackedData, survey
+from modak_ansible.target.datasets.pack import PackedData, held
 
 pytestmark = pytest.mark.component
 DATASET = {"name": "photos", "path": "datasets/photos-0123456789ab"}
@@ -134,7 +134,7 @@ def test_the_folder_goes_when_the_image_is_whole(store):
 
 
 def test_a_survey_sees_names_sizes_and_dates(store):
-    before = survey(store.folder)
-    assert survey(store.folder) == before
+    before = held(store.folder)
+    assert held(store.folder) == before
     os.utime(store.folder / "0" / "0.jpg", (1, 1))
-    assert survey(store.folder) != before
+    assert held(store.folder) != before
