@@ -1,17 +1,25 @@
-"""What makes one training of a job's processes: its script, or modak's runtime in it; or that nothing does."""
+"""What makes one training of a job's processes: its script, or modak's runtime in it; or that nothing does.
+
+Of the ways in which the runtime does it, the first that fits into a rank's memory is taken, where a trace tells.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.distributed import PREPARED, SHARED_OUT, Distributed, Parallelism, Prepared
+from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
+from modak_ansible.model.quantities import format_size
 from modak_ansible.model.request import Request
 
 # Frameworks whose scripts modak_runtime.prepare makes data parallel.
 _PREPARED = ("pytorch",)
+_SHARES_OUT_FROM = (2, 13)  # PyTorch's version
 _CURE = (
     "ask for one process; or call modak_runtime.prepare in the script, which makes it data parallel; or say "
     "distributed_training: true where it is parallel by itself, or distributed: { strategy: none } for unrelated "
@@ -29,12 +37,14 @@ class Ranks:
         reason: for people.
         interface: of the nodes, by which they meet; empty: found.
         timeout: seconds that a rank waits for the others.
+        rejected: what else modak_runtime.prepare could do, and why it does not.
     """
 
     strategy: Prepared | Literal["mpi", "own", "none"]
     reason: str
     interface: str = ""
     timeout: int = 300
+    rejected: tuple[tuple[Prepared, str], ...] = ()
 
     @property
     def is_prepared(self) -> bool:
@@ -57,7 +67,8 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
         return None
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
-    return Ranks(strategy, reason, said.interface, said.timeout)
+    found = Ranks(strategy, reason, said.interface, said.timeout)
+    return _fitting(request, layout, found) if found.is_prepared and said.strategy == "auto" else found
 
 
 def _strategy(
@@ -91,6 +102,38 @@ def _strategy(
         "nothing in its source makes one training of many processes"
     )
     raise CannotPlan(_about_processes(request), message, _CURE)
+
+
+def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
+    """Data parallel ranks as they are, or with parts of the parameters, where only that is traced to fit."""
+    need, limit = request.need, limit_of(request, request.target.partition(request.resources.partition), layout)
+    if need is None or limit is None:
+        return ddp
+    whole, parts = (peak_of(need, layout.processes, strategy) for strategy in PREPARED)
+    if whole.high <= limit.bytes:
+        return replace(ddp, rejected=(("fsdp", "ddp fits, and sends less"),))
+    problem = why_not_shared_out(_version(request)) or (
+        f"it needs {format_peak(parts)}" if parts.high > limit.bytes else ""
+    )
+    if problem:
+        return replace(ddp, rejected=(("fsdp", problem),))
+    of = f"of {format_size(limit.bytes)}, {limit.reason}"
+    reason = f"a rank with its part of the parameters needs {format_peak(parts)} {of}"
+    return replace(ddp, strategy="fsdp", reason=reason, rejected=(("ddp", f"it needs {format_peak(whole)}"),))
+
+
+def why_not_shared_out(version: str) -> str:
+    """Why a version of PyTorch cannot share out a model's parameters; empty where it can, or where nobody knows."""
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2])) if version[:1].isdigit() else ()
+    if len(numbers) < 2 or numbers >= _SHARES_OUT_FROM:
+        return ""
+    return f"PyTorch {version} cannot share out parameters as prepare has it; 2.13 can"
+
+
+def _version(request: Request) -> str:
+    """Of PyTorch, as far as the request tells."""
+    seen = request.image.seen if request.image else None
+    return seen.frameworks.get("pytorch", "") if seen else request.application.version
 
 
 def _check_said(own: Parallelism, layout: ProcessLayout) -> None:

@@ -22,7 +22,7 @@ class Distributed(Model):
         default="auto",
         description="ddp: modak_runtime.prepare makes the script data parallel; fsdp: it does, and shares out "
         "parameters, gradients and optimiser, too; mpi: it is parallel by MPI; none: unrelated processes, each with "
-        "all of the training; auto: as its source says",
+        "all of the training; auto: as its source says; by prepare ddp, or fsdp where by a trace only that fits",
     )
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")

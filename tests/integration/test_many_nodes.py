@@ -49,6 +49,51 @@ def test_two_ranks_train_one_model_and_the_one_that_is_lost_is_told(project):
     assert "rank 1 on node02 failed first" in status[0]["explanation"]
 
 
+# A plain script again: what one process learns, then what ranks learn that have parts of the model.
+SHARES_OUT = """\
+import copy, json, os
+import torch
+from modak_runtime import prepare
+
+def train(model, optimizer, batches):
+    for (batch,) in batches:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+alone = copy.deepcopy(model)
+data = torch.utils.data.TensorDataset(torch.rand(64, 8))
+loader = torch.utils.data.DataLoader(data, batch_size=16)
+train(alone, torch.optim.AdamW(alone.parameters(), lr=0.01), loader)
+model, optimizer, loader = prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01), loader)
+train(model, optimizer, loader)
+kept = sum(each.to_local().numel() for each in model.parameters())
+learned, expected = ([each.tolist() for each in found.parameters()] for found in (model, alone))
+with open(os.environ["MODAK_METRICS"], "w") as file:
+    json.dump({"kept": kept, "learned": learned, "expected": expected}, file)
+"""
+
+
+@pytest.mark.thorough
+def test_two_nodes_have_parts_of_a_model_and_learn_what_one_process_learns(project):
+    project.script(SHARES_OUT).training.update(resources={"nodes": 2}, distributed={"strategy": "fsdp"})
+    done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = project.path / ".modak" / "deployments" / project.deployment / "results"
+    ranks = [json.loads((results / each / "metrics.json").read_text()) for each in (".", "ranks/1")]
+    assert sum(each["kept"] for each in ranks) == 8 * 32 + 32 + 32 + 1
+    assert 0 < ranks[1]["kept"] < ranks[0]["kept"]
+    for each in ranks:
+        assert each["learned"] == [_near(values) for values in each["expected"]]
+
+
+def _near(values):
+    """The same numbers in the same lists, but for the order of sums."""
+    return [_near(each) for each in values] if isinstance(values, list) else pytest.approx(values, rel=1e-4, abs=1e-6)
+
+
 def test_a_script_that_is_not_parallel_is_refused_on_two_nodes(project):
     project.training.update(resources={"nodes": 2})
     done = modak("plan", project.write(), cwd=project.path)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.model.base import Model
+from modak_ansible.model.distributed import PREPARED, SHARED_OUT
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.quantities import format_size
 
 # How far measured peaks were below and above predicted ones at most, over benchmarks/memory/records.jsonl: of one
 # process, and of several, where batch norm over ranks takes what no trace of one process shows.
-_LOW, _HIGH, _HIGH_OF_SEVERAL = 0.89, 1.3, 1.55
-# Of a model whose parameters are shared out: the units that are whole at one time, with their gradients on the way.
-_WHOLE_UNITS = 4
+_LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
 
 
 class TracedLoop(Model):
@@ -65,6 +64,7 @@ class Need(Model):
     loops: tuple[TracedLoop, ...]
     blocks: tuple[TracedBlocks, ...] = ()
     units: tuple[int, ...] = Field(default=(), description="what is whole at one time where parameters are shared out")
+    rest: int = Field(default=0, description="of models whose parameters are shared out, whole for all of a pass")
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
@@ -87,10 +87,12 @@ def peak_of(
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
-    share = 1.0 / ranks if strategy in ("ddp", "fsdp") else 1.0
+    share = 1.0 / ranks if strategy in PREPARED else 1.0
     rows = max((loop.rows for loop in need.loops if loop.steps), default=0)
     if batch and rows:
         share *= batch / rows
+    if strategy in SHARED_OUT and ranks > 1:
+        return _around(need.base + _with_parts(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
     evaluates = max((_at(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
@@ -101,12 +103,36 @@ def peak_of(
         tensors = 0.0  # in files, of which the kernel keeps what there is room for
     elif strategy == "ddp" and ranks > 1:
         tensors += need.parameters  # their gradients as they travel; of what does not learn yet, too
-    elif strategy == "fsdp" and ranks > 1:
-        tensors -= (1 - 1 / ranks) * (need.parameters + need.gradients + need.state)
-        tensors += _WHOLE_UNITS * max(need.units, default=need.parameters)
-        tensors = max(tensors, need.setup)
-    middle = need.base + tensors
-    return Interval(middle=middle, low=_LOW * middle, high=(_HIGH if ranks == 1 else _HIGH_OF_SEVERAL) * middle)
+    return _around(need.base + tensors, _LOW, _HIGH if ranks == 1 else _HIGH_OF_SEVERAL)
+
+
+def _with_parts(need: Need, ranks: int, share: float) -> float:
+    """Bytes of tensors where each rank has its part of the parameters, and large ones go back when they are freed.
+
+    They are most as the backward pass begins, with a unit whole, its gradient, and both on their way; as it ends, with
+    the same of what is around all units; or in the optimiser's step, of which each does its part.
+    """
+    state, travels = need.parameters + need.state, 3 + 1 / ranks
+    unit, rest = max(need.units, default=0), need.rest if need.units or need.rest else need.parameters
+    grows = max((_grown(loop, share, state) for loop in need.loops if loop.steps), default=0.0)
+    begins, ends = grows + rest + travels * unit, need.gradients / ranks + travels * rest
+    least = max((loop.tensors[max(loop.tensors)] for loop in need.loops if loop.steps), default=0)
+    steps = max(least, state + need.gradients) / ranks
+    evaluates = max((max(loop.tensors.values()) for loop in need.loops if not loop.steps), default=0)
+    looks = evaluates + rest + 2 * unit - (1 - 1 / ranks) * (state + need.gradients)
+    return max(state / ranks + max(begins, ends), steps, looks, need.setup)
+
+
+def _grown(loop: TracedLoop, share: float, state: int) -> float:
+    """Bytes of a loop's tensors that grow with its batch, for a share of it."""
+    less, *whole = sorted(loop.tensors, reverse=True)[-2:]
+    if not whole:
+        return max(0.0, loop.tensors[less] - state) * max(1.0, share)
+    return max(0.0, (loop.tensors[whole[0]] - loop.tensors[less]) / (1 / whole[0] - 1 / less)) * share
+
+
+def _around(middle: float, low: float, high: float) -> Interval:
+    return Interval(middle=middle, low=low * middle, high=high * middle)
 
 
 def format_peak(peak: Interval) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from modak_ansible.allocation.memory import Limit, limit_of
 from modak_ansible.allocation.ranks import ranks_of
+from modak_ansible.model.distributed import PREPARED
 from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import PlannedMemory
@@ -31,6 +32,7 @@ class Memory(CodeOptimisation):
         Property("Whether a training's state lies in memory, is computed again, or lies in files.", tuple(reasons)),
     )
     prepared = ("pytorch",)
+    needs_whole_model = True
     stock = (FITS,)
     after = ("image", "compiler", "batch_size")
     moves = "same"
@@ -96,15 +98,13 @@ def _limit(draft: Draft) -> Limit | None:
     return limit_of(draft.request, draft.partition, draft.layout)
 
 
-def _peak(draft: Draft, value: str, ranks: int = 0) -> Interval:
+def _peak(draft: Draft, value: str, ranks: int = 0, strategy: str = "") -> Interval:
     need = draft.request.need
     assert need is not None  # noqa: S101 - whoever asks has looked
-    strategy = ranks_of(draft.request, draft.layout)
-    known = strategy.strategy if strategy else "none"
+    planned = ranks_of(draft.request, draft.layout)
+    taken = strategy or (planned.strategy if planned else "none")
     batch = draft.settings.get("batch_size")
-    return peak_of(
-        need, ranks or draft.layout.processes, "ddp" if ranks else known, value, int(batch) if batch else None
-    )
+    return peak_of(need, ranks or draft.layout.processes, taken, value, int(batch) if batch else None)
 
 
 def _fits(draft: Draft, value: str) -> bool:
@@ -124,6 +124,8 @@ def _no_way(draft: Draft, options: tuple[Option, ...]) -> CannotPlan:
     limit = _limit(draft)
     assert limit is not None  # noqa: S101 - whoever asks has looked
     ways = "; ".join(f"{each.value}: {each.why_not or _needs(draft, each.value)}" for each in options)
+    ranks = ranks_of(draft.request, draft.layout)
+    ways += "".join(f"; {strategy}: {reason}" for strategy, reason in ranks.rejected) if ranks else ""
     message = f"a process has {_of(limit)}, and by its trace the training needs more: {ways}"
     return CannotPlan("resources.memory", message, "; or ".join(_cures(draft, limit)))
 
@@ -136,10 +138,15 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
     there = (partition.memory if partition else None) or request.target.processor.memory
     if request.resources.memory and (there is None or wanted <= there):
         yield f"ask for {format_size(round(wanted))} a node"
-    if request.application.prepares and draft.layout.processes == 1:
+    if request.application.prepares:
+        said = request.application.distributed
+        if said and said.strategy == "ddp" and _peak(draft, FITS, draft.layout.processes, "fsdp").high <= limit.bytes:
+            yield "distributed: { strategy: fsdp }"
+        strategies = (said.strategy,) if said and said.strategy in PREPARED else PREPARED
         for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
-            if _peak(draft, FITS, ranks).high <= limit.bytes:
-                yield f"share out the batch over nodes: {ranks}"
+            fits = any(_peak(draft, FITS, ranks, each).high <= limit.bytes for each in strategies)
+            if fits and ranks > draft.layout.processes:
+                yield f"share out the batch over nodes: {-(-ranks // per_node)}"
                 break
     yield "take a smaller batch or a target with more memory"
 

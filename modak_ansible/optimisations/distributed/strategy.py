@@ -23,7 +23,8 @@ class Strategy(Optimisation):
         if ranks.strategy == _NONE:
             return (alone,)
         numerics: Numerics = "reassociation" if ranks.is_prepared else "same"
-        return alone, Option(ranks.strategy, ranks.reason, numerics=numerics)
+        others = (Option(name, why_not=reason) for name, reason in ranks.rejected)
+        return alone, Option(ranks.strategy, ranks.reason, numerics=numerics), *others
 
     def default(self, draft: Draft) -> Default | None:
         ranks = ranks_of(draft.request, draft.layout)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import archspec.cpu
 
+from modak_ansible.allocation.ranks import ranks_of, why_not_shared_out
 from modak_ansible.catalogue import Entry
 from modak_ansible.catalogue.entry import ANY, fits, satisfies, script_for
 from modak_ansible.catalogue.processor import family_of, why_refused
@@ -218,6 +219,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         or _why_no_library(entry, draft)
         or _why_not_on_processor(entry, request.target.processor.architecture, request.target.processor.features)
         or _why_not_accelerated(entry, draft)
+        or _why_not_shared_out(entry, draft)
         or _why_not_made(entry, draft)
         or why_refused(entry, draft.request.target, draft.refusals)
     )
@@ -268,6 +270,12 @@ def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
     if wants_accelerator and vendor not in (None, entry.accelerator):
         return f"it is for {entry.accelerator}, and the target has {vendor}"
     return ""
+
+
+def _why_not_shared_out(entry: Entry, draft: Draft) -> str:
+    """Why a build cannot have ranks with parts of a model's parameters, where that is how they train."""
+    ranks = ranks_of(draft.request, draft.layout)
+    return why_not_shared_out(entry.version) if ranks and ranks.shares_out else ""
 
 
 def _why_not_made(entry: Entry, draft: Draft) -> str:

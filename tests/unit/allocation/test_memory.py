@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
 from modak_ansible.allocation.memory import limit_of
-from modak_ansible.model.measured.need import peak_of
+from modak_ansible.model.measured.need import TracedLoop, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.service import request_of
@@ -45,8 +45,33 @@ def test_what_evaluates_is_not_shared_out():
 
 
 def test_parameters_that_are_shared_out_leave_room():
-    # of 100, 100 and 200 MiB a quarter stays, and four units of 20 MiB are whole at a time
-    assert middle(4, "fsdp") == 300 + 800 - 0.75 * 400 + 4 * 20
+    # a quarter of 100 and 200 MiB, of 1600 that grow with the batch, and a unit of 20 MiB three times and a quarter
+    assert middle(4, "fsdp") == 300 + 300 / 4 + 1600 / 4 + 3.25 * 20
+    assert middle(4, "fsdp", batch=128) == 300 + 300 / 4 + 1600 / 2 + 3.25 * 20
+
+
+def test_what_is_around_all_units_is_whole_for_all_of_a_pass():
+    assert (
+        peak_of(need().model_copy(update={"rest": 30 * MIB}), 4, "fsdp").middle
+        == peak_of(need(), 4, "fsdp").middle + 30 * MIB
+    )
+
+
+def test_a_model_without_units_is_whole_at_once():
+    alone = need().model_copy(update={"units": (), "loops": ()})
+    assert peak_of(alone, 2, "fsdp").middle == (300 + 300 / 2 + 100 / 2 + 3.5 * 100) * MIB
+    assert peak_of(alone.model_copy(update={"rest": 100 * MIB}), 2, "fsdp") == peak_of(alone, 2, "fsdp")
+
+
+def test_a_step_needs_its_part_of_what_it_needs_in_one_process():
+    few = {
+        "rows": 64,
+        "steps": 7,
+        "tensors": {"8": 600 * MIB, "2": 600 * MIB, "1": 600 * MIB},
+        "peaks": {"1": 600 * MIB},
+    }
+    found = need().model_copy(update={"loops": (TracedLoop.model_validate(few),), "units": (1,)})
+    assert peak_of(found, 2, "fsdp").middle == (300 + 600 / 2) * MIB
 
 
 def test_blocks_that_compute_again_keep_what_goes_into_them():

@@ -7,6 +7,7 @@ import time
 import pytest
 from traced import GIB, MIB, need
 
+from modak_ansible.model.distributed import Distributed
 from modak_ansible.optimisations.base import CannotPlan
 from modak_ansible.optimisations.computation.memory import planned_memory
 
@@ -52,7 +53,7 @@ def test_what_fits_in_no_way_is_refused_with_the_cures(draft):
     assert "fits: 2.4 GB" in caught.value.message
     assert "out-of-core: an accelerator's memory has no files" in caught.value.message
     assert "ask for 3.1 GB a node" in caught.value.hint
-    assert "share out the batch over nodes: 8" in caught.value.hint
+    assert "share out the batch over nodes: 4" in caught.value.hint
 
 
 def test_without_a_trace_nothing_is_decided(draft):
@@ -78,3 +79,76 @@ def test_64_ranks_are_weighed_at_once(draft):
     began = time.monotonic()
     taken(made)
     assert time.monotonic() - began < 1
+
+
+def decided(made):
+    """What is taken of prepare's strategies, why, and why not what else there is."""
+    strategy = matter("strategy")
+    options = {each.value: each.why_not for each in strategy.options(made)}
+    found = strategy.default(made)
+    return found.value, found.reason, options
+
+
+def ranks(draft, room, *, count=2, known=None, **application):
+    made = draft(application=PREPARES | application, resources={"memory": room, "nodes": count})
+    made.request = made.request.model_copy(update={"need": known or need()})
+    return made
+
+
+def test_ranks_have_parts_of_the_parameters_where_only_that_fits(draft):
+    made = ranks(draft, 2200 * MIB)
+    value, reason, options = decided(made)
+    assert value == "fsdp"
+    assert reason.startswith("a rank with its part of the parameters needs 1.4 GB")
+    assert reason.endswith("of 2.3 GB, what is asked for a node")
+    assert options["ddp"].startswith("it needs 1.7 GB (1.5 GB to 2.6 GB)")
+    assert taken(made).value == "fits"
+    assert planned_memory(made).peak.middle == 1320 * MIB
+    assert "parts of the model's parameters only" in why_not(matter("memory").options(made), "recomputed")
+
+
+def test_ranks_keep_all_parameters_where_that_fits(draft):
+    value, _, options = decided(ranks(draft, 4 * GIB))
+    assert (value, options["fsdp"]) == ("ddp", "ddp fits, and sends less")
+
+
+def test_what_is_asked_for_stands_whatever_fits(draft):
+    for asked in ("ddp", "fsdp"):
+        made = ranks(draft, 2200 * MIB, distributed=Distributed(strategy=asked))
+        value, reason, options = decided(made)
+        assert (value, reason, list(options)) == (asked, "asked for", ["none", asked])
+
+
+def test_without_a_trace_ranks_keep_all_parameters(draft):
+    made = draft(application=PREPARES, resources={"memory": GIB, "nodes": 2})
+    value, _, options = decided(made)
+    assert (value, list(options)) == ("ddp", ["none", "ddp"])
+
+
+def test_where_neither_fits_the_next_step_is_taken_and_the_refusal_names_all(draft):
+    big = need().model_copy(update={"units": (500 * MIB,), "parameters": 150 * MIB})
+    made = ranks(draft, 2200 * MIB, known=big)
+    value, _, options = decided(made)
+    assert value == "ddp"
+    assert options["fsdp"].startswith("it needs 3")
+    assert taken(made).value == "recomputed"
+    with pytest.raises(CannotPlan) as caught:
+        matter("memory").options(ranks(draft, 1100 * MIB, known=big))
+    assert "; fsdp: it needs 3" in caught.value.message
+
+
+def test_who_asks_for_ddp_is_told_that_fsdp_fits(draft):
+    known = need(repeats=False)
+    with pytest.raises(CannotPlan) as caught:
+        matter("memory").options(ranks(draft, 2200 * MIB, known=known, distributed=Distributed(strategy="ddp")))
+    assert "distributed: { strategy: fsdp }; or share out the batch over nodes: 4" in caught.value.hint
+
+
+def test_a_pytorch_that_cannot_share_out_parameters_is_not_asked_to(draft):
+    value, _, options = decided(ranks(draft, 2200 * MIB, version="2.5"))
+    assert value == "ddp"
+    assert options["fsdp"] == "PyTorch 2.5 cannot share out parameters as prepare has it; 2.13 can"
+    made = ranks(draft, 2200 * MIB, distributed=Distributed(strategy="fsdp"))
+    builds = {each.value: each.why_not for each in matter("image").options(made)}
+    assert builds["pytorch-2.13-cpu"] == ""
+    assert "cannot share out parameters" in builds["pytorch-1.4-pip"]

@@ -191,12 +191,14 @@ class Trace:
             leaves = self._torch.utils._pytree.tree_leaves([*optimizer.state.values()])
             state.update((id(each), each) for each in leaves if isinstance(each, self._torch.Tensor))
         sizes = {"parameters": parameters, "gradients": learning, "buffers": buffers, "state": state}
+        units = [_units(self._torch, root) for root in self._models()]
         return {
             **{name: sum(map(_size, tensors.values())) for name, tensors in sizes.items()},
             "setup": self._setup,
             "loops": self._of_loops(),
             "blocks": [found for root in self._models() for found in self._blocks(root)],
-            "units": [size for root in self._models() for size in _units(self._torch, root)],
+            "units": [size for each in units for size in each[:-1] if size],
+            "rest": sum(each[-1] for each in units),
             "framework": self._framework,
             "script": self._script or 0,
         }  # fmt: skip
@@ -254,9 +256,14 @@ def _size(tensor):
 
 
 def _units(torch, model):
-    """Bytes of what is whole at one time where a model's parameters are shared out."""
+    """Bytes of what is whole at one time where a model's parameters are shared out; the last: for the whole pass."""
     try:
         from modak_runtime.parallel.sharded import units
     except ImportError:
-        return []
-    return [sum(map(_size, unit.parameters())) for unit in units(torch, model)]
+        return [0]
+    sizes, inner = [], set()
+    for unit in [*units(torch, model), model]:
+        own = [each for each in unit.parameters() if each not in inner]
+        inner.update(own)
+        sizes.append(sum(map(_size, own)))
+    return sizes

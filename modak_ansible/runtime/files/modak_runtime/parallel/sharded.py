@@ -11,6 +11,7 @@ import types
 import zlib
 
 from modak_runtime.parallel import whole
+from modak_runtime.pytorch.out_of_core import return_what_is_freed
 
 SMALL = 0.001  # of all that the model has: what is smaller stays with the layer around it, and makes no message
 LARGE = 0.125  # what is larger is looked into
@@ -34,6 +35,7 @@ def share_out(torch, ranks, model, optimizers):
     """
     fsdp = importlib.import_module("torch.distributed.fsdp")
     if not ranks.models:
+        return_what_is_freed()  # units leave holes in a heap, together as large as the model
         whole.read_whole(torch)
         _explain_mixtures(ranks)
     mesh = _mesh(torch, ranks)

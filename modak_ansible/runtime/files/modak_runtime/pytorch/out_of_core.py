@@ -40,7 +40,7 @@ class Files:
 
     def __init__(self, torch, folder):
         self._torch, self.folder = torch, folder
-        _return_what_is_freed()
+        return_what_is_freed()
         self._places = importlib.import_module("torch.utils.weak").WeakTensorKeyDictionary()
         self.parameters = set()
 
@@ -149,7 +149,7 @@ def _problem(torch, models, optimizers):
     return ""
 
 
-def _return_what_is_freed():
+def return_what_is_freed():
     """Has the C library give large blocks back at once: by itself it begins to keep them when the first was freed."""
     with suppress(OSError, AttributeError):  # another library, which has its own ways
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, SMALLEST)
