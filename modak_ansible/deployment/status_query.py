@@ -11,11 +11,11 @@ from typing import Any
 
 from modak_ansible.deployment.playbook import run_playbook
 from modak_ansible.deployment.status import Entry, may_live
-from modak_ansible.store.deployment import queue_of
+from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.project import read_origin
 from modak_ansible.store.record import ANSWERED
 from modak_ansible.target.core.files import read_json
-from modak_ansible.transport.ssh import Way, connect
+from modak_ansible.transport.ssh import Connection, Way, connect
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Group:
 
 
 def ask_targets(
-    entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None, *, with_usage: bool = False
+    entries: Iterable[Entry], every: float = 0.0, heard: Callable[[], None] | None = None, *, inside: str = ""
 ) -> None:
     """Brings entries up to date by their targets; those whose end is known are not asked for.
 
@@ -42,7 +42,7 @@ def ask_targets(
         entries: what is known; a target that does not answer is noted in those of its own.
         every: seconds between two looks, until all jobs have ended; 0 to look once.
         heard: is called after every answer.
-        with_usage: whether it is measured what those use that run.
+        inside: whether those that run are measured (``usage``), or it is told how they are entered (``way``).
 
     Raises:
         PlaybookError: Ansible could not be run.
@@ -58,7 +58,7 @@ def ask_targets(
                 "job_deployments": " ".join(entry.name for entry in group.entries),
                 "job_answer": str(Path(folder) / f"{number}.json"),
                 "job_every": every,
-                "job_usage": with_usage,
+                "job_inside": inside,
             }
             for number, group in enumerate(groups)
         }
@@ -102,16 +102,25 @@ def _groups(entries: list[Entry]) -> list[_Group]:
     return [group for group in groups if group]
 
 
+def connection_of(known: DeploymentStore) -> Connection:
+    """The way to a deployment's target.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: its files do not say it.
+        ModakError: an identity file, or what stands in a testbed's folder, cannot be taken into an SSH configuration.
+    """
+    origin = read_origin(known.plan_file)
+    return connect(Way.of(known.plan["target"]), origin["testbed"], origin["blueprint"].parent, known.folder)
+
+
 def _group(entries: list[Entry]) -> _Group | None:
     """The group of some deployments, by the first of them whose files say how its target is entered."""
     for entry in entries:
         plan_file = entry.known.plan_file
         try:
-            origin = read_origin(plan_file)
-            way = Way.of(entry.known.plan["target"])
+            connection = connection_of(entry.known)
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        connection = connect(way, origin["testbed"], origin["blueprint"].parent, plan_file.parent)
         variables = {**connection.ansible_variables(), "job_plan_file": str(plan_file)}
         return _Group(tuple(entries), variables)
     for entry in entries:

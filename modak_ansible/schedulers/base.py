@@ -294,14 +294,17 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:
+    def enter(
+        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, terminal: bool = False
+    ) -> list[list[str]]:
         """The commands that run a program on each node of a running job, beside it.
 
         Args:
             run: runs a command of the scheduler.
             job: that runs.
-            nodes: how many it has.
+            nodes: on how many of its nodes, the first ones; all of them where it is its own number.
             words: the program and its arguments.
+            terminal: whether the program has one, as its caller.
 
         Raises:
             ActionRefused: there is no way in.

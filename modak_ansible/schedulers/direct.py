@@ -74,7 +74,15 @@ class Direct(Scheduler):
     def requeue(self, run: Run, job_id: str) -> None:  # noqa: ARG002
         raise ActionRefused("without a scheduler there is no queue to wait in")
 
-    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:  # noqa: ARG002
+    def enter(
+        self,
+        run: Run,  # noqa: ARG002
+        job: JobRecord,  # noqa: ARG002
+        nodes: int,  # noqa: ARG002
+        words: Sequence[str],
+        *,
+        terminal: bool = False,  # noqa: ARG002
+    ) -> list[list[str]]:
         return [[*words]]
 
     def marks(self, job_id: str) -> tuple[str, ...]:

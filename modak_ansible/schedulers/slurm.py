@@ -191,7 +191,9 @@ class Slurm(Scheduler):
             finally:
                 run(["scontrol", "update", f"JobId={job_id}", "Requeue=0"])
 
-    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:
+    def enter(
+        self, run: Run, job: JobRecord, nodes: int, words: Sequence[str], *, terminal: bool = False
+    ) -> list[list[str]]:
         job_id = job.job_id
         if "_" in job_id:  # srun knows a task of an array by its own number alone
             shown = run([*_SQUEUE, f"--jobs={job_id}", "--format=%A"])
@@ -199,7 +201,7 @@ class Slurm(Scheduler):
             if not job_id.isdigit():
                 raise ActionRefused(shown.said_by("squeue"))
         step = [f"--jobid={job_id}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        return [["srun", "--quiet", *step, "--cpu-bind=none", *words]]
+        return [["srun", "--quiet", *step, "--cpu-bind=none", *["--pty"] * terminal, *words]]
 
     def marks(self, job_id: str) -> tuple[str, ...]:  # noqa: ARG002 - the step that looks is of the same job
         return "$SLURMD_NODENAME", "SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"

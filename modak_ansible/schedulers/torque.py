@@ -152,11 +152,20 @@ class Torque(Scheduler):
     def requeue(self, run: Run, job_id: str) -> None:
         _act(run, "qrerun", job_id)
 
-    def enter(self, run: Run, job: JobRecord, nodes: int, words: Sequence[str]) -> list[list[str]]:  # noqa: ARG002
+    def enter(
+        self,
+        run: Run,  # noqa: ARG002
+        job: JobRecord,
+        nodes: int,  # noqa: ARG002
+        words: Sequence[str],
+        *,
+        terminal: bool = False,
+    ) -> list[list[str]]:
         names = [name for name in job.nodes.split(",") if name]
         if not names:
             raise ActionRefused("Torque does not say on which nodes the job runs")
-        return [["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", name, shlex.join(words)] for name in names]
+        ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        return [[*ssh, name, shlex.join(words)] for name in names]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"PBS_JOBID={job_id}"

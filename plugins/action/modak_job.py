@@ -34,8 +34,8 @@ class ActionModule(StageAction):
         if state == "listed":
             from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
 
-            every, with_usage = float(given.get("every") or 0), boolean(given.get("usage", False))
-            asking = Asking(given["deployments"].split(), Path(given["answer"]), every, with_usage=with_usage)
+            every, inside = float(given.get("every") or 0), given.get("inside", "")
+            asking = Asking(given["deployments"].split(), Path(given["answer"]), every, inside)
             return Outcome(False, ask_for_jobs(stages[0], asking))
 
         from modak_ansible.stages.jobs import operations

@@ -48,7 +48,11 @@ options:
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
-  usage: {type: bool, default: false, description: 'To query: whether it is measured what those use that run.'}
+  inside:
+    type: str
+    choices: ['', usage, way]
+    default: ''
+    description: 'To query: whether those that run are measured, or it is told how they are entered.'
 author: modak-ansible
 """
 
@@ -67,7 +71,7 @@ def main():
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
             "quietly": {"type": "bool", "default": False},
-            "usage": {"type": "bool", "default": False},
+            "inside": {"type": "str", "choices": ["", "usage", "way"], "default": ""},
         },
         required_if=[("action", "stage", ["folder"])],
         supports_check_mode=True,

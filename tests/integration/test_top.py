@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from cluster import modak
+from cluster import MODAK, modak
 from test_deployment import wait_for
 
 pytestmark = pytest.mark.testbed
@@ -96,7 +96,24 @@ def test_what_each_rank_uses_is_what_its_node_counts(project):
     assert "is running on node[01-02]" in shown[0]
     assert shown[1].split()[:4] == ["node", "rank", "cpu", "cores"]
     assert [line.split()[:2] for line in shown[2:]] == [["node01", "0"], ["node02", "1"]]
+
+    said = "pwd; echo rank $RANK in $APPTAINER_CONTAINER; tr '\\0' ' ' < /proc/$0/cmdline; cat; exit 7"
+    inside = modak("shell", project.path, "--", "sh", "-c", said, pids[0], cwd=project.path)
+    assert inside.returncode == 7, inside.stdout + inside.stderr
+    folder, rank, training = inside.stdout.splitlines()
+    assert folder.endswith(f"{project.deployment}/code")
+    assert re.fullmatch(r"rank 0 in /.*\.sif", rank)
+    assert "train.py" in training
+    assert modak("shell", project.path, "--", "nosuch", cwd=project.path).returncode == 127
+    typed = subprocess.run(
+        ["script", "-qec", shlex.join([str(MODAK), "shell", str(project.path)]), "/dev/null"],
+        input="echo from $((20 + 22)) $MODAK_LAUNCHED; exit 5\n", capture_output=True, text=True, cwd=project.path, check=False,
+    )  # fmt: skip
+    assert typed.returncode == 5, typed.stdout + typed.stderr
+    assert re.search(r"from 42 \d+\.\d+", typed.stdout)
+
     modak("cancel", project.path, cwd=project.path)
+    assert "is cancelled" in modak("shell", project.path, cwd=project.path).stderr
     over = modak("top", project.path, cwd=project.path)
     assert over.returncode == 1
     assert "is cancelled" in over.stderr

@@ -16,6 +16,7 @@ from modak_ansible.commands.options import Json
 if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
     from modak_ansible.errors import ModakError
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slurm --once --json"
 
@@ -59,30 +60,37 @@ def command(
     from modak_ansible.deployment.status import Entry, may_live
     from modak_ansible.deployment.status_query import ask_targets
 
-    entry = Entry(_meant(deployment, training))
+    entry = Entry(meant(deployment, training))
     if not may_live(entry.known):
-        raise _refusal(entry)
+        raise refusal(entry)
     if once:
-        ask_targets([entry], with_usage=True)
+        ask_targets([entry], inside="usage")
         _check(entry)
         typer.echo(json.dumps(_row(entry), indent=2) if as_json else _text(entry))
         return
     _watch(entry, every, as_json=as_json)
 
 
-def _meant(deployment: str | None, training: str | None) -> Any:
+def meant(deployment: str | None, training: str | None) -> DeploymentStore:
+    """The one deployment that is meant; without a name the newest here.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
     from modak_ansible.errors import UsageError
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.deployments import find_trainings, newest_deployment
 
     if deployment is None:
         if training:
-            raise UsageError("--training goes with a blueprint", hint="modak top BLUEPRINT --training NAME")
+            raise UsageError("--training goes with a blueprint", hint="name the blueprint, too")
         return DeploymentStore(newest_deployment())
     found = find_trainings(deployment, training)
     if len(found) > 1:
         names = ", ".join(store.name for store in found)
-        raise UsageError(f"{deployment} has {len(found)} deployments, and one is shown", hint=f"say which: {names}")
+        raise UsageError(
+            f"{deployment} has {len(found)} deployments, and one is looked into", hint=f"say which: {names}"
+        )
     return found[0]
 
 
@@ -119,7 +127,7 @@ def _watch(entry: Entry, every: float, *, as_json: bool) -> None:
             print(json.dumps(_row(entry)) if as_json else _text(entry), flush=True)  # noqa: T201
 
     with live or nullcontext():
-        ask_targets([entry], every, heard, with_usage=True)
+        ask_targets([entry], every, heard, inside="usage")
     if not shown:
         _check(entry)
     typer.echo(_words(entry), err=True)
@@ -135,7 +143,7 @@ def _words(entry: Entry) -> str:
     return f"{entry.name}: {Situation.of(_situation(entry)).words}"
 
 
-def _refusal(entry: Entry) -> ModakError:
+def refusal(entry: Entry) -> ModakError:
     """The error for a job that does not run."""
     from modak_ansible.errors import ModakError
 
@@ -145,17 +153,27 @@ def _refusal(entry: Entry) -> ModakError:
     return ModakError(_words(entry), hint=_HINTS.get(state, _ENDED).format(name=entry.name))
 
 
-def _check(entry: Entry) -> None:
+def check_runs(entry: Entry) -> None:
     """
     Raises:
-        ModakError: its target does not answer, the job does not run, or none of its nodes says what it uses.
+        ModakError: its target does not answer, or the job does not run.
     """
-    from modak_ansible.errors import ModakError, TargetUnreachable
+    from modak_ansible.errors import TargetUnreachable
 
     if entry.problem:
         raise TargetUnreachable(entry.problem)
     if _situation(entry).get("state") != "RUNNING":
-        raise _refusal(entry)
+        raise refusal(entry)
+
+
+def _check(entry: Entry) -> None:
+    """
+    Raises:
+        ModakError: the job does not run, or none of its nodes says what it uses.
+    """
+    from modak_ansible.errors import ModakError
+
+    check_runs(entry)
     usage = (entry.answer or {}).get("usage") or []
     if not any("cpu_percent" in node for node in usage):
         problem = next((node["problem"] for node in usage if node.get("problem")), "its nodes say nothing")

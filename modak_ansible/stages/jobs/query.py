@@ -38,6 +38,7 @@ class QueriedJob(TypedDict):
     starts: str
     progress: Progress
     usage: list[dict[str, Any]]
+    way: dict[str, Any]
 
 
 @dataclass
@@ -48,13 +49,14 @@ class Asking:
         deployments: their names.
         answer: a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them.
         every: seconds until the next look while something changes; 0 to look once.
-        with_usage: whether it is measured what the jobs use, which changes always.
+        inside: ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how
+            they are entered.
     """
 
     deployments: list[str]
     answer: Path
     every: float = 0.0
-    with_usage: bool = False
+    inside: str = ""
 
 
 def ask_for_jobs(stage: Stage, asking: Asking) -> str:
@@ -63,11 +65,11 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
     A target that does not answer is no error: its answer says so, and it is asked again.
     """
     known: dict[str, QueriedJob] = {}
-    goes_on = _runs if asking.with_usage else _lives
+    goes_on = _runs if asking.inside else _lives
     pause, before = asking.every, None
     while True:
         living = [name for name in asking.deployments if name not in known or goes_on(known[name])]
-        jobs, problem = _look(stage, living, with_usage=asking.with_usage)
+        jobs, problem = _look(stage, living, inside=asking.inside)
         known.update(jobs)
         write_json(asking.answer, {"jobs": known, "problem": problem})
         stage.say(f"{asking.answer.stem} {ANSWERED}")
@@ -75,12 +77,12 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return problem or f"{len(known)} jobs"
         now = [problem, {name: _steady(job) for name, job in known.items()}]
-        pause = asking.every if now != before or asking.with_usage else min(pause * _GROWTH, max(LONGEST, asking.every))
+        pause = asking.every if now != before or asking.inside else min(pause * _GROWTH, max(LONGEST, asking.every))
         before = now
         time.sleep(pause)
 
 
-def _look(stage: Stage, names: list[str], *, with_usage: bool) -> tuple[dict[str, QueriedJob], str]:
+def _look(stage: Stage, names: list[str], *, inside: str) -> tuple[dict[str, QueriedJob], str]:
     """How the jobs of some deployments are, by name; and what stands in the way."""
     target, scheduler = stage.plan["target"], stage.plan["job"]["scheduler"]
     # as texts: Ansible takes long over structures with a thousand parts
@@ -88,7 +90,7 @@ def _look(stage: Stage, names: list[str], *, with_usage: bool) -> tuple[dict[str
     try:
         answer = stage.call(
             "modak_job", workspace=target["workspace"], scheduler=scheduler, action="query", deployments=wanted,
-            usage=with_usage,
+            inside=inside,
         )  # fmt: skip
     except ModakError as error:
         return {}, f"{error.message} ({error.hint})" if error.hint else error.message

@@ -33,7 +33,7 @@ class Arguments:
         log, offset: to watch one: which log is read on, and how many bytes of it the caller knows.
         seconds: to watch: how long.
         quietly: to watch: whether jobs are looked at seldom, and waited for to their ends.
-        usage: to query: whether it is measured what those use that run.
+        inside: to query: whether those that run are measured (usage), or it is told how they are entered (way).
     """
 
     workspace: str
@@ -46,7 +46,7 @@ class Arguments:
     offset: int = 0
     seconds: float = 0.0
     quietly: bool = False
-    usage: bool = False
+    inside: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -77,7 +77,7 @@ def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[b
 
 
 def _query(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
-    return False, {"jobs": [asdict(each) for each in query(workspace, campaign, given.names, with_usage=given.usage)]}
+    return False, {"jobs": [asdict(each) for each in query(workspace, campaign, given.names, inside=given.inside)]}
 
 
 def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:

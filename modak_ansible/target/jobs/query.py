@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List
 
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
@@ -38,6 +38,8 @@ class QueriedJob:
         progress: what the training says of itself.
         usage: where it was asked for, what the job uses of each of its nodes, as :mod:`usage` has it; and of one that
             does not answer the ``node`` and the ``problem``.
+        way: where it was asked for, the commands that enter the running job, with a ``terminal`` and without
+            (``plain``), each to be followed by what is run, as usage.main has it; or the ``problem``.
     """
 
     deployment: str
@@ -48,11 +50,10 @@ class QueriedJob:
     starts: str
     progress: Progress
     usage: List[Dict[str, Any]] = field(default_factory=list)
+    way: Dict[str, Any] = field(default_factory=dict)
 
 
-def query(
-    workspace: Workspace, campaign: Campaign, names: Iterable[str], *, with_usage: bool = False
-) -> list[QueriedJob]:
+def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, inside: str = "") -> list[QueriedJob]:
     """How the jobs of some deployments are, in their order; a damaged one hides no other.
 
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
@@ -60,7 +61,7 @@ def query(
     deployments = [campaign.deployment(name) for name in names]
     ask = campaign.asked(sorted({_known_job(each) for each in deployments if each.finished() != 0} - {""}))
     now = clock_of(workspace.deployments)
-    return [_query(deployment, ask, now, with_usage=with_usage) for deployment in deployments]
+    return [_query(deployment, ask, now, inside=inside) for deployment in deployments]
 
 
 def has_completed(workspace: Workspace, name: str) -> bool:
@@ -75,7 +76,7 @@ def _known_job(deployment: Deployment) -> str:
         return ""
 
 
-def _query(deployment: Deployment, ask: Ask, now: float, *, with_usage: bool) -> QueriedJob:
+def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> QueriedJob:
     there = deployment.path.is_dir()
     try:
         situation = deployment.situation(ask)
@@ -89,6 +90,9 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, with_usage: bool) ->
     # one whose end is not dated ran for nobody knows how long
     until = situation.ended or (now if situation.state in LIVING else None)
     record = _noted(ask, situation.job_id)
+    is_running = situation.state == JobState.RUNNING
+    if record and not record.nodes:  # the job itself has noted where it runs
+        record = replace(record, nodes=situation.nodes)
     return QueriedJob(
         deployment.path.name,
         there,
@@ -97,7 +101,8 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, with_usage: bool) ->
         position=record.position if record else None,
         starts=record.starts if record else "",
         progress=progress_of(deployment.path) if started else {},
-        usage=_usage(deployment, record) if with_usage and situation.state == JobState.RUNNING else [],
+        usage=_usage(deployment, record) if inside == "usage" and is_running else [],
+        way=_way(deployment, record) if inside == "way" and is_running else {},
     )
 
 
@@ -109,27 +114,45 @@ def _noted(ask: Ask, job_id: str) -> JobRecord | None:
         return None
 
 
-def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]]:
-    """What a running job uses of each of its nodes."""
+def _commands(
+    deployment: Deployment, job: JobRecord | None, nodes: int, words: Iterable[str], *, terminal: bool = False
+) -> list[list[str]]:
+    """Those that run :mod:`usage` on nodes of a running job.
+
+    Raises:
+        ActionRefused: there is no way in.
+    """
     scheduler = deployment.scheduler
     if job is None:
-        return [{"node": "", "problem": f"{scheduler.title} does not know the job"}]
-    nodes = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("nodes", 1)
+        raise ActionRefused(f"{scheduler.title} does not know the job")
     python = sys.executable if scheduler.name == "none" else "python3"
-    marks = scheduler.marks(job.job_id)
-    words = [python, "-c", inspect.getsource(usage), str(_MEASURED), *marks]
+    program = [python, "-c", inspect.getsource(usage), *words, *scheduler.marks(job.job_id)]
+    return scheduler.enter(TimedRun(deployment.path, timeout=_PATIENCE), job, nodes, program, terminal=terminal)
+
+
+def _way(deployment: Deployment, job: JobRecord | None) -> dict[str, Any]:
+    try:
+        plain, asking = (_commands(deployment, job, 1, ["enter"], terminal=terminal)[0] for terminal in (False, True))
+    except ActionRefused as error:
+        return {"problem": str(error)}
+    return {"plain": plain, "terminal": asking}
+
+
+def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]]:
+    """What a running job uses of each of its nodes."""
+    nodes = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("nodes", 1)
     run = TimedRun(deployment.path, timeout=_PATIENCE)
     try:
-        commands = scheduler.enter(run, job, nodes, words)
+        commands = _commands(deployment, job, nodes, [str(_MEASURED)])
     except ActionRefused as error:
-        return [{"node": job.nodes, "problem": str(error)}]
+        return [{"node": job.nodes if job else "", "problem": str(error)}]
     found = []
     for command in commands:
         result = run(command)
         rows = [*filter(None, map(_row, result.out.splitlines()))]
         found += rows
         if result.code != 0 or not rows:
-            found.append({"node": job.nodes, "problem": result.said_by(command[0])})
+            found.append({"node": job.nodes if job else "", "problem": result.said_by(command[0])})
     return sorted(found, key=lambda row: ([each["rank"] for each in row.get("ranks", ())], str(row["node"])))
 
 

@@ -1,10 +1,11 @@
-"""What a running job uses of a node, by the node's own counters: /proc, the job's cgroup (v1 and v2) and nvidia-smi.
+"""A running job on a node: what it uses, by /proc, its cgroup (v1 and v2) and nvidia-smi; and its container, entered.
 
 Its text is run on each node of a job, by ``python3 -c``, and so it imports nothing of ours.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -22,6 +23,10 @@ _NO_LIMIT = 1 << 60
 _MEMORY = (("memory.current", "memory.max"), ("memory.usage_in_bytes", "memory.limit_in_bytes"))
 _GPUS = ("index", "uuid", "utilization.gpu", "memory.used", "memory.total", "power.draw")
 _MEBI = 1 << 20
+# What is in the environment of a training alone, inside its container.
+_TRAINS = "MODAK_LAUNCHED"
+# Of a container, in the order in which they are joined: who is in the first may join the others.
+_SPACES = ("user", "mnt", "ipc", "uts", "net")
 
 
 class Stat(NamedTuple):
@@ -322,8 +327,59 @@ def _float(text: str) -> Optional[float]:
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else None
 
 
+def training_of(found: Dict[int, Process], environments: Dict[int, Dict[str, str]]) -> int:
+    """The first process of a job's training, of several ranks of the first one; 0 before it has begun."""
+    those = [pid for pid in found if _TRAINS in environments.get(pid, {})]
+    return min(those, key=lambda pid: (int(found[pid].rank or 0), found[pid].stat.started, pid), default=0)
+
+
+def enter(marks: Sequence[str], words: Sequence[str]) -> None:
+    """Becomes a program in the container of a job's training, with its environment, in its folder.
+
+    Raises:
+        SystemExit: it cannot; it says why.
+    """
+    proc = Path("/proc")
+    found = processes(proc, marks)
+    environments = {pid: parse_environment((proc / str(pid) / "environ").read_bytes()) for pid in found}
+    pid = training_of(found, environments)
+    if not pid:
+        sys.exit("modak: the job's training does not run: it has not begun yet, or is at its end")
+    folder = proc / str(pid)
+    try:
+        root, place = (os.open(folder / name, os.O_RDONLY) for name in ("root", "cwd"))
+        spaces = [folder / "ns" / name for name in _SPACES]
+        others = [
+            os.open(path, os.O_RDONLY)
+            for path in spaces
+            if os.readlink(path) != os.readlink(f"/proc/self/ns/{path.name}")
+        ]
+        for space in others:
+            if ctypes.CDLL(None, use_errno=True).setns(space, 0) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        if others:
+            os.fchdir(root)
+            os.chroot(".")
+        os.fchdir(place)
+    except OSError as error:
+        sys.exit(f"modak: the job's container cannot be entered on {os.uname().nodename}: {error.strerror}")
+    try:
+        os.execvpe(words[0], list(words), environments[pid])  # noqa: S606
+    except OSError as error:
+        print(f"modak: {words[0]}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
 def main(words: Sequence[str]) -> None:
-    """Prints one line of JSON. The words are marks; in them, and in the first, which names the node, are variables."""
+    """Prints one line of JSON, or enters the job.
+
+    Args:
+        words: over how many seconds it is measured, the node's name, and marks; or ``enter``, the same, and behind
+            them what is run, as the hexadecimal digits of its JSON, which every shell on the way leaves alone. In names
+            and marks are variables.
+    """
+    if words[0] == "enter":
+        enter([os.path.expandvars(word) for word in words[2:-1]], json.loads(bytes.fromhex(words[-1])))
     node, *marks = [os.path.expandvars(word) for word in words[1:]]
     name = os.uname().nodename if not node or "$" in node else node
     found = usage(Path("/proc"), Path("/sys/fs/cgroup"), marks, float(words[0]))

@@ -18,6 +18,7 @@ from modak_ansible.target.core.files import write_json
 # Commands that have nothing to list, and why.
 SHOW_NOTHING = {
     "schema": "what it prints is JSON",
+    "shell": "it runs a command of the user's",
     "testbed ssh": "it runs a command of the user's",
     "testbed down": "it says that it is done",
     "targets remove": "it says that it is done",

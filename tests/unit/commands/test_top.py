@@ -32,8 +32,8 @@ def top(blueprint, monkeypatch, capsys):
     def run(*words, answers=(), job=None, **more):
         Record(folder).update(job={"state": "RUNNING", "job_id": "7", **(job or {})}, **more)
 
-        def ask(entries, every=0.0, heard=None, *, with_usage):
-            assert with_usage
+        def ask(entries, every=0.0, heard=None, *, inside):
+            assert inside == "usage"
             for answer in answers:
                 (entry,) = entries
                 entry.problem = answer if isinstance(answer, str) else ""

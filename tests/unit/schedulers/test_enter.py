@@ -28,6 +28,8 @@ def test_slurm_runs_a_step_beside_the_others_on_each_node():
         "srun", "--quiet", "--jobid=97", "--overlap", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
         "--cpu-bind=none", *WORDS,
     ]  # fmt: skip
+    (command,) = Slurm().enter(unasked, running("97"), 1, WORDS, terminal=True)
+    assert command[-len(WORDS) - 1] == "--pty"
     name, *marks = Slurm().marks("97")
     assert (name, marks) == ("$SLURMD_NODENAME", ["SLURM_JOB_ID=$SLURM_JOB_ID", "SLURMD_NODENAME=$SLURMD_NODENAME"])
 
@@ -56,6 +58,7 @@ def test_torque_is_entered_by_ssh_whose_other_end_is_a_shell():
         ["sh", "-c", f"set -- {first[6]}; printf '%s|' \"$@\""], capture_output=True, text=True, check=True
     )
     assert said.stdout == "".join(f"{word}|" for word in WORDS)
+    assert Torque().enter(unasked, running("7.server", "node2"), 1, WORDS, terminal=True)[0][1] == "-t"
     assert Torque().marks("7.server") == ("", "PBS_JOBID=7.server")
     with pytest.raises(ActionRefused, match="on which nodes"):
         Torque().enter(unasked, running("7.server"), 1, WORDS)

@@ -23,11 +23,11 @@ def job(name, state="RUNNING", epoch=None, **more):
 def asked(make_stage, tmp_path, monkeypatch):
     """Asks with answers in turn; gives the names that were asked for, the pauses, and the last answer."""
 
-    def ask(answers, every=0.0, names=("one", "two"), *, with_usage=False):
+    def ask(answers, every=0.0, names=("one", "two"), *, inside=""):
         wanted, slept = [], []
 
         def call(name, action, deployments, **arguments):
-            assert (action, arguments["usage"]) == ("query", with_usage)
+            assert (action, arguments["inside"]) == ("query", inside)
             wanted.append([each["deployment"] for each in json.loads(deployments)])
             answer = answers.pop(0)
             if isinstance(answer, Exception):
@@ -38,7 +38,7 @@ def asked(make_stage, tmp_path, monkeypatch):
         for name in names:
             (stage.folder.parent / name).mkdir(exist_ok=True)
         monkeypatch.setattr(jobs.time, "sleep", slept.append)
-        message = ask_for_jobs(stage, Asking(list(names), tmp_path / "3.json", every, with_usage=with_usage))
+        message = ask_for_jobs(stage, Asking(list(names), tmp_path / "3.json", every, inside))
         assert said == ["3 answered"] * len(wanted)
         return wanted, slept, json.loads((tmp_path / "3.json").read_text()), message
 
@@ -98,6 +98,6 @@ def test_who_asks_seldom_is_not_asked_to_ask_more_often(asked):
 
 def test_what_is_measured_is_measured_as_often_until_no_job_runs(asked):
     answers = [[job("one", usage=[{"node": "node01"}])]] * 3
-    wanted, slept, answer, _ = asked([*answers, [job("one", "QUEUED", usage=[])]], 2.0, ["one"], with_usage=True)
+    wanted, slept, answer, _ = asked([*answers, [job("one", "QUEUED", usage=[])]], 2.0, ["one"], inside="usage")
     assert (len(wanted), slept) == (4, [2.0] * 3)
     assert answer["jobs"]["one"]["usage"] == []

@@ -131,6 +131,14 @@ def test_a_job_that_has_just_ended_uses_nothing(machine, monkeypatch):
     assert (found["processes"], found["cpu_percent"], found["memory_bytes"], found["ranks"]) == (0, 0.0, 0, [])
 
 
+def test_the_training_is_the_first_ranks_first_process(machine):
+    found = counters.processes(machine.proc, MARKS)
+    trains = {"MODAK_LAUNCHED": "1.0"}
+    assert counters.training_of(found, {11: {}, 12: trains, 13: trains}) == 12
+    assert counters.training_of(found, {13: trains}) == 13
+    assert counters.training_of(found, {10: {}}) == 0
+
+
 # --- cgroups
 
 
@@ -217,7 +225,8 @@ def test_a_process_of_this_machine(tmp_path):
     """All the way but for a cluster: the text of the module runs by itself, and finds the job."""
     code = "import time\nkept = bytearray(b'x') * (50 << 20)\nwhile True:\n    time.sleep(0.01)"
     workspace = Workspace(str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "RANK": "3"}) as process:
+    environment = {**os.environ, "RANK": "3", "MODAK_LAUNCHED": "1.0"}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment) as process:
         try:
             stat = (counters.Path("/proc") / str(process.pid) / "stat").read_text().rpartition(")")[2].split()
             job_id = f"{process.pid}.{stat[19]}"
@@ -226,8 +235,14 @@ def test_a_process_of_this_machine(tmp_path):
             (state / "submitted.json").write_text(json.dumps({"job_id": job_id, "time": 0}))
             (state / "claim").write_text(job_id)
             (state / "started").write_text(f"1 {job_id} here\n")
-            (job,) = query(workspace, Campaign(workspace, Direct.name), ["trains"], with_usage=True)
+            (job,) = query(workspace, Campaign(workspace, Direct.name), ["trains"], inside="usage")
             (quiet,) = query(workspace, Campaign(workspace, Direct.name), ["trains"])
+            (way,) = query(workspace, Campaign(workspace, Direct.name), ["trains"], inside="way")
+            said = "echo $RANK; pwd; cat; exit 7"
+            words = [*way.way["plain"], json.dumps(["sh", "-c", said]).encode().hex()]
+            entered = subprocess.run(words, input="typed", capture_output=True, text=True, check=False)
+            nothing = [*way.way["plain"], json.dumps(["/nosuch"]).encode().hex()]
+            missing = subprocess.run(nothing, capture_output=True, text=True, check=False)
         finally:
             process.kill()
     (node,) = job.usage
@@ -236,4 +251,6 @@ def test_a_process_of_this_machine(tmp_path):
     assert (row["rank"], row["processes"]) == (3, 1)
     assert 50 << 20 < row["memory_bytes"] < 90 << 20
     assert 0 <= row["cpu_percent"] < 60
-    assert quiet.usage == []
+    assert (quiet.usage, quiet.way, job.way) == ([], {}, {})
+    assert (entered.returncode, entered.stdout) == (7, f"3\n{tmp_path}\ntyped")
+    assert (missing.returncode, missing.stderr) == (127, "modak: /nosuch: No such file or directory\n")

@@ -1,0 +1,66 @@
+"""modak shell: into the container of a running job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+
+EXAMPLES = "Example: modak shell mnist-pytorch-slurm; modak shell mnist-pytorch-slurm -- python --version"
+
+
+def command(
+    deployment: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEPLOYMENT",
+            help="A deployment as modak status shows it, or a blueprint.",
+            autocompletion=completing.deployments,
+        ),
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="What is run there; a shell without it."),
+    ] = None,
+    training: Only = None,
+) -> None:
+    """Enter a running job: its container, on its first node, with the environment of its training, in its folder.
+
+    It is the training's own container, not another one of the same image: what the training sees, is seen. A command is
+    run in place of a shell, and its exit code is this one's; of several ranks it is that of the first.
+
+    What runs there shares the job's processors and its memory with the training. With Slurm it is a step of the job
+    (srun --overlap), with Torque it goes by ssh from the front end.
+    """
+    from modak_ansible.commands.jobs.top import check_runs, meant, refusal
+    from modak_ansible.deployment.status import Entry, may_live
+    from modak_ansible.deployment.status_query import ask_targets, connection_of
+    from modak_ansible.errors import ModakError
+
+    entry = Entry(meant(deployment, training))
+    if not may_live(entry.known):
+        raise refusal(entry)
+    ask_targets([entry], inside="way")
+    check_runs(entry)
+    way = (entry.answer or {}).get("way") or {}
+    if way.get("problem"):
+        raise ModakError(
+            f"{entry.name} cannot be entered: {way['problem']}", hint=f"modak logs {entry.name} shows what it writes"
+        )
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    shell = ["sh", "-c", "command -v bash > /dev/null && exec bash; exec sh"]
+    digits = json.dumps(words or shell).encode().hex()
+    inside = [*way["terminal" if is_terminal else "plain"], digits]
+    connection = connection_of(entry.known)
+    if not connection.is_local:
+        terminal = ["-t"] if is_terminal else []
+        inside = [*connection.ssh_command(), "-o", "LogLevel=ERROR", *terminal, connection.address, shlex.join(inside)]
+    sys.stdout.flush()
+    os.execvp(inside[0], inside)  # noqa: S606
