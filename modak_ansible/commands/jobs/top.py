@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from modak_ansible.deployment.status import Entry
     from modak_ansible.errors import ModakError
     from modak_ansible.store.deployment import DeploymentStore
+    from modak_ansible.target.jobs.query import NodeUsage, Usage
 
 EXAMPLES = "Example: modak top mnist-pytorch-slurm; modak top mnist-pytorch-slurm --once --json"
 
@@ -196,7 +197,7 @@ def _text(entry: Entry) -> str:
     return "\n".join([_words(entry), *table((entry.answer or {}).get("usage", []))])
 
 
-def table(nodes: list[dict[str, Any]]) -> list[str]:
+def table(nodes: list[NodeUsage]) -> list[str]:
     """The heading, a row a node or a rank, and the nodes' problems; columns of which nothing is known are left out."""
     rows = []
     for node in nodes:
@@ -214,7 +215,7 @@ def table(nodes: list[dict[str, Any]]) -> list[str]:
     return [*(shown if rows else []), *problems]
 
 
-def _cells(node: dict[str, Any], rank: str, part: dict[str, Any], *, is_first: bool) -> list[str]:
+def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[str]:
     """A row; what holds for the whole node stands in its first one alone."""
     from modak_ansible.model.quantities import format_size
 

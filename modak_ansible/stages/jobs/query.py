@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Stage
@@ -16,6 +16,9 @@ from modak_ansible.store.record import ANSWERED, JobNote, Record, latest
 from modak_ansible.target.core.files import write_json
 from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.situation import LIVING
+
+if TYPE_CHECKING:
+    from modak_ansible.target.jobs.query import NodeUsage, Way
 
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0
@@ -37,8 +40,8 @@ class QueriedJob(TypedDict):
     position: int | None
     starts: str
     progress: Progress
-    usage: list[dict[str, Any]]
-    way: dict[str, Any]
+    usage: list[NodeUsage]
+    way: Way
 
 
 @dataclass

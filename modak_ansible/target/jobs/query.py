@@ -7,7 +7,7 @@ import json
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, TypedDict, cast
 
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
 from ..core.commands import TimedRun
@@ -20,6 +20,40 @@ from .job import Deployment
 from .judgement import Ask
 from .progress import Progress, progress_of
 from .situation import LIVING, Situation
+
+
+class Usage(TypedDict, total=False):
+    """What processes of a job use, as ``survey.usage`` says it; of the processor 100 % is one core."""
+
+    rank: int
+    processes: int
+    cpu_percent: float
+    memory_bytes: int
+    read_bytes_per_second: int
+    written_bytes_per_second: int
+    gpus: List[Dict[str, Any]]
+
+
+class NodeUsage(Usage, total=False):
+    """What all of a job's processes on a node use, or the problem that it cannot be seen for."""
+
+    node: str
+    problem: str
+    cores: int
+    cgroup_memory_bytes: int | None
+    memory_limit_bytes: int | None
+    time: float
+    seconds: float
+    ranks: List[Usage]
+
+
+class Way(TypedDict, total=False):
+    """Commands that enter a job's container, with a terminal and without; or why there are none."""
+
+    plain: List[str]
+    terminal: List[str]
+    problem: str
+
 
 # What damaged files of a deployment make of reading them.
 _DAMAGED = (KeyError, TypeError, ValueError, OSError)
@@ -49,8 +83,8 @@ class QueriedJob:
     position: int | None
     starts: str
     progress: Progress
-    usage: List[Dict[str, Any]] = field(default_factory=list)
-    way: Dict[str, Any] = field(default_factory=dict)
+    usage: List[NodeUsage] = field(default_factory=list)
+    way: Way = field(default_factory=Way)
 
 
 def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, inside: str = "") -> list[QueriedJob]:
@@ -130,7 +164,7 @@ def _commands(
     return scheduler.enter(TimedRun(deployment.path, timeout=_PATIENCE), job, nodes, program, terminal=terminal)
 
 
-def _way(deployment: Deployment, job: JobRecord | None) -> dict[str, Any]:
+def _way(deployment: Deployment, job: JobRecord | None) -> Way:
     try:
         plain, asking = (_commands(deployment, job, 1, ["enter"], terminal=terminal)[0] for terminal in (False, True))
     except ActionRefused as error:
@@ -138,7 +172,7 @@ def _way(deployment: Deployment, job: JobRecord | None) -> dict[str, Any]:
     return {"plain": plain, "terminal": asking}
 
 
-def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]]:
+def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
     """What a running job uses of each of its nodes."""
     nodes = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("nodes", 1)
     run = TimedRun(deployment.path, timeout=_PATIENCE)
@@ -146,7 +180,7 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]
         commands = _commands(deployment, job, nodes, [str(_MEASURED)])
     except ActionRefused as error:
         return [{"node": job.nodes if job else "", "problem": str(error)}]
-    found = []
+    found: list[NodeUsage] = []
     for command in commands:
         result = run(command)
         rows = [*filter(None, map(_row, result.out.splitlines()))]
@@ -156,9 +190,9 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[dict[str, Any]
     return sorted(found, key=lambda row: ([each["rank"] for each in row.get("ranks", ())], str(row["node"])))
 
 
-def _row(line: str) -> dict[str, Any] | None:
+def _row(line: str) -> NodeUsage | None:
     """What a node says of the job; None for what else is written there, such as a site's greetings."""
     with suppress(ValueError):
         row = json.loads(line)
-        return row if isinstance(row, dict) and "node" in row else None
+        return cast("NodeUsage", row) if isinstance(row, dict) and "node" in row else None
     return None
