@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,14 @@ def run(
     python: str, script: Path, *arguments: str, world: int = 2, only: tuple[int, ...] = (), **more: str
 ) -> list[Done]:
     """The ranks of a training, or some of them only; a single one is told nothing of ranks."""
-    port, started = free_port(), []
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(python, script, arguments, world, only, {"MODAK_APPLIED": f"{folder}/RANK/applied.json", **more})
+
+
+def _run(
+    python: str, script: Path, arguments: tuple[str, ...], world: int, only: tuple[int, ...], more: dict[str, str]
+) -> list[Done]:
+    port, started, applied = free_port(), [], []
     for rank in only or range(world):
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("MODAK", "PYTHON"))}
         ours |= {"PYTHONPATH": str(FILES), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -51,6 +59,8 @@ def run(
             ours |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "MODAK_RENDEZVOUS_TIMEOUT": "120"}
         command = [python, str(script), *arguments]
         filled = {name: value.replace("RANK", str(rank)) for name, value in more.items()}
+        applied.append(Path(filled["MODAK_APPLIED"]))
+        applied[-1].parent.mkdir(parents=True, exist_ok=True)
         started.append(
             subprocess.Popen(command, env=ours | filled, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         )
@@ -63,7 +73,13 @@ def run(
     finally:
         for process in started:
             process.kill()
-    return [Done(process.returncode, *words) for process, words in zip(started, ended, strict=True)]
+    # as the job's script judges it: PyTorch's threads may abort a process that has come to its end
+    came = [each.with_name("came_to_its_end").exists() and process.returncode == -6
+            for each, process in zip(applied, started, strict=True)]  # fmt: skip
+    return [
+        Done(0 if has_come else process.returncode, *words)
+        for process, has_come, words in zip(started, came, ended, strict=True)
+    ]
 
 
 def _is_stopped(process: subprocess.Popen[str]) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import random
 import sys
+import time
 
 from modak_runtime.parallel import norm, sharded, watched, whole
 from modak_runtime.parallel.alive import Pace
@@ -16,6 +17,7 @@ from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
+_SETTLES = 0.2  # seconds
 
 
 def here():
@@ -63,6 +65,7 @@ class Ranks:
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
         atexit.register(self._leave)
+        watched.note_the_end()
 
     # --- what all ranks know
 
@@ -273,8 +276,12 @@ class Ranks:
 
     def _leave(self):
         with contextlib.suppress(Exception):
-            if "nccl" in str(self.distributed.get_backend()):  # gloo needs no end, and may await its own thread
+            if "nccl" in str(self.distributed.get_backend()):
                 self.distributed.destroy_process_group()
+            else:
+                # Gloo's end may await its own thread. That lets go of the last tensors, for which it needs Python: were
+                # there none any more, it would abort the process.
+                time.sleep(_SETTLES)
 
 
 def _length(loader):

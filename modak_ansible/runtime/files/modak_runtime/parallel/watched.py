@@ -23,7 +23,7 @@ def imported(torch, report):
     def init_process_group(*arguments, **options):
         made = make(*arguments, **options)
         try:
-            _note_the_end()
+            note_the_end()
             begin(torch, report, Rank(os.environ), alive.Pace())
         except Exception as error:  # the border: the script trains without us
             report.mistake("alive", error)
@@ -69,7 +69,7 @@ def _tell_of_slow(report, seconds, slow):
     known.update({"step_seconds": seconds, "slow": words})
 
 
-def _note_the_end():
+def note_the_end():
     """Notes that the script came to its end without an error, lest an abort after that count for a failed training.
 
     PyTorch's own threads may abort a process that leaves without destroy_process_group.
