@@ -100,6 +100,15 @@ def test_a_rank_that_is_stopped_is_named_with_its_node(ranks, tmp_path, stopped)
     assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was not heard of any more")
 
 
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_rank_that_has_ended_is_not_awaited(ranks, ended):
+    both = ranks((0.01, 0.01), (0.01, 0.01))
+    both.slow()
+    both.started[ended].kill()
+    time.sleep(3)
+    assert both.started[1 - ended].poll() is None
+
+
 def test_a_stop_of_all_is_no_silence(ranks):
     both = ranks((0.01, 0.01), (0.01, 0.01))
     both.slow()

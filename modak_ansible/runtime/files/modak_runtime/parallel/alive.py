@@ -130,6 +130,8 @@ class Alive:
                         self._watch.heard(rank)
                     stream.write("\n")
                     stream.flush()
+        except ConnectionError:
+            pass  # what it had not read yet when it ended is answered so
         except (OSError, ValueError, KeyError):
             return  # one that is lost is still awaited
         with self._lock:
@@ -182,8 +184,12 @@ class Alive:
             while connection.recv(4096):
                 with self._lock:
                     self._watch.heard(0)
+        except ConnectionError:
+            pass  # as in _hear
         except OSError:
             return
+        with self._lock:
+            self._watch.forget(0)
 
     def _about(self, rank, word):
         step = " after step %d" % word["step"] if word.get("step") else ""
