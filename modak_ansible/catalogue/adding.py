@@ -106,7 +106,7 @@ def from_index(
     say(f"looking for what goes with {package} {release}")
     found = resolved(wanted, (), say, preferred)
     versions = {file.name: file.version for file in found[python]}
-    pinned = [f"{_with_extras(each)}=={versions[canonicalize_name(each.name)]}" for each in others]
+    pinned = [f"{_with_extras(other)}=={versions[canonicalize_name(other.name)]}" for other in others]
     update = {
         "name": wanted.name, "version": release.partition("+")[0], "base": base, "refusals": {}, "untried": "",
         "requirements": (asked[0], *pinned),

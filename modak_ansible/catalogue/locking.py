@@ -56,7 +56,7 @@ def versions_of(package: str, python: str, index: str = "") -> list[str]:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     found = re.search(r"^Available versions: (.*)$", done.stdout, re.MULTILINE)
     if found:
-        return [each.strip() for each in found[1].split(",")]
+        return [part.strip() for part in found[1].split(",")]
     if "No matching distribution" in done.stderr:
         return []
     raise NotFound(

@@ -88,11 +88,11 @@ def problems_of(entry: Entry, catalogue: Catalogue) -> Iterator[tuple[str, str]]
         yield "base", f"an image has none, and all others have; its origin is {entry.origin}"
     if entry.base and entry.base not in catalogue.bases:
         yield "base", f"{entry.base} is none of {', '.join(catalogue.bases)}"
-    for each in entry.requirements:
+    for requirement in entry.requirements:
         try:
-            Requirement(each)
+            Requirement(requirement)
         except InvalidRequirement:
-            yield "requirements", f"{each} is no line of requirements.txt"
+            yield "requirements", f"{requirement} is no line of requirements.txt"
     if "==" not in (*entry.requirements, "==")[0]:
         yield "requirements", f"{entry.requirements[0]} comes first and is not pinned to a version"
     try:

@@ -196,7 +196,7 @@ def _explanation(entry: Entry, job: JobNote) -> str:
         return "its folder on the target is gone"
     stages = _noted_stages(entry.known.record)
     if not job.get("job_id") and job.get("state") != "DAMAGED":
-        messages = [str(each.get("message", "")) for each in stages if each.get("state") == "failed"]
+        messages = [str(stage.get("message", "")) for stage in stages if stage.get("state") == "failed"]
         return messages[-1].partition("\n")[0] if messages else ""
     return str(job.get("explanation", ""))
 

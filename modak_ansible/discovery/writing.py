@@ -164,7 +164,7 @@ def _commented(text: str, source: str) -> str:
 
 def _unknown(found: Description) -> Iterable[str]:
     """What has no line of its own above."""
-    return (f"# not known: {_one_line(each)}" for each in found.unknown if each.partition(":")[0] not in found.values)
+    return (f"# not known: {_one_line(what)}" for what in found.unknown if what.partition(":")[0] not in found.values)
 
 
 def _scalar(value: Any) -> str:

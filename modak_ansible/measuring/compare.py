@@ -155,7 +155,7 @@ def _median(values: Iterable[float]) -> float | None:
 
 def _excess(result: TrainingResult) -> float | None:
     """What the first epoch took longer than a steady one: the tracing, and the filling of caches."""
-    steady = _median(each.seconds for each in result.steady)
+    steady = _median(epoch.seconds for epoch in result.steady)
     return None if steady is None else result.epochs[0].seconds - steady
 
 

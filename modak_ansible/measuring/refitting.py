@@ -52,11 +52,11 @@ def works() -> dict[str, Work]:
     return {
         name: Work(
             workload=name,
-            gflop_per_sample=each.gflop_per_image,
-            parameters=each.parameters,
-            layers=each.layers,
-            sample_bytes=each.bytes_per_image,
+            gflop_per_sample=workload.gflop_per_image,
+            parameters=workload.parameters,
+            layers=workload.layers,
+            sample_bytes=workload.bytes_per_image,
         )
-        for name, each in load_workloads().items()
-        if each.kind == "training"
+        for name, workload in load_workloads().items()
+        if workload.kind == "training"
     }

@@ -96,7 +96,7 @@ class Runs:
         """The machine of the records that is meant, and its name where nobody can tell whether it is the same."""
         if question.accelerator:  # a target may know its vendor alone
             word = question.accelerator.lower()
-            called = [each for name, each in self._machines.items() if word in name.lower()]
+            called = [machine for name, machine in self._machines.items() if word in name.lower()]
             return (called[0], "") if len(called) == 1 else (None, "")
         known = self._machines.get(question.processor)
         if known is not None:

@@ -131,8 +131,10 @@ def _measured(question: Question, model: Predictor) -> tuple[Question, str]:
     def having(settings: Mapping[str, str]) -> Question:
         return question.model_copy(update={"settings": dict(settings)})
 
-    left = {name: each for name, each in question.settings.items() if model.predict(having({name: each})).known}
-    gone = [f"{name.replace('_', ' ')} {each}" for name, each in question.settings.items() if name not in left]
+    left = {
+        name: setting for name, setting in question.settings.items() if model.predict(having({name: setting})).known
+    }
+    gone = [f"{name.replace('_', ' ')} {setting}" for name, setting in question.settings.items() if name not in left]
     return having(left), f", without the effect of {' and '.join(gone)}, which was not measured" if gone else ""
 
 

@@ -54,7 +54,7 @@ def _runs(record: Record) -> list[tuple[int, float]]:
     """Processes and seconds: of a program its whole run, of a training the time of a sample in all of its processes."""
     processes = record.allocation.layout.processes
     if record.training is not None:
-        epochs = [each.seconds for each in record.training.steady]
+        epochs = [epoch.seconds for epoch in record.training.steady]
         images = record.training.training_images
         return [(processes, seconds / images) for seconds in epochs if seconds > 0]
     if record.steps is not None and record.steps.median_seconds and record.steps.batch_size:

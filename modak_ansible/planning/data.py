@@ -224,5 +224,5 @@ def _mounted_file(dataset: Dataset) -> str:
     """The only file of a dataset, where its place ends with its name."""
     names = [{file.name for file in source.files} for source in dataset.sources]
     last = re.sub(r".*/", "", dataset.mount_as)
-    is_alone = all(each == {last} for each in names) and not any(source.unpack for source in dataset.sources)
+    is_alone = all(name == {last} for name in names) and not any(source.unpack for source in dataset.sources)
     return last if last and is_alone else ""

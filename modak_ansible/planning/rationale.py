@@ -125,7 +125,7 @@ class Teller:
             for option in best.options.get(matter.name, ()):
                 if not option.why_not and option.value != best.values[matter.name]:
                     others.append(self._with(matter, option.value))
-        gains = [(self._weighing.gain(best, each), each) for each in others]
+        gains = [(self._weighing.gain(best, other), other) for other in others]
         near = [(gain, each) for gain, each in gains if gain.known and not each.draft.is_alike(self._stock.draft)]
         near.sort(key=lambda each: -each[0].ratio.middle)
         rows = [self._candidate(best, "", chosen=True)]
@@ -186,7 +186,7 @@ def _rounded_all(prediction: Prediction | None) -> Prediction | None:
     hours = prediction.core_hours
     update = {
         "seconds": rounded(prediction.seconds),
-        "parts": {name: rounded(each) for name, each in prediction.parts.items()},
+        "parts": {name: rounded(part) for name, part in prediction.parts.items()},
         "core_hours": None if hours is None else _digits(hours),
     }
     return prediction.model_copy(update=update)

@@ -135,7 +135,7 @@ class _Chooser:
 
     def _best_of(self, matter: Optimisation, now: Configuration) -> Configuration:
         stock, *others = now.options[matter.name]
-        open_to = [each.value for each in others if self._made.may(each)]
+        open_to = [other.value for other in others if self._made.may(other)]
         if not open_to and now.values[matter.name] == stock.value:
             return now
         first = self._with(now, matter, stock.value) or now
@@ -155,7 +155,7 @@ class _Chooser:
             for each in self._made.matters
             if each.name in one.values and each is not matter and not self._made.is_fixed(each, one)
         ]
-        found = [self._with(one, each, one.options[each.name][0].value) for each in others]
+        found = [self._with(one, other, one.options[other.name][0].value) for other in others]
         return [each for each in found if each and each.key != one.key]
 
     def _with_what_it_opens(self, matter: Optimisation, now: Configuration, one: Configuration) -> list[Configuration]:

@@ -118,7 +118,7 @@ def requirements_definition(
     _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
     written, tries = try_commands(entry, requirements, python, KEPT)
     stage.add("shell", commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
-    names = " ".join(each.partition(" --hash=")[0] for each in (*locked, *requirements))
+    names = " ".join(requirement.partition(" --hash=")[0] for requirement in (*locked, *requirements))
     stage.add("label", metadata=_labels(requirements=names, base_digest=base_digest))
     probe = [_probe_again(entry, python)] if entry else []
     stage.add("shell", commands=["set -e", *probe, tries], _test=True, chdir=False)
@@ -130,7 +130,9 @@ def _probe_again(entry: Entry, python: str) -> str:
     probe = f"{python} -c {shlex.quote(entry.probe)}"
     if entry.source:  # no list tells what was in it
         return probe
-    imports = [each for each in ast.parse(entry.probe).body if isinstance(each, ast.Import | ast.ImportFrom)]
+    imports = [
+        statement for statement in ast.parse(entry.probe).body if isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
     lines = (
         f"if [ -f {INSTALLED} ] && ! {python} -m pip freeze | grep -qvxFf - {INSTALLED}; then",
         f"        {python} -c {shlex.quote('; '.join(map(ast.unparse, imports)))}",

@@ -131,7 +131,7 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
 
 def _imported(probe: str) -> list[str]:
     """The modules that a probe imports."""
-    found = [each for each in ast.parse(probe).body if isinstance(each, ast.Import)]
+    found = [statement for statement in ast.parse(probe).body if isinstance(statement, ast.Import)]
     return [alias.name for each in found for alias in each.names]
 
 

@@ -11,4 +11,4 @@ from .direct import Direct
 from .slurm import Slurm
 from .torque import Torque
 
-SCHEDULERS: dict[str, Scheduler] = {each.name: each for each in (Slurm(), Torque(), Direct())}
+SCHEDULERS: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Torque(), Direct())}

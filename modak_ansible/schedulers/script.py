@@ -227,9 +227,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "words": [_word(word) for word in parts.words],
             "build": parts.build,
             "archive": _archive(parts.build) if parts.build else "",
-            "site_pre": [shlex.quote(each) for each in parts.site_pre],
-            "pre": [_lines(each, parts) for each in parts.pre],
-            "post": [_lines(each, parts) for each in parts.post],
+            "site_pre": [shlex.quote(line) for line in parts.site_pre],
+            "pre": [_lines(line, parts) for line in parts.pre],
+            "post": [_lines(line, parts) for line in parts.post],
             "launch": parts.launch,
             "launcher": "".join(f"{word} " for word in _launcher(parts.launch)),
             "ranks": parts.launch.ranks,
@@ -271,12 +271,12 @@ def _tuning(tuning: PlannedTuning | None) -> SimpleNamespace | None:
         trains=tuning.trains,
         others=[
             SimpleNamespace(
-                name=each.name,
-                title="".join(letter for letter in each.title if letter.isprintable()),
-                environment=[(name, _word(value)) for name, value in each.environment],
-                arguments=[_option(name, value) for name, value in each.arguments],
+                name=other.name,
+                title="".join(letter for letter in other.title if letter.isprintable()),
+                environment=[(name, _word(value)) for name, value in other.environment],
+                arguments=[_option(name, value) for name, value in other.arguments],
             )
-            for each in others
+            for other in others
         ],
     )
 

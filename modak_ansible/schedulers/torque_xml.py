@@ -29,4 +29,4 @@ def read_elements(text: str, tag: str) -> List[Dict[str, str]]:
         root = ElementTree.fromstring(_NOT_XML.sub("?", text))  # noqa: S314 - printed by the site's own server
     except ElementTree.ParseError as error:
         raise ValueError(f"broken XML: {error}") from error
-    return [{child.tag: child.text or "" for child in each} for each in root.iter(tag)]
+    return [{child.tag: child.text or "" for child in element} for element in root.iter(tag)]

@@ -127,7 +127,7 @@ def _beside(client: Any, bucket: str, path: str) -> list[str]:
     """The first names in the folder above a path."""
     above = f"{path.rpartition('/')[0]}/".lstrip("/")
     page = client.list_objects_v2(Bucket=bucket, Prefix=above, Delimiter="/")
-    there = [each["Prefix"] for each in page.get("CommonPrefixes", ())] + [
+    there = [prefix["Prefix"] for prefix in page.get("CommonPrefixes", ())] + [
         each["Key"] for each in page.get("Contents", ())
     ]
     return [name[len(above) :].strip("/") for name in there]
@@ -180,5 +180,5 @@ def _refused(place: _Place, code: str, status: int) -> SourceProblem:
 def _buckets(place: _Place) -> list[str]:
     errors = needed("botocore.exceptions", "s3")
     with suppress(errors.ClientError, errors.BotoCoreError):
-        return [each["Name"] for each in _client(place).list_buckets()["Buckets"]]
+        return [bucket["Name"] for bucket in _client(place).list_buckets()["Buckets"]]
     return []

@@ -185,9 +185,9 @@ def _arrays(root: Path, names: Sequence[str]) -> Iterator[tuple[str, int, IO[byt
                 yield name, path.stat().st_size, file
         elif name.endswith(".npz"):
             with zipfile.ZipFile(path) as arrays:
-                for each in arrays.infolist():
-                    with arrays.open(each) as file:
-                        yield f"{name}/{each.filename}", each.file_size, file
+                for member in arrays.infolist():
+                    with arrays.open(member) as file:
+                        yield f"{name}/{member.filename}", member.file_size, file
 
 
 def _rows_of_hdf5(root: Path, names: Sequence[str]) -> int | None:

@@ -145,10 +145,10 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
         props = [each for each in response.iter("{DAV:}prop") if len(each)]
         if not is_within or not props:
             continue
-        if any(each.find("{DAV:}resourcetype/{DAV:}collection") is not None for each in props):
+        if any(prop.find("{DAV:}resourcetype/{DAV:}collection") is not None for prop in props):
             found.append(_Entry(path, None, ""))
             continue
-        told = {child.tag: child.text or "" for each in props for child in each if child.text}
+        told = {child.tag: child.text or "" for prop in props for child in prop if child.text}
         size = told.get("{DAV:}getcontentlength", "")
         if not size.isdigit():
             raise SourceProblem("dataset-source", f"{server} does not say how large {path} is", "fetch it yourself")

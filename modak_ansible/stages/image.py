@@ -42,7 +42,9 @@ def look_into_image(stage: Stage) -> Outcome:
     stage.say(f"looking into {image['entry']}")
     found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
-    frameworks = {name: each for name, each in (found.get("frameworks") or {}).items() if is_version(each)}
+    frameworks = {
+        name: framework for name, framework in (found.get("frameworks") or {}).items() if is_version(framework)
+    }
     seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
     note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
     there = ", ".join(f"{name} {version}" for name, version in frameworks.items())

@@ -54,7 +54,7 @@ def version_of(module: str, distribution: str = "") -> str:
         raise RuntimeError(f"{module} is not installed")
     folder = Path(spec.submodule_search_locations[0])
     start = f"{distribution or module}-"
-    known = sorted(each.name for each in folder.parent.iterdir() if each.name.lower().startswith(start))
+    known = sorted(path.name for path in folder.parent.iterdir() if path.name.lower().startswith(start))
     return f"{folder} {folder.stat().st_mtime_ns} {' '.join(known)}"
 
 
@@ -74,6 +74,6 @@ def _read(path: Path) -> str | None:
 
 
 def _leave_newest(folder: Path) -> None:
-    kept = [each for each in folder.iterdir() if not each.name.startswith(".")]
+    kept = [path for path in folder.iterdir() if not path.name.startswith(".")]
     for each in sorted(kept, key=lambda path: path.stat().st_mtime)[: max(0, len(kept) - _MOST)]:
         each.unlink(missing_ok=True)

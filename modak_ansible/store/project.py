@@ -125,7 +125,7 @@ def no_script(path: Path) -> UsageError:
 
 
 def _scripts_in(folder: Path) -> list[str]:
-    return [each.name for each in folder.glob("*.py")] if folder.is_dir() else []
+    return [path.name for path in folder.glob("*.py")] if folder.is_dir() else []
 
 
 def control_folder() -> Path:

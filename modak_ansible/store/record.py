@@ -175,7 +175,7 @@ class Record:
             if behind == STAGES and state.get("undeployed"):
                 state = cast(RecordData, {key: state.get(key) for key in state if key not in _OF_A_RUN})
             failed = [each for each in behind if state.get("stages", {}).get(each, {}).get("state") == "failed"]
-            stages = {key: each for key, each in state.get("stages", {}).items() if key not in failed}
+            stages = {key: stage for key, stage in state.get("stages", {}).items() if key not in failed}
             self._write({**state, "stages": stages, "stage": name})
 
     def note_job(self, situation: JobNote, **values: Unpack[RecordData]) -> JobNote:

@@ -11,7 +11,7 @@ from modak_ansible.store.kept_list import KeptList
 _REFUSALS = KeptList(
     Refusal,
     "refusals",
-    lambda each: (each.entry, each.address, str(each.container)),
+    lambda refusal: (refusal.entry, refusal.address, str(refusal.container)),
     lambda path: ModakError(
         f"{path}, the list of refused builds, cannot be read",
         hint="remove it: what was refused is then tried once more",
@@ -46,4 +46,4 @@ def forget_refusals(state: Path, entry: str, address: str) -> None:
     Raises:
         ModakError: the file is damaged.
     """
-    _REFUSALS.forget(state, lambda each: (each.entry, each.address) == (entry, address))
+    _REFUSALS.forget(state, lambda refusal: (refusal.entry, refusal.address) == (entry, address))

@@ -240,7 +240,7 @@ _FORM = "registries: { HOST: { username: NAME, password: WORD } }, and pip: { in
 
 def _login(registry: str, item: Item) -> Login:
     unknown = [name for name in item.entries if name not in ("username", "password")]
-    values = {name: _text(each) for name, each in item.entries.items()}
+    values = {name: _text(entry) for name, entry in item.entries.items()}
     if unknown or not values.get("username") or not values.get("password"):
         raise ModakError(
             f"{item.location}: the login of {registry} needs username and password, and no more", hint=_FORM

@@ -86,7 +86,7 @@ def _as_json(found: Description) -> dict[str, object]:
         "address": found.address,
         "partitions": [{**partition.model_dump(mode="json"), "about": words} for partition, words in found.partitions],
         "closed": list(found.closed),
-        "values": {name: {"value": each.value, "source": each.source} for name, each in found.values.items()},
+        "values": {name: {"value": value.value, "source": value.source} for name, value in found.values.items()},
         "unknown": list(found.unknown),
     }
 

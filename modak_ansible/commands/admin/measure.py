@@ -90,7 +90,7 @@ def _peaks(records: list[Record], path: Path) -> dict[str, Value]:
     machine = good[0]
     source = f"{how} on {machine.name}, {path.name}"
     values = {"peak_gflops": machine.peaks, "memory_bandwidth": machine.bandwidths}
-    found = {name: Value(max(each.values()), source) for name, each in values.items() if each}
+    found = {name: Value(max(value.values()), source) for name, value in values.items() if value}
     return {**found, **_network(records, path)}
 
 

@@ -114,7 +114,7 @@ def down(
     folder = chosen(_own(), of) if of else _own()
     if not folder.exists() and not purge:
         if others := running():
-            hint = " or ".join(f"modak testbed down --of {owner_of(each)}" for each in others)
+            hint = " or ".join(f"modak testbed down --of {owner_of(other)}" for other in others)
             raise ModakError("the testbed that runs is another project's", hint=hint)
         typer.echo("the testbed is not up")
         return
@@ -170,7 +170,7 @@ def _show(as_json: bool) -> None:
     others = [path for path in running() if path.resolve() != used.resolve()]
     if as_json:
         facts = {"owner": str(owner_of(used)), **state} if state else {}
-        known = {"others": [{"owner": str(owner_of(each)), **state_of(each)} for each in others]} if others else {}
+        known = {"others": [{"owner": str(owner_of(other)), **state_of(other)} for other in others]} if others else {}
         typer.echo(json.dumps({"up": bool(state), **facts, **known}, indent=2))
         return
     if state:
@@ -179,8 +179,8 @@ def _show(as_json: bool) -> None:
         typer.echo("enter it with: modak testbed ssh")
     else:
         typer.echo("the testbed is down; start it with: modak testbed up")
-    for each in others:
-        typer.echo(f"that of {owner_of(each)} is up, too: {_way(state_of(each))}")
+    for other in others:
+        typer.echo(f"that of {owner_of(other)} is up, too: {_way(state_of(other))}")
     if others:
         typer.echo(
             "another one is used from here by: modak testbed use FOLDER; entered by: modak testbed ssh --of FOLDER"

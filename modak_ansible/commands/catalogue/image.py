@@ -24,13 +24,13 @@ def command(
 
     facts = {str(path): inspect_image(path) for path in files}
     if as_json:
-        typer.echo(json.dumps([{"path": path, **asdict(each)} for path, each in facts.items()], indent=2))
+        typer.echo(json.dumps([{"path": path, **asdict(fact)} for path, fact in facts.items()], indent=2))
         return
-    for path, each in facts.items():
+    for path, fact in facts.items():
         typer.echo(path)
-        for name, value in each.labels.items():
+        for name, value in fact.labels.items():
             typer.echo(f"  {name:<18}{value}")
-        if not each.labels:
+        if not fact.labels:
             typer.echo("  no labels of modak's: another tool built it")
         if definition:
-            typer.echo("".join(f"\n    {line}".rstrip(" ") for line in each.definition.splitlines()) + "\n")
+            typer.echo("".join(f"\n    {line}".rstrip(" ") for line in fact.definition.splitlines()) + "\n")

@@ -144,7 +144,7 @@ def curves(comparison: Comparison, width: int) -> list[Text]:
     if not with_history or width < 40:
         return []
     values = [value for _, curve in with_history for value in curve.points.values() if math.isfinite(value)]
-    places = [each for _, curve in with_history for each in curve.points]
+    places = [point for _, curve in with_history for point in curve.points]
     if not values or max(places) == min(places):
         return []
     low, high = number(min(values)), number(max(values))

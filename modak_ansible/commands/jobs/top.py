@@ -202,7 +202,7 @@ def table(nodes: list[NodeUsage]) -> list[str]:
     rows = []
     for node in nodes:
         if "cpu_percent" in node:
-            parts = [(str(each["rank"]), each) for each in node["ranks"]] or [("", node)]
+            parts = [(str(rank["rank"]), rank) for rank in node["ranks"]] or [("", node)]
             rows += [_cells(node, rank, part, is_first=place == 0) for place, (rank, part) in enumerate(parts)]
     kept = [column for column in range(len(_TITLES)) if any(row[column] for row in rows)]
     lines = [[_TITLES[column] for column in kept], *([row[column] for column in kept] for row in rows)]
@@ -223,8 +223,8 @@ def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[s
     limit = node.get("memory_limit_bytes") if is_first else None
 
     def told(name: str, show: Callable[[float], str]) -> str:
-        known = [each[name] is not None for each in gpus]
-        return ",".join(show(each[name]) if each[name] is not None else "?" for each in gpus) if any(known) else ""
+        known = [gpu[name] is not None for gpu in gpus]
+        return ",".join(show(gpu[name]) if gpu[name] is not None else "?" for gpu in gpus) if any(known) else ""
 
     cells = [
         str(node["node"]),

@@ -72,7 +72,7 @@ def _candidate(candidate: Candidate, shared: Sequence[str]) -> str:
     text = f"{candidate.entry}, {settings_of(candidate)}{f' ({note})' if note and note != 'stock' else ''}: "
     own = [doubt for doubt in found.doubts if doubt not in shared]
     if found.known:
-        parts = ", ".join(f"{name.replace('_', ' ')} {clock(each.middle)}" for name, each in found.parts.items())
+        parts = ", ".join(f"{name.replace('_', ' ')} {clock(part.middle)}" for name, part in found.parts.items())
         text += f"{clock(found.seconds.middle)} ({clocks(found.seconds)}), {counted(found.records, 'record')}"
         text += f"; of it {parts}" if parts else ""
     else:

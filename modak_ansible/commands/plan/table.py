@@ -154,7 +154,7 @@ def _scale(plan: Plan, width: int) -> list[str]:
     Where none could be, why it stays as asked.
     """
     if plan.scale is None:
-        stays = next((each for each in plan.choices if each.name == "scaling" and not is_taken(each)), None)
+        stays = next((choice for choice in plan.choices if choice.name == "scaling" and not is_taken(choice)), None)
         return ["", *_row("scaling", f"{stays.value}, as asked: {stays.reason}", width)] if stays else []
     last = plan.scale.curve[-1].nodes
     shown = [

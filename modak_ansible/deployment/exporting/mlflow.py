@@ -73,7 +73,7 @@ def _files(run: Exported, experiment: str, identity: str) -> dict[str, bytes]:
     for metric, step, time, value in run.points():
         lines.setdefault(metric, []).append(f"{int(time * 1000)} {value!r} {step}\n")
     metrics = _names(lines)
-    return files | {f"metrics/{metrics[key]}": "".join(each).encode() for key, each in lines.items()}
+    return files | {f"metrics/{metrics[key]}": "".join(line).encode() for key, line in lines.items()}
 
 
 def _names(keys: Iterable[str]) -> dict[str, str]:

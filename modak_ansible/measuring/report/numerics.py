@@ -69,7 +69,7 @@ def _exact_groups(found: Iterable[Comparison]) -> dict[str, list[Group]]:
 def _farthest(group: Group, steps: int) -> tuple[float, str, str]:
     """The largest difference from the first variant in some first steps; whose it is, and the first variant."""
     reference, *others = group
-    difference, label = max((_difference(group[reference], group[each], steps), each) for each in others)
+    difference, label = max((_difference(group[reference], group[other], steps), other) for other in others)
     return difference, label, reference
 
 

@@ -129,7 +129,7 @@ class Comparison:
 
 def speed(training: TrainingResult) -> float | None:
     """Images per second of the median steady epoch; None where there was only the first epoch."""
-    rates = [each.images_per_second for each in training.steady]
+    rates = [epoch.images_per_second for epoch in training.steady]
     return summary(rates).median if rates else None
 
 

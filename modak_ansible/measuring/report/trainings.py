@@ -98,7 +98,7 @@ def wall_clock(training: TrainingResult) -> float | None:
     """
     if not training.steady:
         return None
-    steady = summary(each.seconds for each in training.steady).median
+    steady = summary(epoch.seconds for epoch in training.steady).median
     full = paper().trainings["mnist_cnn"]
     epochs = full.epochs * steady * (full.images or training.training_images) / training.training_images
     return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + epochs
@@ -108,7 +108,7 @@ def first_epoch_extra(training: TrainingResult) -> float | None:
     """Seconds by which the first epoch, and compiling ahead of it, took longer than a steady one."""
     if not training.steady:
         return None
-    steady = summary(each.seconds for each in training.steady).median
+    steady = summary(epoch.seconds for epoch in training.steady).median
     return max(training.epochs[0].seconds - steady, 0.0) + training.seconds.compile
 
 
@@ -160,7 +160,7 @@ def _seconds(variant: Variant, quantity: Quantity) -> str:
 
 
 def _steady_seconds(training: TrainingResult) -> float | None:
-    return summary(each.seconds for each in training.steady).median if training.steady else None
+    return summary(epoch.seconds for epoch in training.steady).median if training.steady else None
 
 
 def _median(variant: Variant, quantity: Quantity) -> float:

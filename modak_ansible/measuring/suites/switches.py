@@ -35,8 +35,8 @@ def optimisation_of(settings: Mapping[str, str], entry: str) -> Optimisation:
     are: a build with operators of ours is measured with all of them.
     """
     asked = {
-        name: settings.get(name, each.suite_default) or None
-        for name, each in suite_switches().items()
+        name: settings.get(name, switch.suite_default) or None
+        for name, switch in suite_switches().items()
         if name in Optimisation.model_fields
     }
     return Optimisation.model_validate({"entry": entry, "numerics": "any", **asked})

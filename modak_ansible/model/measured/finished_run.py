@@ -56,7 +56,7 @@ def _step_seconds(record: Record) -> list[float]:
     """Of the steps of each steady epoch the mean; of a script that says nothing of its epochs the median of all."""
     if record.training is not None:
         steps = -(-record.training.training_images // record.training.batch_size)
-        return [each.seconds / steps for each in record.training.steady if each.seconds > 0]
+        return [epoch.seconds / steps for epoch in record.training.steady if epoch.seconds > 0]
     return [record.steps.median_seconds] if record.steps and record.steps.median_seconds else []
 
 

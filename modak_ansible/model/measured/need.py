@@ -96,7 +96,7 @@ def peak_of(
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
     evaluates = max((_at(loop, 1.0) for loop in need.loops if not loop.steps), default=0.0)
     if kept == "recomputed":
-        spared = sum(max(0, each.saved - each.outputs - each.largest) for each in need.blocks)
+        spared = sum(max(0, block.saved - block.outputs - block.largest) for block in need.blocks)
         trains -= share * spared
     tensors = max(trains, evaluates)
     if kept == "out-of-core":

@@ -46,7 +46,7 @@ class Memory(CodeOptimisation):
         if not wish and (draft.request.need is None or _limit(draft) is None):
             return ()  # no record of speed tells whether a training fits: who knows that it does not asks for it
         options = super().options(draft)
-        if not wish and options and not any(_fits(draft, each.value) and not each.why_not for each in options):
+        if not wish and options and not any(_fits(draft, option.value) and not option.why_not for option in options):
             raise _no_way(draft, options)
         return options
 
@@ -54,7 +54,9 @@ class Memory(CodeOptimisation):
         limit = _limit(draft)
         if self.wish(draft) or draft.request.need is None or limit is None:
             return None
-        taken = next(each.value for each in super().options(draft) if _fits(draft, each.value) and not each.why_not)
+        taken = next(
+            option.value for option in super().options(draft) if _fits(draft, option.value) and not option.why_not
+        )
         why = "" if taken == FITS else f"{_needs(draft, FITS)} otherwise, and "
         return Default(taken, f"{why}{_needs(draft, taken)} of {_of(limit)}")
 
@@ -123,7 +125,7 @@ def _of(limit: Limit) -> str:
 def _no_way(draft: Draft, options: tuple[Option, ...]) -> CannotPlan:
     limit = _limit(draft)
     assert limit is not None  # noqa: S101 - whoever asks has looked
-    ways = "; ".join(f"{each.value}: {each.why_not or _needs(draft, each.value)}" for each in options)
+    ways = "; ".join(f"{option.value}: {option.why_not or _needs(draft, option.value)}" for option in options)
     ranks = ranks_of(draft.request, draft.layout)
     ways += "".join(f"; {strategy}: {reason}" for strategy, reason in ranks.rejected) if ranks else ""
     message = f"a process has {_of(limit)}, and by its trace the training needs more: {ways}"
@@ -144,7 +146,7 @@ def _cures(draft: Draft, limit: Limit) -> Iterator[str]:
             yield "distributed: { strategy: fsdp }"
         strategies = (said.strategy,) if said and said.strategy in PREPARED else PREPARED
         for ranks in (2**power for power in range(1, _MOST_RANKS.bit_length())):
-            fits = any(_peak(draft, FITS, ranks, each).high <= limit.bytes for each in strategies)
+            fits = any(_peak(draft, FITS, ranks, strategy).high <= limit.bytes for strategy in strategies)
             if fits and ranks > draft.layout.processes:
                 yield f"share out the batch over nodes: {-(-ranks // per_node)}"
                 break

@@ -151,5 +151,5 @@ def _why_not_by_node(draft: Draft) -> str:
     if not shards:
         return f"its files are no shards, which format says: {', '.join(SHARDS)}"
     ranks = draft.layout.processes
-    few = next((each for each in shards if each.pack != "shards" and each.files and each.files < ranks), None)
+    few = next((shard for shard in shards if shard.pack != "shards" and shard.files and shard.files < ranks), None)
     return f"{few.name} has {few.files} shards, and the job {ranks} ranks" if few else ""

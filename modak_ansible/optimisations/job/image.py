@@ -110,7 +110,7 @@ def _check_given(draft: Draft, given: GivenImage) -> None:
     if version is None and application.requirements:
         return  # they may bring it
     if version is None:
-        there = ", ".join(f"{name} {each}" for name, each in seen.frameworks.items())
+        there = ", ".join(f"{name} {framework}" for name, framework in seen.frameworks.items())
         hint = "name what it has, or give an image that has it"
         raise CannotPlan("framework", f"{given.source} has no {application.framework}: it has {there}", hint)
     if not satisfies(version, application.version):
@@ -130,7 +130,7 @@ def _entry_of(seen: SeenImage, draft: Draft) -> Entry | None:
         version=seen.frameworks[framework],
         origin="given",
         compilers=seen.compilers if framework != "python" else (),
-        architectures=tuple({each for entry in known[:1] for each in entry.architectures}),
+        architectures=tuple({architecture for entry in known[:1] for architecture in entry.architectures}),
         allocators=tuple(seen.preloads),
         preloads=seen.preloads,
         thread_variables=known[0].thread_variables if known else ("OMP_NUM_THREADS",),
@@ -325,8 +325,8 @@ def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
 
 def _has_smaller(draft: Draft, entry: Entry) -> bool:
     """Whether another build has the same MPI library, and no compilers."""
-    others = (each for each in draft.catalogue.of_framework(entry.framework) if each.base == entry.base)
-    return any(not each.tools for each in others)
+    others = (build for build in draft.catalogue.of_framework(entry.framework) if build.base == entry.base)
+    return any(not other.tools for other in others)
 
 
 def _has_present_build(draft: Draft, framework: str) -> bool:

@@ -51,4 +51,4 @@ def why_no_openmp(draft: Draft) -> str:
     seen = draft.request.image.seen if draft.request.image else None
     if seen is None or seen.problem or draft.request.application.framework != "pytorch":
         return ""
-    return "" if any(each.endswith("omp") or "omp5" in each for each in seen.libraries) else "the image has no OpenMP"
+    return "" if any(name.endswith("omp") or "omp5" in name for name in seen.libraries) else "the image has no OpenMP"

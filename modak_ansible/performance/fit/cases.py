@@ -156,7 +156,7 @@ def _of_metrics(result: TrainingResult) -> _Times | None:
     parts = {"start": seconds.to_first_step - seconds.load_data - seconds.compile}
     if seconds.first_step > 0:
         parts["first_step"] = max(seconds.first_step + seconds.compile - step, _LEAST)
-    evaluation = [each.evaluation_seconds for each in result.steady if each.evaluation_seconds > 0]
+    evaluation = [epoch.evaluation_seconds for epoch in result.steady if epoch.evaluation_seconds > 0]
     if evaluation and result.test_images:
         parts["evaluation"] = median(evaluation) / result.test_images / (step / result.batch_size)
     return _Times(step, parts)
@@ -164,5 +164,5 @@ def _of_metrics(result: TrainingResult) -> _Times | None:
 
 def _step_seconds(result: TrainingResult) -> float | None:
     """Of one steady step; None where no epoch is free of the start."""
-    epochs = [each.seconds for each in result.steady if each.seconds > 0]
+    epochs = [epoch.seconds for epoch in result.steady if epoch.seconds > 0]
     return median(epochs) / max(1.0, result.training_images / result.batch_size) if epochs else None

@@ -108,19 +108,19 @@ def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mi
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
     templates = root.get("topology_template", "node_templates") or Item(root.location, {})
-    targets = [name for name, each in templates.entries.items() if _is_target(each, definitions)]
+    targets = [name for name, entry in templates.entries.items() if _is_target(entry, definitions)]
     if not describes_machine(words) or len(targets) != 1:  # several, which it tells apart by their names
         return root, Item(given.location, {**words.entries, **given.entries}, keys={**words.keys, **given.keys})
     node = templates.entries[targets[0]]
     declared = root.get("topology_template", "inputs") or Item(root.location, {})
     inputs = _used_inputs(root) & set(declared.entries)
-    own = {name: each for name, each in given.entries.items() if name in WORDS and name not in inputs}
-    said = {**{name: each for name, each in words.entries.items() if name not in given.entries}, **own}
+    own = {name: entry for name, entry in given.entries.items() if name in WORDS and name not in inputs}
+    said = {**{name: entry for name, entry in words.entries.items() if name not in given.entries}, **own}
     keys = {**words.keys, **given.keys}
     bare = _of_no_machine(node, frozenset(given.entries))
     bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
     root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)
-    left = {name: each for name, each in given.entries.items() if name not in own}
+    left = {name: entry for name, entry in given.entries.items() if name not in own}
     # what the template used of its target elsewhere, too, is the new one's there
     for name in _used_inputs(node) & _used_inputs(root) & inputs - set(left):
         value = words.get(name)
@@ -144,7 +144,7 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     topology = root.get("topology_template") or Item(root.location, {})
     declared = topology.get("inputs")
     templates = topology.get("node_templates") or Item(root.location, {})
-    targets = [name for name, each in templates.entries.items() if _is_target(each, definitions)]
+    targets = [name for name, entry in templates.entries.items() if _is_target(entry, definitions)]
     used = _used_inputs(root) & set(declared.entries if declared else {})
     left, alone = dict(given.entries), {}
     named: dict[str, Item] = {}
@@ -234,22 +234,24 @@ def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
 
     entries = dict(node.entries)
     if properties := node.get("properties"):
-        kept = {name: each for name, each in properties.entries.items() if name not in _OF_A_MACHINE or is_kept(each)}
+        kept = {
+            name: entry for name, entry in properties.entries.items() if name not in _OF_A_MACHINE or is_kept(entry)
+        }
         entries["properties"] = Item(properties.location, kept, keys=properties.keys)
     address = node.get("attributes", "public_address")
     if address and given is not None and not is_kept(address):
         attributes = node.entries["attributes"]
-        rest = {name: each for name, each in attributes.entries.items() if name != "public_address"}
+        rest = {name: entry for name, entry in attributes.entries.items() if name != "public_address"}
         entries["attributes"] = Item(attributes.location, rest, keys=attributes.keys)
     if capabilities := node.get("capabilities"):
         left = {}
-        for name, each in capabilities.entries.items():
-            values = each.get("properties")
+        for name, entry in capabilities.entries.items():
+            values = entry.get("properties")
             inner = {key: value for key, value in _entries(values).items() if is_kept(value)}
             if name not in _CAPABILITIES:
-                left[name] = each
+                left[name] = entry
             elif values and inner:
-                left[name] = Item(each.location, {"properties": Item(values.location, inner, keys=values.keys)})
+                left[name] = Item(entry.location, {"properties": Item(values.location, inner, keys=values.keys)})
         entries["capabilities"] = Item(capabilities.location, left, keys=capabilities.keys)
     return Item(node.location, entries, node.text, node.keys)
 
@@ -279,5 +281,5 @@ def _entries(item: Item | None) -> Mapping[str, Item]:
 
 def _used_inputs(root: Item) -> set[str]:
     """The names that a template asks for by get_input."""
-    arguments = [each.entries["get_input"] for each in root.walk() if "get_input" in each.entries]
+    arguments = [item.entries["get_input"] for item in root.walk() if "get_input" in item.entries]
     return {str((argument.elements[0] if argument.elements else argument).value) for argument in arguments}

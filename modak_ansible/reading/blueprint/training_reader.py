@@ -177,7 +177,9 @@ class TrainingReader:
     def _swept(self) -> list[str]:
         """The values that arguments take in a sweep."""
         section = self._property("sweep")
-        return [str(each.value) for item in (section.entries.values() if section else ()) for each in item.elements]
+        return [
+            str(element.value) for item in (section.entries.values() if section else ()) for element in item.elements
+        ]
 
     def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
         item = self._property("script")

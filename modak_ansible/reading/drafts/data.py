@@ -84,7 +84,7 @@ def torchvision_root(trees: Mapping[str, ast.Module], options: Mapping[str, str]
         texts = Texts(tree, held)
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and last_name(node.func) == name:
-                given = {each.arg: each.value for each in node.keywords if each.arg}
+                given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
                 root = texts.of(node.args[0] if node.args else given.get("root"))
                 if root is not None:
                     return root
@@ -103,7 +103,7 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or last_name(node.func) != "load_dataset":
                 continue
-            given = {each.arg: each.value for each in node.keywords if each.arg}
+            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
             name = texts.of(node.args[0] if node.args else given.get("path")) or ""
             is_theirs = _HUB_NAME.fullmatch(name) and name not in _BUILDERS and not (folder / name).exists()
             if is_theirs and not {"data_files", "data_dir"} & set(given):
@@ -125,7 +125,7 @@ def _is_path(text: str) -> bool:
 
 
 def _is_written(inside: str, outputs: Sequence[str]) -> bool:
-    return any(fnmatch(inside, each) or each.startswith(f"{inside}/") for each in outputs)
+    return any(fnmatch(inside, output) or output.startswith(f"{inside}/") for output in outputs)
 
 
 def _is_code(path: Path, folder: Path, trees: Mapping[str, ast.Module]) -> bool:

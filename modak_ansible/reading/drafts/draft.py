@@ -133,7 +133,7 @@ class _Drafting:
         self._frameworks(framework)
         self._requirements()
         self._words = words
-        self._exact = {each for option in self._declared for each in option.names}
+        self._exact = {name for option in self._declared for name in option.names}
         self._arguments(words)
         self._hydra = hydra_of(script, self._code.trees[script], words)
         self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
@@ -161,7 +161,7 @@ class _Drafting:
     def _requirements(self) -> None:
         here = self._code.folder.absolute()
         root = project_root(here)
-        above = [each for each in here.parents if each.is_relative_to(root)]
+        above = [parent for parent in here.parents if parent.is_relative_to(root)]
         folders = [here, *above]
         found = requirements_of(
             self._code, self.draft.framework, pins_of(folders), Installed(environment_folders(folders))
@@ -176,9 +176,11 @@ class _Drafting:
 
     def _given(self, option: Option) -> list[str]:
         """The names, without dashes, by which an option is given."""
-        names = {each.lstrip("-") for each in option.names}
-        exact = [each for each in self.draft.arguments if each in names]
-        begun = [each for each in self.draft.arguments if len(each) > 1 and f"--{each}" not in self._exact]
+        names = {name.lstrip("-") for name in option.names}
+        exact = [argument for argument in self.draft.arguments if argument in names]
+        begun = [
+            argument for argument in self.draft.arguments if len(argument) > 1 and f"--{argument}" not in self._exact
+        ]
         return exact or [each for each in begun if any(name.startswith(each) for name in names)]
 
     def _values(self) -> dict[str, str]:
@@ -204,8 +206,8 @@ class _Drafting:
     def _outputs(self) -> None:
         inside, outside = outputs_of(self._trees, self._held())
         if self._hydra:
-            folders = [each for each in self._hydra.outputs if below(each)]
-            outside += [each for each in self._hydra.outputs if each not in folders]
+            folders = [output for output in self._hydra.outputs if below(output)]
+            outside += [output for output in self._hydra.outputs if output not in folders]
             own = [] if self._hydra.changes_folder and folders else [each for each in inside if each[0] != ANY]
             inside = [*folders, *own]
         if not inside and not outside and not downloads(self._trees):
@@ -240,8 +242,8 @@ class _Drafting:
         elif root is not None:
             draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
         self._of_hub()
-        for each in datasets:
-            draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
+        for dataset in datasets:
+            draft.notes.append(f"{dataset.path} ({self._why(dataset)}) stays here")
         known = {each.option for each in reads}
         values = self._values()
         for name in data_options([longest(each) for each in self._declared]):
@@ -262,7 +264,7 @@ class _Drafting:
         for word in self.draft.words:
             value = word.rpartition("=")[2]
             inside, outputs = below(value), self.draft.outputs
-            is_written = any(inside == each or fnmatch(inside, each) for each in outputs if each != ALL)
+            is_written = any(inside == output or fnmatch(inside, output) for output in outputs if output != ALL)
             path = self._code.folder / inside
             if value in self._elsewhere:
                 continue

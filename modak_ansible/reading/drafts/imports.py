@@ -84,13 +84,13 @@ def read_code(script: Path) -> Code:
         if path in code.trees:
             continue
         code.trees[path] = tree = _parsed(path)
-        for each, level, is_optional in _imports_of(tree):
+        for module, level, is_optional in _imports_of(tree):
             base = path.parent.joinpath(*[".."] * (level - 1)) if level else script.parent
-            own = _own_files(base, each.split(".") if each else [])
+            own = _own_files(base, module.split(".") if module else [])
             inside = [found for found in own if found.resolve().is_relative_to(script.parent.resolve())]
             waiting += inside
             if not level and not inside:
-                _note(code, each, path, tree, is_optional)
+                _note(code, module, path, tree, is_optional)
     return code
 
 
@@ -133,20 +133,20 @@ def _imports_of(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
     while waiting:
         node, is_optional = waiting.pop()
         if isinstance(node, ast.Import):
-            yield from ((each.name, 0, is_optional) for each in node.names)
+            yield from ((alias.name, 0, is_optional) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if module:
                 yield module, node.level, is_optional
             if not module or node.level or "." not in module or module.partition(".")[0] not in sys.stdlib_module_names:
-                for each in node.names:
-                    yield f"{module}.{each.name}".lstrip("."), node.level, is_optional
+                for alias in node.names:
+                    yield f"{module}.{alias.name}".lstrip("."), node.level, is_optional
         elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            waiting += [(each, is_optional) for each in node.orelse]
+            waiting += [(statement, is_optional) for statement in node.orelse]
         elif isinstance(node, ast.Try):
-            caught = {name for each in node.handlers for name in _names(each.type)}
+            caught = {name for handler in node.handlers for name in _names(handler.type)}
             may_fail = is_optional or bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", ""})
-            waiting += [(each, may_fail) for each in node.body]
+            waiting += [(statement, may_fail) for statement in node.body]
             rest = [*node.handlers, *node.orelse, *node.finalbody]
             waiting += [(each, may_fail) for each in rest]
         else:
@@ -187,7 +187,7 @@ def _is_folder_of_code(folder: Path) -> bool:
 def _line_of(tree: ast.Module, name: str) -> int:
     first = name.partition(".")[0]
     for node in ast.walk(tree):
-        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
         if any(each.partition(".")[0] == first for each in names):
             return getattr(node, "lineno", 1)

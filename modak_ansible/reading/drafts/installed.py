@@ -37,10 +37,10 @@ class Installed:
     @cached_property
     def _known(self) -> dict[str, importlib.metadata.Distribution]:
         found: dict[str, importlib.metadata.Distribution] = {}
-        for each in importlib.metadata.distributions(path=self._paths):
-            name = each.metadata["Name"]
+        for distribution in importlib.metadata.distributions(path=self._paths):
+            name = distribution.metadata["Name"]
             if name:
-                found.setdefault(canonicalize_name(name), each)
+                found.setdefault(canonicalize_name(name), distribution)
         return found
 
     @cached_property

@@ -72,7 +72,7 @@ def downloads(trees: Mapping[str, ast.Module]) -> bool:
     for tree in trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (
-                last_name(node.func) in _FETCHES or any(each.arg == "download" for each in node.keywords)
+                last_name(node.func) in _FETCHES or any(keyword.arg == "download" for keyword in node.keywords)
             ):
                 return True
     return False
@@ -114,7 +114,7 @@ def _written(call: ast.Call, texts: Texts) -> Iterator[str]:
 def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[str]:
     """The folders that libraries' trainers write, where they are said and where they are not."""
     name = last_name(call.func)
-    given = {each.arg: each.value for each in call.keywords}
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
     if _OF_TRAINER.fullmatch(name) and None not in given:
         said = call.args[0] if call.args else given.get("output_dir")
         if said is None or (isinstance(said, ast.Constant) and said.value is None):
@@ -122,7 +122,7 @@ def _of_trainers(call: ast.Call, texts: Texts, lightning: set[str]) -> Iterator[
         elif "output_dir" not in given:
             yield texts.of(said) or ""
     elif name in _PARSERS:
-        parsed = {last_name(node) for each in call.args for node in ast.walk(each)}
+        parsed = {last_name(node) for argument in call.args for node in ast.walk(argument)}
         if any(_OF_TRAINER.fullmatch(each) for each in parsed):
             yield texts.of(ast.Name("output_dir")) or _TRAINER_FOLDER
     elif ast.unparse(call.func) in lightning and "default_root_dir" not in given:
@@ -138,11 +138,13 @@ def _lightning_names(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {
-                f"{each.asname or each.name}.Trainer" for each in node.names if each.name.split(".")[0] in _LIGHTNING
+                f"{alias.asname or alias.name}.Trainer"
+                for alias in node.names
+                if alias.name.split(".")[0] in _LIGHTNING
             }
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _LIGHTNING:
-            found |= {each.asname or each.name for each in node.names if each.name in ("Trainer", "LightningCLI")}
-            found |= {f"{each.asname or each.name}.Trainer" for each in node.names if each.name == "pytorch"}
+            found |= {alias.asname or alias.name for alias in node.names if alias.name in ("Trainer", "LightningCLI")}
+            found |= {f"{alias.asname or alias.name}.Trainer" for alias in node.names if alias.name == "pytorch"}
     return found
 
 

@@ -138,7 +138,9 @@ def _add(line: str, reason: str, entry: Entry | None, found: Requirements) -> No
     bare = Requirement(line).name
     if against and collision(entry, bare, python) is None:
         line, reason, against = bare, f"in the release that goes with {entry.name}", None
-    made = {plain(Requirement(each)).partition("==")[0] for each in constraints_of(entry) if "==" in each}
+    made = {
+        plain(Requirement(constraint)).partition("==")[0] for constraint in constraints_of(entry) if "==" in constraint
+    }
     if line == bare and bare in made:
         reason = f"in the release that goes with {entry.name}"
     if against:
@@ -156,7 +158,11 @@ def _entry(framework: str, pins: dict[str, Pin], installed: Installed, found: Re
         return known[0] if known else None
     package = PACKAGES.get(framework, framework)
     pin = pins.get(package)
-    exact = next((each.version for each in pin.requirement.specifier if each.operator == "=="), "") if pin else ""
+    exact = (
+        next((specifier.version for specifier in pin.requirement.specifier if specifier.operator == "=="), "")
+        if pin
+        else ""
+    )
     version = (exact or installed.version(package)).removesuffix(".*")
     if not version:
         return known[0]

@@ -93,11 +93,11 @@ def _requirements(path: Path, depth: int = 0) -> Iterator[str]:
 
 
 def _conda(path: Path) -> Iterator[str]:
-    for each in yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]:
-        if isinstance(each, dict):
-            yield from map(str, each.get("pip") or [])
+    for dependency in yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]:
+        if isinstance(dependency, dict):
+            yield from map(str, dependency.get("pip") or [])
             continue
-        matched = _CONDA.fullmatch(str(each).strip())
+        matched = _CONDA.fullmatch(str(dependency).strip())
         if not matched:
             continue
         name, words = matched.group(1).lower(), matched.group(2).split()

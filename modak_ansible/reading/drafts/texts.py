@@ -42,7 +42,7 @@ class Texts:
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
         if isinstance(node, ast.JoinedStr):
-            return self._together(self.of(each, depth + 1) for each in node.values)
+            return self._together(self.of(value, depth + 1) for value in node.values)
         if isinstance(node, ast.FormattedValue):
             return self.of(node.value, depth + 1) or ANY
         if isinstance(node, ast.BinOp):
@@ -88,7 +88,7 @@ class Texts:
         if _OWN_FOLDER.fullmatch(ast.unparse(node)):
             return ""
         name = last_name(node.func)
-        words = [self.of(each, depth + 1) for each in node.args]
+        words = [self.of(argument, depth + 1) for argument in node.args]
         if name == "join" and "path" in ast.unparse(node.func):
             return _joined(words)
         if name == "joinpath" and isinstance(node.func, ast.Attribute):

@@ -114,7 +114,7 @@ def _noted(campaign: Campaign, answer: Operated) -> OperatedJob:
 def _error(problems: list[Operated], campaign: Campaign) -> ModakError:
     count = len(campaign.members)
     lines = [f"{len(problems)} of {count} jobs are not as they were to be:"]
-    lines += [f"  {campaign.members[each.deployment].training}: {each.problem}" for each in problems[:_SHOWN]]
+    lines += [f"  {campaign.members[problem.deployment].training}: {problem.problem}" for problem in problems[:_SHOWN]]
     lines += [f"  and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
     error = ModakError(problems[0].problem if campaign.only else "\n".join(lines), hint=problems[0].hint)
     error.exit_code = problems[0].exit_code

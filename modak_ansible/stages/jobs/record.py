@@ -207,7 +207,7 @@ def _reported_version(plan: Plan, report: Report | None) -> str:
 
 def _versions(report: Report | None) -> dict[str, str]:
     frameworks = _mapping(_mapping(report).get("frameworks"))
-    return {name: str(_mapping(each).get("version", "")) for name, each in frameworks.items()}
+    return {name: str(_mapping(framework).get("version", "")) for name, framework in frameworks.items()}
 
 
 def _target(plan: Plan, job: JobNote, seen: Report) -> RecordedTarget:

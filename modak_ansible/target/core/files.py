@@ -67,9 +67,9 @@ def make_private(folder: Path) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    for each in reversed([folder, *folder.parents]):
-        if not each.is_dir():
-            each.mkdir(mode=0o700, exist_ok=True)
+    for parent in reversed([folder, *folder.parents]):
+        if not parent.is_dir():
+            parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -230,16 +230,16 @@ def _tar_of(path: Path) -> Iterator[tarfile.TarFile]:
 
 def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
     with zipfile.ZipFile(path) as archive:
-        for each in archive.infolist():
-            mode = each.external_attr >> 16
-            name = _checked(path, each.filename)
-            if each.is_dir():
+        for member in archive.infolist():
+            mode = member.external_attr >> 16
+            name = _checked(path, member.filename)
+            if member.is_dir():
                 continue
             if stat.S_ISLNK(mode):
-                target = os.fsdecode(archive.read(each)) if each.file_size < 4096 else "/"
+                target = os.fsdecode(archive.read(member)) if member.file_size < 4096 else "/"
                 yield Member(name, 0, _led_to(path, name, os.path.dirname(name), target)), _nothing
             elif stat.S_IFMT(mode) in (0, stat.S_IFREG):
-                yield Member(name, each.file_size), _zip_opener(archive, each)
+                yield Member(name, member.file_size), _zip_opener(archive, member)
             else:
                 raise ModakError(f"{path.name} holds {name}, a device or a pipe", hint="pack files only")
 

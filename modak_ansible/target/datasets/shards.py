@@ -58,7 +58,7 @@ def make_shards(folder: Path, names: Sequence[str], out: Path, note: Callable[[s
     most = min(max(sum(sizes.values()) // _COUNT, _SMALLEST), _LARGEST)
     shards: List[List[str]] = []
     filled = most
-    for key in sorted(samples, key=lambda each: hashlib.sha256(each.encode()).digest()):
+    for key in sorted(samples, key=lambda sample: hashlib.sha256(sample.encode()).digest()):
         if filled >= most:
             shards.append([])
             filled = 0

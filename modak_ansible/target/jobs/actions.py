@@ -87,7 +87,7 @@ def _stage(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, An
 
 def _submit(campaign: Campaign, _: Workspace, given: Arguments) -> tuple[bool, Answer]:
     submitted = campaign.submit(given.wanted)
-    situations = {name: asdict(each) for name, each in campaign.situations(submitted.jobs).items()}
+    situations = {name: asdict(situation) for name, situation in campaign.situations(submitted.jobs).items()}
     jobs = {
         name: {"situation": {**situations[name], "job_id": job_id}, "submitted": is_new}
         for name, (job_id, is_new) in submitted.jobs.items()

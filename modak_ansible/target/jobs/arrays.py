@@ -107,8 +107,8 @@ class Arrays:
     def _make(self, members: Sequence[Deployment], script: str) -> Path:
         folder = self._workspace.deployments / f"{_ARRAY}{uuid.uuid4().hex[:12]}"
         make_private(folder)
-        for task, each in enumerate(members):
-            (folder / str(task)).symlink_to(Path("..", each.path.name))
+        for task, member in enumerate(members):
+            (folder / str(task)).symlink_to(Path("..", member.path.name))
         write_whole(folder / _SCRIPT, script)
         return folder
 

@@ -185,9 +185,9 @@ class Campaign:
     def situations(self, names: Iterable[str]) -> dict[str, Situation]:
         """How the jobs of deployments are; one that noted its success needs no word of the scheduler's."""
         deployments = {name: self.deployment(name) for name in names}
-        jobs = [each.known_job() for each in deployments.values() if each.finished() != 0]
+        jobs = [deployment.known_job() for deployment in deployments.values() if deployment.finished() != 0]
         ask = self.asked([job for job in jobs if job])
-        return {name: each.situation(ask) for name, each in deployments.items()}
+        return {name: deployment.situation(ask) for name, deployment in deployments.items()}
 
     def asked(self, job_ids: list[str]) -> Ask:
         """What the scheduler says of some jobs, asked for all of them."""
@@ -336,7 +336,7 @@ class Campaign:
     def _ids(self, names: list[str]) -> dict[str, str]:
         """The ids of the jobs of deployments, but of those that have noted their success."""
         members = {name: self.deployment(name) for name in names}
-        found = {name: each.known_job() for name, each in members.items() if each.finished() != 0}
+        found = {name: member.known_job() for name, member in members.items() if member.finished() != 0}
         for name, job_id in found.items():
             if not job_id:
                 raise ModakError(f"{name}, which comes before, was not submitted", hint="deploy it before")
@@ -431,7 +431,7 @@ class Campaign:
                 raise
             living = [name for name, each in self.situations(deployments).items() if not each.is_final]
             left = {name: left.get(name, error.message) for name in living if deployments[name].was_submitted()}
-        removed = [name for name, each in deployments.items() if each.remove()]
+        removed = [name for name, deployment in deployments.items() if deployment.remove()]
         remove_arrays(self._workspace.deployments)
         for name in deployments:
             Uses(self._workspace).forget(name)
@@ -453,7 +453,7 @@ class Campaign:
         Raises:
             ModakError: the scheduler does not answer.
         """
-        ids = {each: job_id for each in deployments if (job_id := each.begin_to_cancel())}
+        ids = {deployment: job_id for deployment in deployments if (job_id := deployment.begin_to_cancel())}
         try:
             if ids:
                 self._scheduler.cancel(TimedRun(), *ids.values())

@@ -93,7 +93,9 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
     A job whose own marker says that it succeeded needs no scheduler; for the others it is asked together.
     """
     deployments = [campaign.deployment(name) for name in names]
-    ask = campaign.asked(sorted({_known_job(each) for each in deployments if each.finished() != 0} - {""}))
+    ask = campaign.asked(
+        sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""})
+    )
     now = clock_of(workspace.deployments)
     return [_query(deployment, ask, now, inside=inside) for deployment in deployments]
 
@@ -187,7 +189,7 @@ def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
         found += rows
         if result.code != 0 or not rows:
             found.append({"node": job.nodes if job else "", "problem": result.said_by(command[0])})
-    return sorted(found, key=lambda row: ([each["rank"] for each in row.get("ranks", ())], str(row["node"])))
+    return sorted(found, key=lambda row: ([rank["rank"] for rank in row.get("ranks", ())], str(row["node"])))
 
 
 def _row(line: str) -> NodeUsage | None:

@@ -49,10 +49,10 @@ class Curve:
     def lost_at(self) -> float | None:
         """From which place on no value is a finite number; None where the last one is."""
         place = None
-        for each in sorted(self.points, reverse=True):
-            if math.isfinite(self.points[each]):
+        for point in sorted(self.points, reverse=True):
+            if math.isfinite(self.points[point]):
                 break
-            place = each
+            place = point
         return place
 
 
@@ -158,12 +158,12 @@ class _Curve:
     def goes_on(self, first: Point) -> None:
         """Takes that a later run begins, which trains anew what lies behind its first point."""
         if first.step is not None:
-            self._points = [each for each in self._points if each.step is None or each.step < first.step]
+            self._points = [point for point in self._points if point.step is None or point.step < first.step]
         elif first.epoch is not None:
-            self._points = [each for each in self._points if each.epoch is None or each.epoch < first.epoch]
+            self._points = [point for point in self._points if point.epoch is None or point.epoch < first.epoch]
         points, self._points, self._lowest, self._highest = self._points, [], None, None
-        for each in points:
-            self._take(each)
+        for point in points:
+            self._take(point)
 
     def add(self, point: Point, value: float) -> None:
         self._count += 1
@@ -178,7 +178,7 @@ class _Curve:
         self._points.append(new)
         if len(self._points) > 2 * _KEPT:
             self._stride *= 2
-            self._points = [each for each in self._points if not each.number % self._stride or each is new]
+            self._points = [point for point in self._points if not point.number % self._stride or point is new]
 
     def done(self) -> Curve:
         by, index = self._by()
@@ -197,10 +197,10 @@ class _Curve:
     def _by(self) -> Tuple[str, int]:
         """By what points are placed: steps that begin anew in each epoch are no places, nor is one epoch for all."""
         pairs = list(zip(self._points, self._points[1:]))  # noqa: B905 - Python 3.8
-        if all(each.step is not None for each in self._points):
+        if all(point.step is not None for point in self._points):
             if not any(_begins_anew(*pair) for pair in pairs):
                 return "step", 0
-        elif all(each.epoch is not None for each in self._points) and not any(a.epoch == b.epoch for a, b in pairs):
+        elif all(point.epoch is not None for point in self._points) and not any(a.epoch == b.epoch for a, b in pairs):
             return "epoch", 1
         return "point", 2
 

@@ -75,7 +75,7 @@ def parse_pairs(text: str) -> Dict[str, int]:
 
 def parse_environment(content: bytes) -> Dict[str, str]:
     """/proc/PID/environ."""
-    pairs = (each.partition(b"=") for each in content.split(b"\0"))
+    pairs = (part.partition(b"=") for part in content.split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, sign, value in pairs if sign and name}
 
 
@@ -86,8 +86,8 @@ def parse_cgroup(text: str) -> str:
         number, _, rest = line.partition(":")
         controllers, sign, path = rest.partition(":")
         if sign and path.startswith("/") and ".." not in path.split("/"):
-            for each in controllers.split(","):
-                found[each if each or number == "0" else "?"] = path
+            for part in controllers.split(","):
+                found[part if part or number == "0" else "?"] = path
     if "memory" in found:  # v1, also beside an empty v2
         return f"memory{found['memory']}".rstrip("/")
     return found.get("", "").strip("/")
@@ -198,9 +198,9 @@ def cgroup_of(proc: Path, root: Path, pids: Set[int]) -> Dict[str, int]:
     common = os.path.commonpath(paths) if paths and all(paths) else ""
     if not common or common == "memory":
         return {}
-    others = {int(each) for path in (root / common).rglob("cgroup.procs") for each in _read(path).split()} - pids
+    others = {int(word) for path in (root / common).rglob("cgroup.procs") for word in _read(path).split()} - pids
     strangers = others.difference(_line(_stats(proc, others), os.getpid()))
-    if any(_owner(proc, each) == os.getuid() for each in strangers):
+    if any(_owner(proc, stranger) == os.getuid() for stranger in strangers):
         return {}
     found = {}
     for used, limit in _MEMORY:
@@ -244,7 +244,7 @@ def usage(proc: Path, root: Path, marks: Sequence[str], seconds: float) -> Dict[
             "memory_bytes": sum(memory[pid] for pid in pids),
             "read_bytes_per_second": round(read / passed),
             "written_bytes_per_second": round(written / passed),
-            "gpus": [each for each in gpus if pids.intersection(each["pids"])],
+            "gpus": [gpu for gpu in gpus if pids.intersection(gpu["pids"])],
         }
 
     ranks = sorted({each.rank for each in after.values() if each.rank}, key=int)

@@ -105,7 +105,7 @@ class FormReader:
     def _modern(self, item: Item, annotation: Any, path: Path) -> Item:
         form, named = form_of(annotation), named_forms_of(annotation)
         if named and item.is_map:
-            entries = {name: self._modern(each, named, (*path, name)) for name, each in item.entries.items()}
+            entries = {name: self._modern(entry, named, (*path, name)) for name, entry in item.entries.items()}
             return Item(item.location, entries, keys=item.keys)
         if form is None:
             return self._scalar(item, annotation, path)

@@ -177,7 +177,11 @@ def requirement_problem(text: str) -> str:
         return f"{shown(text)}: give a package's name, not an address"
     if not all(_HASH.fullmatch(each) for each in hashes):
         return f"{shown(text)}: a hash is --hash=sha256: and 64 hexadecimal digits"
-    pins = [each for each in requirement.specifier if each.operator in ("==", "===") and "*" not in each.version]
+    pins = [
+        specifier
+        for specifier in requirement.specifier
+        if specifier.operator in ("==", "===") and "*" not in specifier.version
+    ]
     if hashes and (not pins or len(requirement.specifier) > 1):
         return f"{shown(words)}: what has a hash needs its version and nothing else, such as pandas==2.2.3"
     return ""

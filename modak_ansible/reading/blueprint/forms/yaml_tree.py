@@ -70,7 +70,7 @@ class Item:
     def at(self, location: Location) -> Item:
         """The same value with one place for all of it."""
         if self.is_map:
-            return Item(location, {name: each.at(location) for name, each in self.entries.items()})
+            return Item(location, {name: entry.at(location) for name, entry in self.entries.items()})
         if self.is_list:
             return Item(location, [element.at(location) for element in self.elements])
         return Item(location, self.value, self.text)

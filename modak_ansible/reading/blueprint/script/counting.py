@@ -93,11 +93,11 @@ class _Counted:
     def _of_tree(self, tree: ast.AST, here: PurePosixPath) -> Iterator[str]:
         for node in nodes_of(tree):
             if isinstance(node, ast.Import):
-                for each in node.names:
-                    yield from self._modules(each.name, here)
+                for alias in node.names:
+                    yield from self._modules(alias.name, here)
             elif isinstance(node, ast.ImportFrom):
                 above = here.joinpath(*[".."] * max(0, node.level - 1)) if node.level else None
-                for name in ("", *(f".{each.name}" for each in node.names)):
+                for name in ("", *(f".{alias.name}" for alias in node.names)):
                     yield from self._modules(f"{node.module or ''}{name}".strip("."), here, above)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield from self._named(node.value)
@@ -153,5 +153,5 @@ def _is_dynamic(tree: ast.AST) -> bool:
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     """The packages that a statement imports."""
-    names = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     return [name.partition(".")[0] for name in names]

@@ -83,7 +83,7 @@ def is_reached(path: Path) -> bool:
     names: set[str] = set()
     for node in nodes_of(tree) if tree else ():
         if isinstance(node, ast.Import):
-            names |= {name.name.split(".")[0] for name in node.names}
+            names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module.split(".")[0])
     return _RUNTIME in names or (trains and not names.isdisjoint(_TRAINERS))

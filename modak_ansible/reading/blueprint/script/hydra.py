@@ -86,7 +86,7 @@ def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | 
     call = _main(tree)
     if call is None:
         return None
-    given = {each.arg: literal(each.value) for each in call.keywords if each.arg}
+    given = {keyword.arg: literal(keyword.value) for keyword in call.keywords if keyword.arg}
     given |= dict(zip(("config_path", "config_name"), map(literal, call.args), strict=False))
     # what hydra does where nobody says a version is what 1.1 did
     is_old = "version_base" not in given or str(given["version_base"]) in ("1.0", "1.1")
@@ -107,11 +107,11 @@ def _configured(
     folder: Path, main: dict[str, Any], overrides: dict[str, str], words: Sequence[str], known: Hydra, *, is_open: bool
 ) -> Hydra:
     defaults = main.pop("defaults", None) or []
-    is_open |= any(isinstance(each, str) and each != "_self_" for each in defaults)
-    chosen = {key: value for each in defaults if isinstance(each, dict) for key, value in each.items()}
+    is_open |= any(isinstance(default, str) and default != "_self_" for default in defaults)
+    chosen = {key: value for default in defaults if isinstance(default, dict) for key, value in default.items()}
     values = dict(_flat(main))
     names, below = set(map(str, main)), {key: set(value) for key, value in main.items() if isinstance(value, dict)}
-    for place in sorted(each for each in folder.iterdir() if each.is_dir() and each.name.isidentifier()):
+    for place in sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isidentifier()):
         group = place.name
         files = {path.stem: _read(place, path.name) or {} for path in sorted(place.glob("*.yaml"))[:_MOST_FILES]}
         if not files:
@@ -120,7 +120,7 @@ def _configured(
             "@package" in path.read_text(encoding="utf-8", errors="replace") for path in place.glob("*.yaml")
         )
         names.add(group)
-        below.setdefault(group, set()).update(key for each in files.values() for key in each)
+        below.setdefault(group, set()).update(key for file in files.values() for key in file)
         taken = files.get(str(overrides.get(group, chosen.get(group))), {})
         values = {**dict(_flat(taken, f"{group}.")), **values}
     values |= overrides
@@ -140,15 +140,15 @@ def _main(tree: ast.AST) -> ast.Call | None:
     full: dict[str, str] = {}
     for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "hydra":
-            full |= {each.asname or each.name: f"hydra.{each.name}" for each in node.names}
+            full |= {alias.asname or alias.name: f"hydra.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            full |= {each.asname: each.name for each in node.names if each.asname}
+            full |= {alias.asname: alias.name for alias in node.names if alias.asname}
     for node in nodes_of(tree):
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            name = ast.unparse(each.func) if isinstance(each, ast.Call) else ""
+        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            name = ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
             first, dot, rest = name.partition(".")
-            if isinstance(each, ast.Call) and f"{full.get(first, first)}{dot}{rest}" == _MAIN:
-                return each
+            if isinstance(decorator, ast.Call) and f"{full.get(first, first)}{dot}{rest}" == _MAIN:
+                return decorator
     return None
 
 

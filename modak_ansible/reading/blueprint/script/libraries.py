@@ -27,7 +27,7 @@ def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
     marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
     required = {word for given in marked for word in ([given] if isinstance(given, str) else given or ())}
     for defining, call in named:
-        given = {each.arg: each.value for each in call.keywords if each.arg}
+        given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         name = literal(call.args[0] if call.args else given.get("name"))
         kind = defining.removeprefix("DEFINE_")
         if kind == defining or not isinstance(name, str):
@@ -53,7 +53,7 @@ def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
     found: set[str] = set()
     for call in calls:
         if name_of(call.func).rpartition(".")[2] in _PARSERS:
-            given = [*call.args, *(each.value for each in call.keywords)]
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
             found |= {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
     return found
 
@@ -67,7 +67,9 @@ def dataclass_options(node: ast.ClassDef) -> list[Option]:
 def _of_field(line: ast.AnnAssign, name: str) -> Option:
     value = line.value
     is_field = isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "field"
-    given = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) and is_field else {}
+    given = (
+        {keyword.arg: keyword.value for keyword in value.keywords} if isinstance(value, ast.Call) and is_field else {}
+    )
     has_default = not {"default", "default_factory"}.isdisjoint(given) if is_field else value is not None
     words = ast.unparse(line.annotation).strip("'\"")
     kinds = [each for each in _PLAIN if each in words.replace("[", " ").replace("]", " ").replace("|", " ").split()]
@@ -77,7 +79,7 @@ def _of_field(line: ast.AnnAssign, name: str) -> Option:
     told = metadata if isinstance(metadata, dict) else {}
     spelt = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
     aliases = told.get("aliases", [])
-    also = [aliases] if isinstance(aliases, str) else [each for each in aliases if isinstance(each, str)]
+    also = [aliases] if isinstance(aliases, str) else [alias for alias in aliases if isinstance(alias, str)]
     switches = [f"--no_{name}", f"--no-{name.replace('_', '-')}"] if is_switch else []
     choices = told.get("choices")
     return Option(

@@ -115,7 +115,7 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     if makes_names and switches is None:
         return None
     first, *others = found.values()
-    is_alone = not any(each.makes_parsers or each.options for each in others)
+    is_alone = not any(other.makes_parsers or other.options for other in others)
     if first.command is not None:
         certain = is_alone and not first.makes_parsers and not first.is_doubtful
         return Options((*first.command, Option(("--help",), False)), certain, abbreviates=False)
@@ -136,7 +136,7 @@ def library_options(sources: Iterable[ScriptSource]) -> list[Option]:
     sources = list(sources)
     parsed = {name for source in sources for name in source.parsed}
     fields = [each for source in sources for name, own in source.classes.items() if name in parsed for each in own]
-    return [*(each for source in sources for each in source.flags), *fields]
+    return [*(flag for source in sources for flag in source.flags), *fields]
 
 
 def check_arguments(blueprint: Blueprint, mistakes: Mistakes, warnings: Mistakes) -> None:

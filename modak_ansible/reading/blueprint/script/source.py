@@ -109,15 +109,15 @@ class ScriptSource:
 
     def _import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
-            for each in node.names:
-                self.imported.add(each.name)
-                first = each.name.split(".")[0]
-                self._full[each.asname or first] = each.name if each.asname else first
+            for alias in node.names:
+                self.imported.add(alias.name)
+                first = alias.name.split(".")[0]
+                self._full[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom):
-            for each in node.names:
-                name = f"{node.module}.{each.name}" if node.module else each.name
-                self.imported |= {name, node.module or each.name}
-                self._full[each.asname or each.name] = name
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}" if node.module else alias.name
+                self.imported |= {name, node.module or alias.name}
+                self._full[alias.asname or alias.name] = name
 
     def _name(self, node: ast.AST) -> str:
         """``argparse.ArgumentParser`` of whatever names it here; empty for what is no dotted name."""
@@ -155,8 +155,8 @@ class ScriptSource:
     def _gives_parser(self, function: ast.AST) -> bool:
         """Whether it is a function of this file that makes a parser, which it may give back."""
         own = self._functions.get(function.id) if isinstance(function, ast.Name) else None
-        makes = (each for each in ast.walk(own) if isinstance(each, ast.Call)) if own else ()
-        returns = any(isinstance(each, ast.Return) and each.value for each in ast.walk(own)) if own else False
+        makes = (node for node in ast.walk(own) if isinstance(node, ast.Call)) if own else ()
+        returns = any(isinstance(node, ast.Return) and node.value for node in ast.walk(own)) if own else False
         return returns and any(self._name(make.func) in self._classes for make in makes)
 
     def _is_plain_use(self, node: ast.AST) -> bool:
@@ -177,7 +177,7 @@ class ScriptSource:
             self.is_dynamic = True
         elif node.attr in ("parse_args", "parse_intermixed_args"):
             self.parses = True
-            given = [ast.unparse(each) for each in (*call.args, *call.keywords)] if call else ["elsewhere"]
+            given = [ast.unparse(argument) for argument in (*call.args, *call.keywords)] if call else ["elsewhere"]
             self.is_doubtful |= given not in ([], [_WORDS])
         elif isinstance(node.value, ast.Name) and node.value.id in self._parsers and node.attr not in _HARMLESS:
             self.is_dynamic = True
@@ -234,7 +234,7 @@ class ScriptSource:
         if len(commands) > 1 or is_other:
             self.is_dynamic = True
         elif commands:
-            click = any(self._name(_called(each)) == "click.command" for each in commands[0].decorator_list)
+            click = any(self._name(_called(decorator)) == "click.command" for decorator in commands[0].decorator_list)
             found = list(self._of_click(commands[0]) if click else self._of_typer(commands[0]))
             self.is_dynamic |= None in found
             self.command = tuple(each for each in found if each)
@@ -247,9 +247,9 @@ class ScriptSource:
 
     def _of_click(self, function: Function) -> Iterator[Option | None]:
         """The options of a command; None for what may declare others."""
-        for each in function.decorator_list:
-            name = self._name(_called(each)).removeprefix("click.")
-            words, given = _given(each)
+        for decorator in function.decorator_list:
+            name = self._name(_called(decorator)).removeprefix("click.")
+            words, given = _given(decorator)
             if name == "option":
                 yield self._click_option(words, given)
             elif name not in _CLICK_PLAIN and not (
@@ -275,7 +275,7 @@ class ScriptSource:
     def _of_typer(self, function: Function) -> Iterator[Option | None]:
         """The options of a function; None for what may declare others."""
         given = function.args
-        settings = [_given(each)[1] for each in function.decorator_list]
+        settings = [_given(decorator)[1] for decorator in function.decorator_list]
         if (
             given.vararg
             or given.kwarg
@@ -343,7 +343,7 @@ def _argument(call: ast.Call) -> Option | None:
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(_called(each)).rpartition(".")[2] == "dataclass" for each in node.decorator_list)
+    return any(ast.unparse(_called(decorator)).rpartition(".")[2] == "dataclass" for decorator in node.decorator_list)
 
 
 def _called(node: ast.AST) -> ast.AST:

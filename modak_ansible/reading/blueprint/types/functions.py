@@ -56,7 +56,7 @@ class Evaluator:
         if name:
             return self._call(name, item.entries[name], node, depth)
         if item.is_map:
-            resolved = {key: self.resolve(each, node, depth + 1) for key, each in item.entries.items()}
+            resolved = {key: self.resolve(entry, node, depth + 1) for key, entry in item.entries.items()}
             known = {key: each for key, each in resolved.items() if each is not None}
             return Item(item.location, known, keys=item.keys)
         if item.is_list:

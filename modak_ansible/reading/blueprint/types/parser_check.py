@@ -103,7 +103,7 @@ def _with_found_imports(tree: Item, folder: Path) -> dict[str, Any] | None:
     None where all that it imports lies beside it, and it reads the file itself.
     """
     section = tree.get("imports")
-    files = [str((each.get("file") or each).value) for each in section.elements] if section else []
+    files = [str((element.get("file") or element).value) for element in section.elements] if section else []
     found = [built_in(name) if not (folder / name).is_file() else folder / name for name in files]
     if not any(path and path.parent != (folder / name).parent for name, path in zip(files, found, strict=True)):
         return None

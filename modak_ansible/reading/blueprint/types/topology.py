@@ -351,4 +351,4 @@ def _takes_several(definition: Item) -> bool:
 
 
 def _is_among(target: Item | None, others: list[Item]) -> bool:
-    return target is not None and any(target.value == each.value for each in others)
+    return target is not None and any(target.value == other.value for other in others)
