@@ -22,7 +22,6 @@ def with_ranks(request: Request, resources: Resources, fixed: tuple[bool, bool])
     """The resources with nodes, processes and cores for the ranks and threads of the program.
 
     Args:
-        request: with the program, if it is one; a training's resources stay as they are.
         resources: what was asked for so far.
         fixed: whether somebody said how many nodes, and how many processes on each.
 

@@ -88,11 +88,6 @@ def from_index(
 
     Args:
         release: of the framework's package, in full.
-        base: the image whose Python has wheels of it.
-        pattern: what it is made like.
-        name: of the entry.
-        catalogue: knows base images.
-        say: is told how it gets on.
 
     Raises:
         NotFound: what belongs to it does not go together.
@@ -120,9 +115,6 @@ def released(version: str, pattern: Entry, catalogue: Catalogue, say: Callable[[
 
     Args:
         version: or its first parts, or empty for the newest.
-        pattern: what an entry of it would be made like.
-        catalogue: knows base images.
-        say: is told how it gets on.
 
     Raises:
         UsageError: the pattern installs nothing; or no index has that version, for no Python of a base image.
@@ -189,14 +181,7 @@ def framework_in(seen: SeenImage, wanted: str) -> str:
 
 
 def from_image(seen: SeenImage, framework: str, pattern: Entry, name: str) -> Entry:
-    """An entry of what was found in an image.
-
-    Args:
-        seen: what was.
-        framework: that the image has.
-        pattern: knows how it is probed, and which variables its threads follow.
-        name: of the entry.
-    """
+    """An entry of what was found in an image."""
     is_pulled = "://" in seen.source
     return Entry(
         name=name,

@@ -59,8 +59,6 @@ def collision(entry: Entry, line: str, python: str) -> Collision | None:
     """What is known, before anything is built, against a requirement.
 
     Args:
-        entry: with which it is to be installed.
-        line: of requirements.txt, a valid one.
         python: the version of the entry's Python, as major.minor; empty where nobody knows it, and what depends on it
             is not judged.
     """

@@ -74,8 +74,6 @@ def resolved(
 
     Args:
         wanted: its own version of Python is asked for first.
-        known: constraints.
-        say: is told for which Pythons there is nothing.
         preferred: releases that are taken where they go with the rest.
 
     Raises:

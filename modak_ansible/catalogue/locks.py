@@ -69,10 +69,6 @@ def pythons_of(entry: Entry) -> tuple[str, ...]:
 def beside(name: str, entry: str) -> tuple[str, ...]:
     """The lines of a lock that name no package of an entry's: what both need, the framework brings in its own release.
 
-    Args:
-        name: of the lock.
-        entry: of the catalogue.
-
     Raises:
         ModakError: nobody has locked one of them.
     """
@@ -81,10 +77,6 @@ def beside(name: str, entry: str) -> tuple[str, ...]:
 
 def without(name: str, packages: Iterable[str]) -> tuple[str, ...]:
     """The lines of a lock that name none of some packages, whatever way these are written in.
-
-    Args:
-        name: of the lock.
-        packages: by their names.
 
     Raises:
         ModakError: nobody has locked it.

@@ -27,10 +27,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]{0,99}")
 def read_entry(path: Path, catalogue: Catalogue) -> Entry:
     """An entry that does not ship.
 
-    Args:
-        path: its file.
-        catalogue: that ships.
-
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
@@ -126,7 +122,6 @@ def write_entry(entry: Entry, lock: str) -> Path:
     """Writes a user's own entry, its lock first: it is known whole or not at all; gives its file.
 
     Args:
-        entry: a valid one.
         lock: empty where it installs nothing.
     """
     folder = own_catalogue()

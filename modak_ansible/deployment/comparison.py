@@ -89,7 +89,6 @@ def compare(
     """Compares trainings by one of their numbers.
 
     Args:
-        stores: of the deployments.
         by: the number's name; without it a loss, or whatever the most of them have.
         rising: whether more of it is better; by its name where that is not said.
         fetch: brings what is not here yet; none for what is here alone.

@@ -24,11 +24,6 @@ def look_first(
 ) -> list[Planned]:
     """The plans, made anew where an image had to be looked into first.
 
-    Args:
-        planned: as they were made.
-        plan_again: makes them with what is known by then.
-        listener: is told how it gets on.
-
     Raises:
         PlaybookError: an image cannot be had, or not be looked into.
     """

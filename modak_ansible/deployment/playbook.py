@@ -131,8 +131,6 @@ def run_playbook(
 
     Args:
         playbook: its name below playbooks/, without the ending.
-        variables: extra variables.
-        listener: is told how it gets on.
         become_password: for sudo, where that wants one.
         deadline: of time.monotonic(), when it is ended; None for none.
         inventory: hosts and groups as Ansible has them; without it the playbook finds its target by the plan.

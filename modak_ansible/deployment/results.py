@@ -47,7 +47,6 @@ def results_of(stores: list[DeploymentStore], to: Path | None = None, also: Sequ
     """Fetches what deployments have left, and lists it; what is here already is not fetched again.
 
     Args:
-        stores: of which ones.
         to: a folder that the files are copied to, too; with a folder for each of several.
         also: patterns of files that no output names, below the folder of the user's code; from now on they come, too.
 

@@ -57,9 +57,7 @@ def deploy(
 
     Args:
         planned: each behind those that it comes after.
-        wait: whether to stay until all have ended.
         deadline: when it is to end, by time.monotonic(); None for when all have ended.
-        listener: is told how it gets on.
 
     Raises:
         UsageError: there is nothing to run.

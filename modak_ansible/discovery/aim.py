@@ -61,7 +61,6 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
         text: a blueprint or a request, the name of a target in the blueprint of this folder or of a target file of the
             user's, ``local``, or a host as ssh is given it; None for the testbed.
         inputs: of the blueprint, and a target file that goes before its target.
-        training: of the blueprint, where it has several.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.

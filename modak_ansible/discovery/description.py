@@ -74,8 +74,6 @@ def describe(aim: Aim, survey: Survey, peaks: dict[str, Value] | None = None) ->
     """What a survey says of a target.
 
     Args:
-        aim: how it is entered.
-        survey: what was found.
         peaks: what was measured: peak_gflops, memory_bandwidth, network_latency, network_bandwidth, home, and of home
             and scratch their rates, such as home_file_rate.
 

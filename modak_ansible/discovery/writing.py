@@ -22,10 +22,6 @@ BLUEPRINTS = {"slurm": "mnist-pytorch-slurm", "torque": "mnist-pytorch-torque"}
 def inputs_text(found: Description, date: str) -> str:
     """A target file, for any blueprint or request; of a cluster its values are inputs of the shipped blueprints, too,
     but for those that few have: accelerators, measured peaks, and no containers.
-
-    Args:
-        found: the target.
-        date: when it was looked at.
     """
     lines = [*_head(found, date), f"# modak deploy {BLUEPRINTS.get(found.scheduler, 'BLUEPRINT')} -i THIS FILE"]
     lines.append(_entry(SCHEDULER, _kind(found), "what starts jobs there"))
@@ -83,7 +79,6 @@ def _capabilities(found: Description, below: str, wanted: tuple[str, ...] = ()) 
     """The lines of all capabilities, or of those that are wanted.
 
     Args:
-        found: the target.
         below: what stands between a capability and its properties: their own heading in TOSCA.
         wanted: names of capabilities; none for all.
     """

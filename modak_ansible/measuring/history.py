@@ -53,8 +53,6 @@ class History:
         A round that was cut short is run again as a whole: what is compared must have run side by side.
 
         Args:
-            block: the group.
-            number: the round.
             attempts: how often a disturbed round is begun.
             left_out: names of variants that cannot run.
         """

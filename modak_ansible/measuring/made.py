@@ -57,13 +57,7 @@ def record_of(
     """What a run has to say.
 
     Args:
-        suite: that it belongs to.
-        variant: what was run.
-        turn: when in its suite.
         date: when it was submitted, for a job of which nobody knows when it began.
-        plan: that was carried out.
-        facts: of its target.
-        outcome: how it ended.
     """
     metrics = outcome.metrics or {}
     record = Record(

@@ -80,9 +80,6 @@ def plan_run(suite: Suite, variant: Variant, place: Place, run: str = "") -> Pla
     """The plan of one run.
 
     Args:
-        suite: that it belongs to.
-        variant: what is run.
-        place: where.
         run: its name; a new one unless it is given.
 
     Raises:

@@ -49,7 +49,6 @@ def slowest(question: Question, step: float, variance: float) -> float:
     """Seconds of compute of a step of the slowest process.
 
     Args:
-        question: with how many processes.
         step: seconds of one of them.
         variance: of the logarithm of a run's step around what is known of it.
     """
@@ -77,7 +76,6 @@ def what_link_permits(run: Run, question: Question, step: float | None) -> tuple
 
     Args:
         run: of the question.
-        question: with how many processes; they wait for each other where nothing is said.
         step: seconds of a step's compute; None where nobody knows.
     """
     ranks = processes_of(question)

@@ -109,12 +109,10 @@ def exposed(
     """Seconds by which a pass is longer than its compute, for gradients that are still under way when it ends.
 
     Args:
-        ranks: of the training.
         compute: seconds of forward and backward of one pass.
         layers: in the order of the forward pass.
         link: between any two neighbours.
         buckets: how gradients leave.
-        algorithm: of each sum.
 
     Returns:
         the mean over the passes of a step, nought or more.

@@ -33,7 +33,6 @@ def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
     """The best shape of a program for what it asks for; None where it leaves nothing to the planner, or is a training.
 
     Args:
-        request: with nodes, processes and cores settled.
         runs: measured ones of this program on this machine, with several numbers of processes (of threads, for a
             program that has threads alone).
     """
@@ -70,10 +69,7 @@ def scaled_training(
     """The best number of whole nodes of a training for what it asks for; None where it leaves nothing to the planner.
 
     Args:
-        request: with nodes, processes and cores settled.
-        layout: of its processes, with the cores that each has.
         question: what the model is asked of it, with its image and settings chosen.
-        model: predicts any number of processes from one.
         runs: measured ones of the same training, with several numbers of processes: what the curve has of them is said.
     """
     wanted = request.scale

@@ -159,9 +159,7 @@ def choose(law: Law, wanted: Scale, limits: Limits, walltime: float = inf, *, fi
     One process always is efficient enough. Where nothing ends within the wall time, the fastest is the cheapest.
 
     Args:
-        law: of the program or training.
         wanted: what best means.
-        limits: of the place.
         walltime: seconds that it may take, where its cost counts.
         fills_nodes: whether every node has all the processes that it can have.
     """

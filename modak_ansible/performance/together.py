@@ -47,7 +47,6 @@ class Together:
         What nobody measured even alone is not among them: it is not known for other reasons.
 
         Args:
-            facts: of the configuration.
             seconds: of a step (or their logarithm) with other switches.
         """
         place = _place(facts)

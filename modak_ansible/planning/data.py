@@ -42,14 +42,7 @@ def with_data(request: Request, catalogue: Catalogue) -> Request:
 def planned_datasets(
     request: Request, staging: Literal["shared", "node-local", "by-node"], packed: Collection[str], catalogue: Catalogue
 ) -> list[PlannedDataset]:
-    """What the plan says of each dataset.
-
-    Args:
-        request: with its data as :func:`with_data` leaves it.
-        staging: from where the job reads it.
-        packed: the names of those that become one image.
-        catalogue: what is known.
-    """
+    """What the plan says of each dataset."""
     alone = len(request.datasets) == 1
     named = datasets_named(text for texts in _texts(request).values() for text in texts)
     found = []

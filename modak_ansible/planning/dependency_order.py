@@ -19,7 +19,6 @@ def in_order(requests: list[Request], wanted: set[str]) -> list[Request]:
 
     Args:
         requests: of a blueprint; none may come after itself, in however wide a circle.
-        wanted: names of trainings.
     """
     of_node: dict[str, list[Request]] = {}
     for each in requests:

@@ -33,9 +33,6 @@ def image_of(
     Args:
         entry: the build that was chosen; None where the user gives an image, or where none is needed.
         given: the user's image.
-        requirements: the user's own Python packages.
-        target: where it is made.
-        catalogue: knows the entry's base.
         locked: what the plan needs besides the entry, as lines of a lock.
 
     Raises:

@@ -45,7 +45,6 @@ def make_plan(
     """The plan for a request; the same request, catalogue, refusals and model give the same plan, to the byte.
 
     Args:
-        request: what is asked for.
         catalogue: what is known; the one that ships without it.
         refusals: builds that failed their probe before, and where.
         model: knows how long things take; without it nothing is known to be faster than stock.

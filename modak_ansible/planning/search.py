@@ -52,8 +52,6 @@ def choose(draft: Draft, model: PerformanceModel | None, shared: Shared | None =
     the predicted gain is over 1; without a model everything is unknown, and stock stays.
 
     Args:
-        draft: in which nothing is decided.
-        model: knows how long things take.
         shared: what was chosen for other requests with the same catalogue, refusals and model; it is added to.
 
     Raises:

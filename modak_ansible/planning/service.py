@@ -98,12 +98,6 @@ class Planned:
 def plan_blueprint(path: Path, inputs: Inputs, training: str | None = None, change: Change | None = None) -> Planned:
     """The plan of a training of a blueprint, or of a request.
 
-    Args:
-        path: the service template, or the request.
-        inputs: values for its inputs.
-        training: which one; not needed where there is only one.
-        change: makes something else of what is asked for, such as its tuning alone.
-
     Raises:
         InvalidBlueprint: with every mistake and its place.
         UsageError: there is no such training, or several and none is named.
@@ -193,12 +187,8 @@ def check_blueprint(
     Builds that its project knows to fail their probe on the target are not taken.
 
     Args:
-        path: the service template, or the request.
-        inputs: values for inputs.
-        mistakes: collects what is wrong.
         warnings: collects what is read, and would be better written otherwise.
         training: the only one that is planned, if it is there, with what comes before it; all are read.
-        change: makes something else of each request.
     """
     return [plan for _, plan in _check(path, inputs, mistakes, warnings, training, change)[0]]
 

@@ -16,12 +16,7 @@ TELLING = ("avx512_bf16", "amx_bf16", "avx512_fp16", "bf16", "svebf16")
 
 
 def as_known_here(target: Target, testbed: Path) -> Target:
-    """The target, with this machine's processor where the target is this machine and the blueprint says nothing.
-
-    Args:
-        target: as the blueprint describes it.
-        testbed: the folder of the testbed that the target may be.
-    """
+    """The target, with this machine's processor where the target is this machine and the blueprint says nothing."""
     is_here = target.local or (target.address == TESTBED and (testbed / "ssh_config").exists())
     if not is_here or target.processor.model:
         return target

@@ -73,9 +73,6 @@ def key_of(request: Request) -> str:
 def known_needs(state: Path) -> dict[str, Need]:
     """What was traced before, by its keys.
 
-    Args:
-        state: the state folder of a project.
-
     Raises:
         ModakError: the file is damaged.
     """
@@ -95,9 +92,7 @@ def need_from(results: Path, key: str, training: str) -> Need | None:
     """What the report of a trace says; None where there is none, or it is not whole.
 
     Args:
-        results: the folder of what came back.
         key: of the request, before it was changed.
-        training: its name.
     """
     report = read_json(results / "applied.json") or {}
     found = report.get("memory")

@@ -29,7 +29,6 @@ def tuning_alone(request: Request, budget: int | None = None) -> Request:
     """A request for nothing but the tuning of another one's training, as a deployment of its own.
 
     Args:
-        request: for the training.
         budget: seconds; the request's own without it.
     """
     seconds = budget or request.optimisation.tuning_budget
@@ -103,12 +102,7 @@ def why_not_tuned(draft: Draft) -> str:
 
 
 def tuner_packages(entry: Entry, given: GivenImage | None) -> tuple[str, ...]:
-    """What an image needs for the tuner besides what the framework brings, as lines of a lock.
-
-    Args:
-        entry: what was chosen, or found in the user's image.
-        given: that one, whose own packages stay as they are.
-    """
+    """What an image needs for the tuner besides what the framework brings, as lines of a lock."""
     if given and given.seen:
         return without(TUNER, given.seen.packages)
     return beside(TUNER, entry.name)

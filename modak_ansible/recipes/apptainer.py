@@ -42,7 +42,6 @@ def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
     """A distribution with a virtual environment in /opt/venv, to which the other layers add.
 
     Args:
-        base: which distribution.
         bootstrap: ``debootstrap`` builds it from Debian packages, ``docker`` takes it from a hub.
         architecture: archspec name, for the label.
     """
@@ -102,9 +101,6 @@ def requirements_definition(
     """The user's own Python packages on top of the image that has the framework.
 
     Args:
-        requirements: what pip installs.
-        base_digest: of the layer below.
-        python: the interpreter in the image.
         entry: the framework, whose probe tries the image again; None for a user's own image.
         locked: what the plan itself needs besides, as lines of a lock.
     """

@@ -25,7 +25,6 @@ def dockerfile(entry: Entry, base: Base | None, architecture: str) -> str:
     """A framework's image from the ground up; the entry's probe is the last step, where it needs no accelerator.
 
     Args:
-        entry: the framework.
         base: what it sits on; None for an image of a hub.
         architecture: archspec name of the processor that its libraries are compiled for.
 

@@ -22,8 +22,6 @@ def environment_script(entry: Entry, requirements: Sequence[str], python: str, l
     """A script whose first argument is the folder to make.
 
     Args:
-        entry: the framework.
-        requirements: the user's own packages.
         python: the version of Python that is taken first, as major.minor; then python3, and then whatever else the
             entry's lock knows. What it does not know is never taken; what installs nothing takes any that is
             maintained.

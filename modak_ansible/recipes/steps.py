@@ -36,7 +36,6 @@ def framework_commands(entry: Entry, architecture: str) -> list[list[str]]:
     """What makes a framework of a base image, step by step: the pinned packages, libraries, and further names.
 
     Args:
-        entry: the framework.
         architecture: archspec name of the processor that its libraries are compiled for.
     """
     steps = []
@@ -53,9 +52,6 @@ def stub_command(python: str) -> str:
     """Puts the module into site-packages that lets a script call prepare outside of a plan.
 
     Its text is part of every image's digest: a change of it builds all of them anew.
-
-    Args:
-        python: the interpreter, as a word of the shell.
     """
     lines = " \\\n        ".join(shlex.quote(line) for line in STUB.read_text(encoding="utf-8").splitlines())
     folder = f"$({python} -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
@@ -69,7 +65,6 @@ def pip_install(entry: Entry, python: str, lock: str, options: str = "--no-cache
     sources only is built with what is there.
 
     Args:
-        entry: the framework.
         python: the interpreter, as a word of the shell.
         lock: where the lock is written to, as a word of the shell.
         options: for ``pip install``.
@@ -85,7 +80,6 @@ def kept_commands(entry: Entry, python: str, folder: str) -> list[str]:
     """Notes what is installed, and what belongs to it, for :func:`keeping` them.
 
     Args:
-        entry: the framework, which is there already.
         python: the interpreter, as a word of the shell.
         folder: where the lists are written, as a word of the shell without quotes.
     """
@@ -150,7 +144,6 @@ def own_pip_install(
         requirements: lines of requirements.txt. What those with hashes bring along must be among them, with hashes.
         python: the interpreter, as a word of the shell.
         file: where those with hashes are written to, as a word of the shell.
-        options: for ``pip install``.
         locked: lines of a lock of ours, which come first.
         kept: files of constraints, as words of the shell without quotes.
         index: the framework's own, which is asked for its companions when pip's configured ones have not got them.

@@ -207,12 +207,8 @@ class Scheduler:
         """Submits an array of the current folder, and gives the ids of its tasks, which are numbered from 0.
 
         Args:
-            run: runs a command.
             script: of :meth:`array_script`.
-            name: the array's.
-            count: how many tasks it has.
             parallel: how many of them may run at once; None for as many as the target takes.
-            waits: what each of them waits for.
 
         Raises:
             SubmissionRefused: with the scheduler's own words.
@@ -300,10 +296,7 @@ class Scheduler:
         """The commands that run a program on each node of a running job, beside it.
 
         Args:
-            run: runs a command of the scheduler.
-            job: that runs.
             nodes: on how many of its nodes, the first ones; all of them where it is its own number.
-            words: the program and its arguments.
             terminal: whether the program has one, as its caller.
 
         Raises:

@@ -82,8 +82,6 @@ def output_files(output: str | None, error: str | None, *, combined: bool, patte
     """Where a scheduler writes what a job says, and its errors; these under no name where they go to the same file.
 
     Args:
-        output: the option, None where nobody gave it.
-        error: the same.
         combined: whether both are to go to one file.
         patterns: whether the scheduler replaces ``%j`` and the like.
 
@@ -101,8 +99,6 @@ def _file_name(about: str, text: str, *, patterns: bool) -> str:
     """A name in the deployment's folder, or an absolute path.
 
     Args:
-        about: the option.
-        text: the path.
         patterns: whether the scheduler replaces ``%j`` and the like.
 
     Raises:

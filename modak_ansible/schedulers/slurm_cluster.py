@@ -23,13 +23,7 @@ _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
-    """What the scheduler tells a user.
-
-    Args:
-        run: runs its commands.
-        user: whose accounts are asked for.
-        groups: the user's, which partitions may be for.
-    """
+    """What the scheduler tells a user."""
     unknown: List[str] = []
     config = _config(_asked(run, ["scontrol", "show", "config"], unknown))
     nodes = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown))

@@ -20,13 +20,7 @@ _OUT = re.compile(r"\b(down|offline|unknown|state-unknown|stale)\b")
 
 
 def read_torque(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
-    """What the server tells a user.
-
-    Args:
-        run: runs its commands.
-        user: who is asking; queues may be for others.
-        groups: the user's.
-    """
+    """What the server tells a user."""
     unknown: List[str] = []
     servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unknown)
     name, server = next(iter(servers.items()), ("", {}))

@@ -98,7 +98,6 @@ class Carrier(Protocol):
 
         Args:
             source: with addresses of its files, or the one that they lie below.
-            access: what the server wants to see.
 
         Raises:
             ModakError: it cannot.

@@ -271,8 +271,6 @@ def missing(path: str, place: str, beside: Iterable[str]) -> SourceProblem:
     """What is said of a path that is not there, with the name beside it that it was mistyped from.
 
     Args:
-        path: that is asked for.
-        place: as messages have it.
         beside: the names in the folder above.
     """
     hint = nearest(PurePosixPath(path).name, beside)

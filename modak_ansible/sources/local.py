@@ -100,10 +100,6 @@ class Local(Source):
 def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]:
     """The files of a source as they are now, and the folder that their names are relative to.
 
-    Args:
-        source: of a plan.
-        folder: the blueprint's.
-
     Raises:
         ModakError: they are not there any more.
     """

@@ -43,9 +43,7 @@ def read_dataset(said: Said, folder: Path, refuse: Refuse) -> Dataset | None:
     """The dataset, or None where something was refused.
 
     Args:
-        said: what the user says.
         folder: what paths are relative to.
-        refuse: is told each thing that is wrong.
     """
     refused: list[str] = []
 

@@ -62,7 +62,6 @@ def count(root: Path, names: Sequence[str], form: str) -> int | None:
 
     Args:
         root: that the names are relative to.
-        names: of the files.
         form: one of the known formats.
 
     Returns:
@@ -115,7 +114,6 @@ def samples_in(folder: Path, names: Sequence[str]) -> int | None:
     """How many samples IDX files give to train with: those of ``train``, or of the only split that is there.
 
     Args:
-        folder: that they lie in.
         names: of the files, plain or gzip.
 
     Returns:

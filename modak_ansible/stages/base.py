@@ -117,8 +117,6 @@ def until_ended(
     """Shows what a target does in the background, and gives the answer of its end.
 
     Args:
-        say: shows a line.
-        look: has the target look, with what it takes for that.
         answer: of the call that began it, where that says how it is.
         news: what the target answers at: each new step, or each new line of the log, which is shown, too.
     """

@@ -12,7 +12,6 @@ def survey(stage: Stage, older_than: float) -> Outcome:
     """What could be removed, and what stays with the reason.
 
     Args:
-        stage: of any deployment on the target.
         older_than: what was used within so many seconds stays.
     """
     answer = _call(stage, "look", older_than)

@@ -55,7 +55,6 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     """Makes sure that the plan's image is on the target.
 
     Args:
-        stage: the deployment.
         again: whether an image that its probe refused before is made and tried once more.
 
     Raises:
@@ -177,9 +176,7 @@ def show_build_log(
     """Shows what the build of the image has written on the target.
 
     Args:
-        stage: the deployment.
         follow: whether what it writes up to its end is shown, too.
-        last: how many lines at most of what is there.
         within: in how many seconds the log must have been written to, or what is there is left out.
 
     Raises:

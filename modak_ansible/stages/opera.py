@@ -47,7 +47,6 @@ def read_opera_storage(folder: Path, instance_path: str) -> OperaDeployment:
     """What opera's storage says.
 
     Args:
-        folder: where opera was started.
         instance_path: its storage, relative to that.
     """
     storage = folder / instance_path

@@ -16,11 +16,6 @@ from modak_ansible.target.datasets.pack import Packed
 def ensure_packed(stage: Stage, dataset: PlannedDataset, bring: Callable[[], Outcome]) -> Outcome:
     """Makes sure that the image of a dataset is on the target; its folder is brought where it is not.
 
-    Args:
-        stage: of the deployment.
-        dataset: of its plan.
-        bring: has the folder on the target.
-
     Raises:
         ModakError: the folder cannot be brought, or there is no mksquashfs, or no room.
     """

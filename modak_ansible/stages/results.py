@@ -67,10 +67,8 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     """Keeps what the job left, and has the deployment's record and the project's records tell of it.
 
     Args:
-        stage: the deployment.
         listed: what is on the target: ``files``, the declared outputs that are ``missing``, and ``unnamed`` files that
             cannot be brought.
-        bring: brings files, by their paths, into a folder here.
 
     Raises:
         ModakError: a file did not arrive as it left, or would lie elsewhere.

@@ -37,7 +37,6 @@ def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -
     Args:
         entry: the name of the service template, at the root.
         files: content and whether it is executable, by the path in the archive.
-        creator: who made it.
     """
     meta = f"TOSCA-Meta-File-Version: 1.1\nCSAR-Version: 1.1\nCreated-By: {creator}\nEntry-Definitions: {entry}\n"
     buffer = io.BytesIO()

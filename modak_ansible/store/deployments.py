@@ -82,7 +82,6 @@ def find_trainings(text: str, training: str | None = None) -> list[DeploymentSto
 
     Args:
         text: a deployment's name, or the beginning of it, or a blueprint.
-        training: the only one that is meant, with all points of its sweep, or one point.
 
     Raises:
         UsageError: there is none, or the beginning of a name fits several.

@@ -22,9 +22,6 @@ _REFUSALS = KeptList(
 def known_refusals(state: Path) -> tuple[Refusal, ...]:
     """What was refused before.
 
-    Args:
-        state: the state folder of a project.
-
     Raises:
         ModakError: the file is damaged.
     """

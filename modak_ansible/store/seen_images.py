@@ -27,9 +27,6 @@ _IMAGES = KeptList(
 def seen_images(state: Path) -> tuple[SeenImage, ...]:
     """What was looked into before.
 
-    Args:
-        state: the state folder of a project.
-
     Raises:
         ModakError: the file is damaged.
     """

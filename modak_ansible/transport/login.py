@@ -18,7 +18,6 @@ def log_in(connection: Connection, target: str, keep: int) -> bool:
     """Opens the connection, at whose prompts the user answers; whether it was not open before.
 
     Args:
-        connection: the way to the target.
         target: how the user calls it.
         keep: seconds for which it stays open while nothing uses it.
 

@@ -27,9 +27,7 @@ def patiently(
     """Tries until the connection lasts.
 
     Args:
-        attempt: what needs the connection; it may be begun again.
         broken: what it raises where the connection broke.
-        say: shows a line of progress.
         pauses: in seconds, between attempts.
         mend: is called before each further attempt.
 

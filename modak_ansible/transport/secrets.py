@@ -98,7 +98,6 @@ def handed_on(environment: Mapping[str, str] = os.environ, *, needed: bool = Tru
     ansible-runner writes the environment of a playbook down, so it is given none of the variables themselves.
 
     Args:
-        environment: of this process.
         needed: whether the process makes images; one that does not is told of nothing, and nothing is decrypted.
     """
     nothing = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}

@@ -241,7 +241,6 @@ def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder:
     """The way to a target; writes the SSH configuration for it.
 
     Args:
-        target: where to.
         testbed: the testbed's folder.
         blueprint_folder: where a relative identity file is looked for.
         folder: where the configuration is written.
@@ -334,7 +333,6 @@ def _quoted(path: Path, *, tokens: bool = False) -> str:
     """A path as a word of an SSH configuration.
 
     Args:
-        path: the path.
         tokens: whether the option replaces what begins with a percent sign.
 
     Raises:

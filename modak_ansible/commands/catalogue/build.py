@@ -136,14 +136,7 @@ def request_for(entry: Entry, like: Request) -> Request:
 
 
 def request_for_image(name: str, framework: str, image: GivenImage | None, like: Request) -> Request:
-    """A request for an image on the target of another request; nothing is to be trained.
-
-    Args:
-        name: of the entry that it is for.
-        framework: of the catalogue.
-        image: one that is given; None for one of the catalogue's.
-        like: knows the target.
-    """
+    """A request for an image on the target of another request; nothing is to be trained."""
     its_own = {"version": "", "requirements": (), "arguments": (), "environment": (), "workload": None}
     application = like.application.model_copy(update={"framework": framework, **its_own})
     alone = {"nodes": 1, "processes_per_node": 1, "accelerators": 0}

@@ -46,12 +46,7 @@ class Row(TypedDict):
 
 
 def rows_of(entries: Iterable[Entry], state: Path) -> list[Row]:
-    """A row for every entry, by the table's titles.
-
-    Args:
-        entries: in any order.
-        state: the state folder of the project that may have built them.
-    """
+    """A row for every entry, by the table's titles."""
     told = _told(state)
     ordered = sorted(entries, key=lambda entry: (entry.framework, entry.name))
     return [

@@ -18,9 +18,7 @@ def junit_xml(deployments: list[tuple[Plan, RecordData]], error: BaseException |
     """The report of a command.
 
     Args:
-        deployments: the plans that were carried out, with their records.
         error: what ended the command; None where all went well.
-        seconds: how long the whole command took.
     """
     suites = [_suite(plan, record, error) for plan, record in deployments]
     if error is not None and not any(_count(suite, "failure") + _count(suite, "error") for suite in suites):

@@ -78,9 +78,7 @@ def facts_of(deployments: list[tuple[Plan, RecordData]], error: BaseException | 
     """The environment variables of a notification.
 
     Args:
-        deployments: the plans that were carried out, with their records; that of the worst end speaks for all.
         error: what ended the command; None where all went well.
-        seconds: how long it took.
     """
     facts = {
         "MODAK_DEPLOYMENT": " ".join(plan.deployment for plan, _ in deployments),

@@ -31,13 +31,10 @@ def carry_out(
     """Runs something that has deployments go on, and shows how it gets on, and how they ended.
 
     Args:
-        stores: of which deployments.
         run: does it, and gives how many tasks changed something.
         interrupted: what is said after Ctrl-C.
         unchanged: what is said where there was nothing to do.
         is_campaign: whether each has a line of a table, or an entry of a list.
-        as_json: whether to print JSON.
-        warnings: of a plan, as data.
 
     Raises:
         TimeIsOver: it took too long.

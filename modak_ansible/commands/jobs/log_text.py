@@ -20,10 +20,6 @@ def of_job(folder: Path, log: str, since: Since, *, follow: bool, show: Show, ra
 
     Args:
         folder: the deployment's.
-        log: which one.
-        since: from when on.
-        follow: whether to go on until its end.
-        show: gets the lines that are followed.
         rank: of a training that has several; without it all of them, each line with its rank, or the first to follow.
 
     Raises:

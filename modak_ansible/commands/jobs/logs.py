@@ -103,8 +103,6 @@ def command(
 def _check_rank(folder: Path, rank: int | None, *, is_its_own: bool, follow: bool) -> None:
     """
     Args:
-        folder: the deployment's.
-        rank: that is asked for.
         is_its_own: whether each rank has a log of the kind that is asked for.
         follow: whether it is followed; which one is then said, where nobody asked for one.
 

@@ -44,7 +44,6 @@ def differences(before: Plan, after: Plan) -> Differences:
 
     Args:
         before: a plan as JSON, which an earlier version of the project may have written.
-        after: the plan of now, as JSON.
     """
     found: dict[str, object] = {
         "choices": _choices(before, after),

@@ -14,8 +14,6 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
     """What the table leaves out.
 
     Args:
-        plan: what is told.
-        width: of a line, in characters.
         model: what the performance model rests on.
     """
     lines = ["", "Where the numbers come from", *_wrapped(model, width, 2)]

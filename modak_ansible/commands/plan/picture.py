@@ -19,9 +19,7 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
     """Draws the picture, in the format that the file's name ends with; gives what it shows, a line for each part.
 
     Args:
-        plan: whose job ran.
         state: the state folder of its project, where every finished job leaves a record.
-        file: to be written.
 
     Raises:
         ModakError: no job of the plan has ended, nothing was predicted of it, or the file cannot be written.

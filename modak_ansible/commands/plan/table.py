@@ -30,8 +30,6 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
     """The table, in lines of at most so many characters where no single word is longer.
 
     Args:
-        plan: what is shown.
-        width: of a line.
         with_rest: whether it says what was not taken.
     """
     width = max(width, _NARROWEST)

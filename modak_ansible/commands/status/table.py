@@ -23,7 +23,6 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
     """The heading and a line for every row; none is wider than the width, where one is given.
 
     Args:
-        rows: as status_rows has them.
         width: columns of the terminal; names and messages that have no room there are cut.
     """
     cells = [_cells(row) for row in rows]
@@ -52,11 +51,7 @@ def line_of(row: StatusRow, moment: str) -> str:
 
 
 def points_of(trainings: Sequence[str]) -> list[str]:
-    """What tells the points of each sweep apart, such as ``lr=0.1``; empty for a training that is none.
-
-    Args:
-        trainings: their names, of points as blueprint.sweep makes them: ``train:lr=0.1,batch-size=64``.
-    """
+    """What tells the points of each sweep apart, such as ``lr=0.1``; empty for a training that is none."""
     split = [name.partition(":") for name in trainings]
     values: dict[tuple[str, str], set[str]] = {}
     for node, _, point in split:

@@ -79,7 +79,6 @@ def export(tool: str, stores: Sequence[DeploymentStore], to: Path) -> tuple[int,
 
     Args:
         tool: one of TOOLS.
-        stores: whose runs; one without any number is left out.
         to: the tool's folder, in which other runs may lie.
 
     Raises:

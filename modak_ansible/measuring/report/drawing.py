@@ -151,8 +151,6 @@ def _framed(figure: Figure, title: str, below: str, plane: float, places: Places
     """The figure with its title above its axes, and a key and a text below them.
 
     Args:
-        figure: with its axes; what has a label goes into the key.
-        title: a line.
         below: lines.
         plane: the height of the axes in inches.
         places: where each of the axes begins from the left, and how wide it is; in inches.

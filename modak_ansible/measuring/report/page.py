@@ -25,10 +25,8 @@ def render(
     Everything that comes from records is escaped.
 
     Args:
-        runs: all records.
         parts: as ``sections`` gives them.
         drawn: the SVG of each of their figures, by its name.
-        made: when; now, where it is left out.
     """
     found = comparisons(runs)
     every = judged(found)

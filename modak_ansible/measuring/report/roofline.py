@@ -35,10 +35,8 @@ def achieved_chart(
     A variant that several groups have is shown as the first of them measured it. None where none has the precision.
 
     Args:
-        members: with the variants.
         gflop_per_image: of a step, forwards and backwards.
         peaks: GFLOP/s in that precision, by what gave them.
-        precision: of the variants that are shown.
     """
     comparison = members[0]
     variants: dict[str, Variant] = {}

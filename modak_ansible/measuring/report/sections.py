@@ -50,7 +50,6 @@ def sections(
     """Every part of the page, those without measurements too.
 
     Args:
-        runs: all records.
         found: the trainings among them, put in order.
         work: GFLOP of one training step for each image, by workload.
         titles: of groups, by the names of suite and group; a group's name stands for one that is missing.

@@ -56,8 +56,6 @@ def blocks_of(suite: Suite, known: Inventory, groups: Iterable[str] = (), rounds
     """What is to be run.
 
     Args:
-        suite: whose entries and switches are known to be right.
-        known: what it names.
         groups: their names; empty for all.
         rounds: instead of those that the suite says.
 

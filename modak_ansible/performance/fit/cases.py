@@ -48,11 +48,6 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
     """Every training of one process that was measured, on a machine whose peak is known, of work that is known.
 
     What several processes wait for each other is no part of a step's compute: see ``series`` and ``data_parallel``.
-
-    Args:
-        records: of all outcomes; those that are not simply measured are left out.
-        works: what a workload computes, by its name.
-        machines: with their peaks.
     """
     known = {machine.name: machine for machine in machines}
     found = (_case(record, works, known) for record in records if _is_of_one(record))

@@ -71,10 +71,6 @@ class Spreads:
 def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
     """The model of some records.
 
-    Args:
-        records: of all outcomes and workloads; trainings and machines are found among them.
-        works: what the workloads of benchmarks/ compute, by name.
-
     Raises:
         ModakError: there is no training among them that can be used.
     """
@@ -96,9 +92,6 @@ def fit_cases(
     """The model of some measured trainings.
 
     Args:
-        found: the trainings.
-        known: the machines.
-        works: what the workloads of benchmarks/ compute, by name.
         names: of the parts that are fitted.
         rounds: whether rounds have coefficients of their own.
         spreads: of each part, where they are known already; found from the trainings otherwise.

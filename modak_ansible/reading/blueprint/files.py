@@ -33,10 +33,8 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
     Hidden files and caches are left out; in the blueprint's own folder also the blueprint.
 
     Args:
-        folder: the script's folder.
         patterns: which files travel, relative to the folder; None for all.
         top: the folder of the blueprint that names the script.
-        is_blueprint: whether what belongs to the blueprint lies there, too.
 
     Raises:
         ValueError: the files are larger than 200 MB together, or more than 50,000, which looks like a dataset; or a

@@ -92,8 +92,6 @@ def read_blueprint(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint 
 
     Args:
         path: the service template, or the folder that holds it as ``service.yaml``.
-        inputs: values for its inputs.
-        mistakes: collects every mistake, with its place.
 
     Returns:
         The blueprint, or None when it cannot be read at all.
@@ -112,9 +110,6 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
 
     Args:
         path: beside which its files lie.
-        root: the template.
-        inputs: values for its inputs.
-        mistakes: collects every mistake, with its place.
     """
     given = _read_inputs(inputs, mistakes)
     if not _is_service_template(root, mistakes):
@@ -138,7 +133,6 @@ def read_targets(path: Path, inputs: Inputs, mistakes: Mistakes, wanted: Wanted 
     Args:
         path: the service template, which need not have a training, or the target file.
         inputs: values for the inputs of the one, or more words of the other.
-        mistakes: collects every mistake, with its place.
         wanted: what is known otherwise of the target of a file that describes one without a name.
     """
     root = read_yaml(path, mistakes)

@@ -31,13 +31,7 @@ class Axis:
 
 
 def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...]:
-    """The axes of a training's sweep, in the order of the file; none where it has no sweep.
-
-    Args:
-        node: the training.
-        scalar: reads one value, and notes what is wrong with it.
-        mistakes: collects what is wrong with the sweep.
-    """
+    """The axes of a training's sweep, in the order of the file; none where it has no sweep."""
     section = node.properties.get("sweep")
     if section is None:
         return ()

@@ -69,10 +69,8 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
     """A service template with the targets of a target file.
 
     Args:
-        words: what the file says.
         base: a service template whose imports have the types.
         wanted: what is known otherwise.
-        mistakes: collects what is wrong.
     """
     alone = any(name in WORDS for name in words.entries)
     kind = words.get(SCHEDULER)
@@ -101,10 +99,6 @@ def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mi
     What the template says of its own machine is forgotten, by whatever input; what is given goes before the file.
 
     Args:
-        root: the service template.
-        words: what the file says.
-        given: values, with their places.
-        definitions: its types.
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
     templates = root.get("topology_template", "node_templates") or Item(root.location, {})
@@ -136,9 +130,6 @@ def with_targets(root: Item, given: Item, definitions: Definitions, mistakes: Mi
     target, or the one under whose name it stands.
 
     Args:
-        root: the service template.
-        given: values, with their places.
-        definitions: its types.
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
     topology = root.get("topology_template") or Item(root.location, {})
@@ -185,9 +176,7 @@ def described(node: Item, words: Item, mistakes: Mistakes, *, is_bare: bool = Fa
     workspace stay.
 
     Args:
-        node: the node template.
         words: what is said, by the words of a target file.
-        mistakes: collects words that are unknown or contradict each other.
         is_bare: whether the template says of no machine any more.
     """
     if describes_machine(words) and not is_bare:
@@ -221,7 +210,6 @@ def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
     """A node template without the values that describe a machine, but for those that its inputs give.
 
     Args:
-        node: the node template.
         given: the inputs that have values which somebody gave: what other inputs give is left out, too; None for all.
     """
 

@@ -49,10 +49,7 @@ def read_by(
     """What is there of the paths that a script names.
 
     Args:
-        folder: the script's.
-        trees: the syntax of its files, by their paths.
         options: the value or the default of each option, by its longest name without dashes.
-        outputs: what it writes.
     """
     found: dict[Path, Read] = {}
     for name, value in options.items():

@@ -107,8 +107,6 @@ def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = N
     """What a blueprint of a script says, as far as the script tells.
 
     Args:
-        script: a Python file.
-        words: options that it is to be started with.
         folder: where the blueprint will lie; the script's own without it.
         framework: in place of what the script's imports say.
 

@@ -45,7 +45,6 @@ def outputs_of(trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> t
     """Patterns of the files that a script writes below its folder, and the paths elsewhere that it writes to.
 
     Args:
-        trees: the syntax of its files, by their paths.
         options: the defaults of its options, by the names that hold their values.
     """
     inside: list[str] = []

@@ -67,14 +67,7 @@ class Requirements:
 
 
 def requirements_of(code: Code, framework: str, pins: dict[str, Pin], installed: Installed) -> Requirements:
-    """The packages that a script and its own files import, but for what the framework's image has.
-
-    Args:
-        code: the script.
-        framework: of the catalogue.
-        pins: what the project's files ask for.
-        installed: what is installed where the user works.
-    """
+    """The packages that a script and its own files import, but for what the framework's image has."""
     found = Requirements()
     entry = _entry(framework, pins, installed, found)
     there = _in_image(entry) if entry else set()

@@ -19,11 +19,6 @@ RULE = "drafted"
 def read_script(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint | None:
     """The blueprint of a script, which is in no file.
 
-    Args:
-        path: the script.
-        inputs: the target, and the options that the script is to be started with.
-        mistakes: collects every mistake; the place is the script.
-
     Raises:
         UsageError: nobody says where it is to run, or an option is missing that it does not start without.
         BrokenScript: it is no Python.

@@ -10,12 +10,7 @@ from modak_ansible.reading.blueprint.script.option import Option
 
 
 def arguments_of(words: Sequence[str], declared: Sequence[Option]) -> tuple[dict[str, Any], list[str]]:
-    """Arguments by name, as a blueprint gives them; where one cannot be told from the words, all words as they stand.
-
-    Args:
-        words: of the command line.
-        declared: the options that are known of the script.
-    """
+    """Arguments by name, as a blueprint gives them; where one cannot be told from the words, all words as they are."""
     known = {name: option for option in declared for name in option.names}
     found: dict[str, Any] = {}
     left = list(words)

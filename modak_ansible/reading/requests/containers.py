@@ -13,14 +13,7 @@ _HUB = "docker"
 
 
 def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict: bool) -> Read | None:
-    """The request for a container's image; None where it is none.
-
-    Args:
-        tree: the file.
-        mistakes: collects what is wrong, and with strictness the wishes that cannot be kept.
-        warnings: collects the wishes that are not kept.
-        strict: whether those are mistakes.
-    """
+    """The request for a container's image; None where it is none."""
     reader = FormReader(mistakes, warnings)
     notes = notes_of(tree, reader, mistakes, warnings, strict=strict)
     form, notes.tree = reader.read(tree, ContainerForm)

@@ -18,9 +18,6 @@ def fitting_build(
     """The name of a build that was tried, and is of the framework or library and version that is asked for; or empty.
 
     Args:
-        job: the request.
-        training: its section, for a training.
-        program: its section, for a program.
         target: a hub's image serves where it reaches one.
         catalogue: what there is.
     """

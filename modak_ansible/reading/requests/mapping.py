@@ -46,10 +46,6 @@ class Mapper:
     ) -> None:
         """
         Args:
-            job: what is asked for.
-            name: what the deployment is called.
-            file: the request.
-            catalogue: what there is.
             notes: get what is wrong, and the wishes that are not kept.
             image: the source of an image that the request asks for, and for nothing else.
         """

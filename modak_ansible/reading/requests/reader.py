@@ -33,7 +33,6 @@ def read_request(path: Path, inputs: Inputs, mistakes: Mistakes) -> Blueprint:
     Args:
         path: the file, JSON or YAML.
         inputs: values for the inputs of the target's description, and where that is.
-        mistakes: collects every mistake, with its place.
     """
     blueprint = Blueprint(path, inputs={})
     read = read_form(path, mistakes, blueprint.warnings, strict=inputs.strict)
@@ -65,7 +64,6 @@ def read_form(path: Path, mistakes: Mistakes, warnings: Mistakes, *, strict: boo
     """The form of a request, filled in; None, with mistakes, where it is not one.
 
     Args:
-        path: the file.
         mistakes: collects what is wrong, and with strictness the wishes that cannot be kept.
         warnings: collects what is read otherwise, and the wishes that are not kept.
         strict: whether the caller wants strictness; the request itself may, too.

@@ -54,7 +54,6 @@ def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, 
         folder: the request's; ``targets.yaml`` there describes targets.
         inputs: a service template or a target file that describes them instead, and values for its inputs; a file of
             values that is a target file describes them, too.
-        mistakes: collects those of the description.
         notes: are told what is taken for granted.
 
     Raises:

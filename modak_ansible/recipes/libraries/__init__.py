@@ -14,7 +14,6 @@ def library_commands(name: str, architecture: str) -> list[str]:
     """Shell commands, run as root in the image, that leave the library in FOLDER.
 
     Args:
-        name: which library, as an entry of the catalogue names it.
         architecture: archspec name of the processor that it will run on.
 
     Raises:

@@ -51,7 +51,6 @@ def debian_source(package: str, tools: str) -> list[str]:
     The image's list of packages, whichever way it is written, is asked for sources too.
 
     Args:
-        package: the name of the source package.
         tools: Debian packages that compile it.
     """
     sources = "/etc/apt/sources.list"

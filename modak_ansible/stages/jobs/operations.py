@@ -27,7 +27,6 @@ def run_jobs(stages: Sequence[Stage], *, wait: bool = True, quietly: bool = Fals
     """Has all jobs run, each after those that it comes after; whatever was done before is not done again.
 
     Args:
-        stages: of deployments on one target.
         wait: whether to watch them to their ends.
         quietly: whether to show nothing of what jobs write, and take as little of the machine as it can.
 
@@ -170,7 +169,6 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
     """Cancels the jobs that live and removes the deployments' folders; data stays for others, and so do images.
 
     Args:
-        stages: of deployments on one target.
         remove_images: whether those of their images go that no other deployment on the target uses.
         leave: whether jobs that cannot be ended, such as those on dead nodes, are left alone.
 

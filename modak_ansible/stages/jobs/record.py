@@ -76,13 +76,7 @@ def add_record(folder: Path, record: Record) -> bool:
 
 
 def job_record(plan: Plan, job: JobNote, results: Path) -> Record:
-    """What a finished job has to say.
-
-    Args:
-        plan: that was carried out.
-        job: the scheduler's word, as the job stage notes it.
-        results: the folder of what came back.
-    """
+    """What a finished job has to say."""
     return record_of(plan, job, report_of(results), read_metrics(results))
 
 

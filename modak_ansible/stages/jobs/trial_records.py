@@ -36,11 +36,6 @@ def record_trials(stage: Stage) -> int:
 def trial_records(plan: PlanJson, job: JobNote, report: TuningReport) -> list[Record]:
     """What the trials have to say, in their order; candidates of one rung are compared with each other.
 
-    Args:
-        plan: that was carried out, as JSON.
-        job: the scheduler's word, as the job stage notes it.
-        report: of the tuning.
-
     Raises:
         ValidationError: the plan or what a trial reported is not of our form.
     """

@@ -13,7 +13,6 @@ def answer(module: Any, act: Callable[[], Mapping[str, object]]) -> None:
     """Does a module's work and gives its result to Ansible.
 
     Args:
-        module: the AnsibleModule.
         act: does the work; an error of ours or of the system becomes the module's failure.
     """
     try:

@@ -98,7 +98,6 @@ class Activity:
         Args:
             told: which value of the status is looked at, such as step.
             seen: what the caller knows of it.
-            seconds: how long to wait at most.
         """
         began = time.monotonic()
         while time.monotonic() - began < seconds:

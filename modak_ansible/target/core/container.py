@@ -77,7 +77,6 @@ def check_signing_key(runtime: str, key: str) -> None:
     """Tells before a build what would keep its image from being signed.
 
     Args:
-        runtime: Apptainer or Singularity.
         key: the path of a private key in PEM; its public half has the same path with ``.pub`` behind it.
 
     Raises:

@@ -52,12 +52,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
-    """Opens a file for writing that nobody else may read when it is made here, whatever the umask.
-
-    Args:
-        path: the file.
-        flags: such as O_TRUNC or O_APPEND.
-    """
+    """Opens a file for writing that nobody else may read when it is made here, whatever the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "wb")
 
 
@@ -174,7 +169,6 @@ def read_on(path: Path, offset: int, *, to_end: bool) -> tuple[str, int]:
 
     Args:
         path: the file; one that is not there yet is empty.
-        offset: how much is known.
         to_end: whether the file grows no more, so that words without a line's end count too.
     """
     try:

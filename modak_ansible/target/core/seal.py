@@ -45,8 +45,6 @@ def is_intact(image: Path, seal: Path, sha256: str = "") -> bool:
     """Whether an image is the one that was sealed; the seal of one that was only touched or copied is renewed.
 
     Args:
-        image: the file.
-        seal: its seal.
         sha256: serves where there is no seal yet.
     """
     known, _, stamp = read_text(seal).partition(" ")

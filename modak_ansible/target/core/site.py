@@ -68,7 +68,6 @@ def read_site(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
 
     Args:
         given: the site settings of a plan; ``otherwise`` holds what serves where the machine says nothing.
-        environment: of the user who asks.
     """
     otherwise = given.get("otherwise") or {}
     pip = pip_settings(environment)
@@ -93,12 +92,7 @@ class PackageSources(TypedDict):
 
 
 def package_sources(environment: Mapping[str, str] = os.environ, *, apt: bool = True) -> PackageSources:
-    """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold.
-
-    Args:
-        environment: of the user who asks.
-        apt: whether Debian's packages are wanted, too.
-    """
+    """Where this machine gets packages from, as far as that means the same on another: what ``otherwise`` may hold."""
     pip = pip_settings(environment)
     addresses = {name: " ".join(filter(_is_public, pip.get(name, "").split())) for name in _PIP_SOURCES}
     return {

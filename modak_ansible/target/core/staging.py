@@ -47,7 +47,6 @@ def stage(folder: Path, plan: Plan, archive: bytes, lock: Lock) -> None:
         folder: where; what is there is replaced, unless a job has begun in it. What earlier attempts left stays.
         plan: with the script, and the digests of the files.
         archive: those files, as a tar archive with the folders code and runtime.
-        lock: held while the folder is put in its place.
 
     Raises:
         ModakError: a file is not what the plan says, a job has begun there, or there is no room.

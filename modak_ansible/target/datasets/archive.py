@@ -71,9 +71,7 @@ def check_case(folder: Path, names: Sequence[str], what: str) -> None:
     """Makes sure that a file system that takes ``a`` and ``A`` for one has not made one file of two.
 
     Args:
-        folder: that has the files.
         names: relative to it, such that differ by nothing else, or one that seems to be there.
-        what: holds them.
 
     Raises:
         ModakError: the folder has one of them under another name.
@@ -92,7 +90,6 @@ def members_of(path: Path, limit: int) -> list[Member]:
     """The files of an archive, which is looked through to its end; nothing is written.
 
     Args:
-        path: the archive.
         limit: bytes that it may hold.
 
     Raises:
@@ -111,10 +108,7 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
     """Unpacks an archive into a folder, or a compressed file beside where it was.
 
     Args:
-        path: the archive or the file.
-        folder: that gets the files.
         limit: bytes that may come out of it.
-        note: is told how far it is.
 
     Raises:
         ModakError: it is damaged, holds what may not be unpacked, or more than the limit; what came out until then is

@@ -131,7 +131,6 @@ class DatasetStore:
         Of what is wanted, files that another dataset has are taken over from there.
 
         Args:
-            size: bytes that the data takes.
             files: that are wanted, where no manifest of them was brought.
 
         Returns:
@@ -209,7 +208,6 @@ class DatasetStore:
 
         Args:
             source: the source it came from, with the files that it must have where no manifest of them was brought.
-            activity: is told how far it is.
 
         Raises:
             ModakError: a file is missing or is not what it should be; it is removed, so that it is fetched again. Or an

@@ -31,9 +31,6 @@ def fetch_all(files: Iterable[DataFile], location: str, folder: Path, note: Note
     Args:
         files: of a source of a plan.
         location: the address that they lie below, where they have none of their own.
-        folder: that gets them.
-        note: is told how far it is.
-        access: what the server wants to see.
 
     Raises:
         ModakError: an address cannot be read, a file has another size, digest or version, or there is no room.
@@ -129,12 +126,10 @@ def fetch(
 
     Args:
         address: http, https or file.
-        path: that it is written to.
         tell: gets the bytes that are there, and all of them where that is known, else 0.
         is_known: whether its digest is compared afterwards; a file of which nothing is known is gone on with only
             where the server says that it is still the same.
         query: what the address ends with, which no message has.
-        headers: that the server is shown.
         version: what the server must call the file; empty where that is not known.
 
     Raises:

@@ -36,10 +36,7 @@ def make_shards(folder: Path, names: Sequence[str], out: Path, note: Callable[[s
     """Writes shards of a folder's files, and their index.
 
     Args:
-        folder: that has the files.
-        names: of all of them.
         out: a folder for the shards, which is there and empty.
-        note: is told how far it is.
 
     Raises:
         ModakError: a file is part of no sample.

@@ -198,7 +198,6 @@ class Garbage:
         """Why something stays; empty where nobody needs it.
 
         Args:
-            found: what it is.
             things: the images or datasets that it is, or would become.
             least: how long it stays in any case, in seconds.
         """

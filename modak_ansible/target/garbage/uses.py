@@ -38,12 +38,7 @@ class Uses:
         return Lock(self._workspace.path / ".uses.lock")
 
     def reserve(self, deployment: str, paths: Iterable[str]) -> None:
-        """Keeps images and datasets for a deployment that is on its way, whether they are there yet or not.
-
-        Args:
-            deployment: its name.
-            paths: as its plan has them.
-        """
+        """Keeps images and datasets for a deployment that is on its way, whether they are there yet or not."""
         self._workspace.create()
         file = self._reservation(deployment)
         with self.lock():

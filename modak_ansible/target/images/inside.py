@@ -79,13 +79,7 @@ print("modak.inside " + json.dumps(found))
 
 
 def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
-    """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into.
-
-    Args:
-        runtime: Apptainer or Singularity.
-        image: its file.
-        python: the interpreter in it.
-    """
+    """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into."""
     result = TimedRun(timeout=_SECONDS, keep_locks=True)([runtime, "exec", str(image), python, "-c", _LOOK])
     lines = (result.out + result.err).splitlines()
     told = [line for line in result.out.splitlines() if line.startswith(_MARK)]

@@ -26,8 +26,6 @@ def require_release(definition: str, base: str, site: Site) -> None:
 
     Args:
         definition: of the base image, with the mirror filled in.
-        base: its name, for people.
-        site: whose certificates are trusted.
 
     Raises:
         ModakError: the mirror says that it has not got the release.

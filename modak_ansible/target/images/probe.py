@@ -38,8 +38,6 @@ def probe_image(runtime: str, image: Path, command: list[str]) -> None:
     """Tries an image, and leaves what it printed in the log.
 
     Args:
-        runtime: Apptainer or Singularity.
-        image: what to try.
         command: what to run in it; without one its own test.
 
     Raises:

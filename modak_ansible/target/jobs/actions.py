@@ -57,7 +57,6 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
     """Does what the module is asked, and gives ``changed`` and the ``answer``, which is JSON.
 
     Args:
-        action: one of ACTIONS.
         parameters: as Arguments has them, with ``deployments``: a JSON list of what Wanted has.
 
     Raises:

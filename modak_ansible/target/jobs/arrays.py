@@ -55,10 +55,7 @@ class Arrays:
 
         Args:
             members: of whom :meth:`Deployment.array_script` is the same.
-            name: the array's.
-            script: its script.
             parallel: how many may run at once; None for as many as the target takes.
-            waits: what all of them wait for.
             waited: the ids of those that have to complete before, by their deployments.
 
         Returns:

@@ -55,7 +55,6 @@ def set_aside(folder: Path, jobs: Iterable[str]) -> int:
     The user's files, and what the training made of its own beside them, such as checkpoints, stay where they are.
 
     Args:
-        folder: the deployment's.
         jobs: the ids of the attempt's jobs.
     """
     number = number_of(folder)

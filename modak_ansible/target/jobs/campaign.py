@@ -355,7 +355,6 @@ class Campaign:
         Args:
             known: the deployments, with the states and explanations that the caller knows. Of one that runs, what is
                 said may be news, too, such as that its node is down.
-            seconds: how long.
             log: of the only one, which log is read on; empty to read none.
             offset: how many bytes of the log the caller knows.
             quietly: whether the jobs are measured, and so looked at seldom, and waited for to their ends.
@@ -409,7 +408,6 @@ class Campaign:
         """Cancels the jobs that live, and removes the deployments; the first submitted is cancelled last.
 
         Args:
-            names: of the deployments.
             seconds: how long cancelled jobs may take to end.
             leave: whether jobs that cannot be ended are left alone.
 

@@ -29,10 +29,6 @@ class Intents:
     def jobs(self, folder: Path, job_name: str) -> list[str]:
         """The ids of the jobs that a deployment's intent may have led to; one that cannot be read is of a single job.
 
-        Args:
-            folder: the deployment's.
-            job_name: its job's.
-
         Raises:
             SchedulerSilent: the scheduler does not answer.
         """

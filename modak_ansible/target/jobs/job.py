@@ -104,7 +104,6 @@ class Deployment:
         settle by their claim which one trains.
 
         Args:
-            waits: for what.
             waited: the ids of those that have to complete before, by their deployments.
 
         Raises:

@@ -54,7 +54,6 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
     """What a job has left in its deployment's folder.
 
     Args:
-        deployment: the folder on the target.
         outputs: patterns below the folder of the user's code.
     """
     return {
@@ -72,7 +71,6 @@ def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:
     Files of metrics are those that the script has written anywhere beside its code, in a form that is read.
 
     Args:
-        deployment: the deployment's folder on the target.
         outputs: patterns below the folder of the user's code.
 
     Returns:

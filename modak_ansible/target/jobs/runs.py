@@ -26,7 +26,6 @@ def living_state(state: Path, finished: int | None, record: JobRecord) -> JobSta
     Args:
         state: the folder of its markers.
         finished: the exit code that it noted.
-        record: the scheduler's word, which is not final.
     """
     if record.state in WAITING:
         noted = changed_at(state / "finished")
@@ -45,8 +44,6 @@ def own(record: JobRecord | None, name: str, folder: Path) -> JobRecord | None:
     """The scheduler's word of a deployment's job; None where it is of a stranger's, as where ids have begun anew.
 
     Args:
-        record: what it said.
-        name: the job's.
         folder: the deployment's; the task of an array was submitted from a folder beside it.
     """
     if record is None or not (record.name and record.folder) or record.name == name:

@@ -97,7 +97,6 @@ def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:
     """Reads files of metrics.
 
     Args:
-        folder: that they are below.
         paths: of whatever files; those that hold no metrics are passed over.
         most: bytes at the end of each that are read; 0 for all of it.
     """

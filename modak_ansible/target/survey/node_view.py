@@ -109,8 +109,6 @@ def node_view(workspace: Workspace, scheduler: str, options: NodeOptions, patien
 
     Args:
         workspace: where the answer is written; the job's folder there is removed afterwards.
-        scheduler: slurm or torque.
-        options: of the job.
         patience: seconds to wait for the job to start and end.
     """
     folder = workspace.path / f".survey-{uuid.uuid4().hex[:12]}"

@@ -61,7 +61,6 @@ def folder_facts(path: Path, *, trial: bool = False) -> FolderFacts:
     """Looks at a folder.
 
     Args:
-        path: the folder; it need not be there.
         trial: whether a megabyte is written there and removed again: a quota shows itself in no other way everywhere.
     """
     nearest = path

@@ -138,7 +138,6 @@ def processes(proc: Path, marks: Sequence[str]) -> Dict[int, Process]:
     """The processes of a job, by their numbers.
 
     Args:
-        proc: /proc.
         marks: entries of an environment that a process of the job has, or ``pid=N`` for that one; all that they start
             are the job's, too. Whoever looks is not, nor are those that started it.
     """
@@ -188,11 +187,6 @@ def cgroup_of(proc: Path, root: Path, pids: Set[int]) -> Dict[str, int]:
 
     It is the nearest that has all of the job's processes, and is taken for the job's only where it has no other of the
     same user's.
-
-    Args:
-        proc: /proc.
-        root: /sys/fs/cgroup.
-        pids: the job's processes.
     """
     paths = [parse_cgroup(_read(proc / str(pid) / "cgroup")) for pid in pids]
     common = os.path.commonpath(paths) if paths and all(paths) else ""

@@ -64,8 +64,6 @@ def refused(reason: str, hint: str = "leave it out", words: tuple[str, ...] = ()
     """The type of a field that is known and cannot be acted on, whatever it holds.
 
     Args:
-        reason: why not.
-        hint: what to do about it.
         words: what users write there; several of them with slashes between are a template, and nothing that is meant.
     """
 

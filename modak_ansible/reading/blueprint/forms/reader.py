@@ -62,9 +62,7 @@ class FormReader:
     ) -> None:
         """
         Args:
-            mistakes: collects what is wrong.
             warnings: collects what is written in an older way.
-            older: the spellings that are known.
             root: what messages put before every path.
             hidden: how many names at the start of a path the file has not got.
 

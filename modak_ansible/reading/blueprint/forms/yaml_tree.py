@@ -95,7 +95,6 @@ def read_yaml(path: Path, mistakes: Mistakes, name: str | None = None) -> Item |
     """The tree of a YAML file, or None (and a mistake) when it cannot be read or is not YAML.
 
     Args:
-        path: the file.
         mistakes: collects what is wrong: syntax, duplicate keys, merge keys, unknown tags.
         name: how the file is called in messages; the path as it is by default.
     """

@@ -33,9 +33,6 @@ def counting(
     """The files that count, and those that only travel; all count where nobody can tell.
 
     Args:
-        folder: of the script.
-        script: its name there.
-        files: that travel.
         words: arguments, variables and shell lines of the training, which may name files.
     """
     known, words = {file.path: file.sha256 for file in files}, list(words)

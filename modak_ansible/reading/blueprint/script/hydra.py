@@ -76,13 +76,7 @@ def hydra_of_script(script: Path, words: Sequence[str]) -> Hydra | None:
 
 
 def hydra_of(script: Path, tree: ast.AST, words: Sequence[str] = ()) -> Hydra | None:
-    """What a script tells hydra; None where it does not.
-
-    Args:
-        script: its path.
-        tree: its syntax.
-        words: of its command line.
-    """
+    """What a script tells hydra; None where it does not."""
     call = _main(tree)
     if call is None:
         return None

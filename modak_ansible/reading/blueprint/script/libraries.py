@@ -17,12 +17,7 @@ Namer = Callable[[ast.AST], str]
 
 
 def absl_options(calls: Iterable[ast.Call], name_of: Namer) -> Iterator[Option]:
-    """The flags that one file defines with absl, whose modules define more.
-
-    Args:
-        calls: of the file.
-        name_of: gives the full name of what is called.
-    """
+    """The flags that one file defines with absl, whose modules define more."""
     named = [(name_of(call.func).removeprefix(_FLAGS), call) for call in calls if name_of(call.func).startswith(_FLAGS)]
     marked = [literal(call.args[0]) for name, call in named if name in _MARKS and call.args]
     required = {word for given in marked for word in ([given] if isinstance(given, str) else given or ())}

@@ -51,7 +51,6 @@ class Options:
         """What the script does not do with an argument, and a hint; empty where nothing is known against it.
 
         Args:
-            name: of the option, without dashes.
             value: what it is given; with True it stands alone, and with False it is left out.
         """
         if value is False:
@@ -98,7 +97,6 @@ def options_of(script: Path, switches: Iterable[str] | None = None) -> Options |
     """The options of a script; None where its source, and that of the files which it imports, leaves them open.
 
     Args:
-        script: its path.
         switches: options that its workload.yaml names, with _ for -; None where it has none.
     """
     found = _sources(script)

@@ -15,7 +15,6 @@ def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module 
     """The syntax of a file; None where it cannot be read as Python of today.
 
     Args:
-        path: of the file.
         words: that must stand in it to make it worth while.
     """
     try:

@@ -88,8 +88,6 @@ def load_definitions(root: Item, folder: Path, mistakes: Mistakes) -> Definition
     """The types that a service template may use.
 
     Args:
-        root: the service template.
-        folder: its folder, where relative imports begin.
         mistakes: collects imports that are missing, no YAML, of another version, or reach outside the folder.
     """
     definitions = Definitions()

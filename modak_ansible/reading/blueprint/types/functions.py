@@ -44,7 +44,6 @@ class Evaluator:
         """The value with every function replaced, or None (and a mistake) where one has no value.
 
         Args:
-            item: a property's value as it is written.
             node: the name of the node template that SELF means.
         """
         if depth > _MAX_DEPTH:

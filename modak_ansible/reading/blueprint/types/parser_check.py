@@ -30,10 +30,7 @@ def note_what_tosca_parser_finds(
     """As :func:`check_with_tosca_parser`, which is not asked again about what it had nothing against before.
 
     Args:
-        path: the service template.
-        inputs: the values of its inputs.
         imported: the files of types that it imports, and those that these import, with the path as the import has it.
-        mistakes: collects what it says.
     """
     judged = _judged(path, inputs, imported)
 
@@ -74,9 +71,6 @@ def check_with_tosca_parser(
     It gives no places; the one noted is that of the last name in its message that the file holds.
 
     Args:
-        path: the service template.
-        inputs: the values of its inputs.
-        mistakes: collects what it says.
         written: the template, where it is in no file.
     """
     given = _with_found_imports(written or _tree(path), path.parent)

@@ -73,14 +73,7 @@ class Topology:
 def read_topology(
     root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes, *, is_of_targets: bool = False
 ) -> Topology:
-    """The topology of a service template.
-
-    Args:
-        root: the service template.
-        given_inputs: values for its inputs, with their places; None for none.
-        mistakes: collects everything that is wrong.
-        is_of_targets: whether it is asked for its targets alone.
-    """
+    """The topology of a service template."""
     return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
 
 

@@ -48,10 +48,7 @@ def code_of(job: JobForm, file: Path, data: Data, notes: Notes) -> Code:
     """What a job runs; what is wrong with it is noted.
 
     Args:
-        job: the request's job; one without an application runs nothing.
-        file: the request.
         data: a path on the target takes the place of ``{dataset}``.
-        notes: get the mistakes.
     """
     runs, folder = job.runs, file.parent
     if job.application is None:

@@ -38,9 +38,7 @@ def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") 
     """One dataset of a training.
 
     Args:
-        form: what the request says of it.
         folder: the request's.
-        refuse: is told what is wrong, by its field.
         name: the dataset's, where its place gives it one.
     """
     location = form.location or ""

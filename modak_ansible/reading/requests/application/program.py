@@ -45,7 +45,6 @@ def program_of(
     """What executable and arguments say together.
 
     Args:
-        executable: a script or another program, with options of its own behind it or not.
         arguments: a text as in a shell, or a list of words.
         is_file: whether a path below the request's folder is a file.
         builds: whether something is built first, which a path may lead to.

@@ -35,12 +35,10 @@ def shape_of(
     """The job's processes; cores and threads that nobody says are left to the planner.
 
     Args:
-        options: the job's options.
         ranks: processes of the whole job, where the application says them.
         threads: threads of each process, where it says them.
         parallel: whether every process that is asked for is started; else one is, and what was asked for are its cores.
         subscription: processes that may share a core.
-        node_cores: cores of one node, where they are known.
         warn: gets the path, the words and the hint of a warning.
         cannot_keep: gets those of a wish that is not kept.
 

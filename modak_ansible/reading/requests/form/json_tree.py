@@ -21,8 +21,6 @@ def parse_json(text: str, name: str, mistakes: Mistakes) -> Item | None:
     """The tree of a JSON text, or None and a mistake with the place where it is not JSON.
 
     Args:
-        text: the file's content.
-        name: how the file is called in messages.
         mistakes: also gets every name that is given twice.
     """
     try:
