@@ -14,19 +14,13 @@ from modak_ansible.model.target import Partition, Scheduler
 
 @dataclass(frozen=True)
 class JobAllocation:
-    """What a job asks for, in agreement with itself and with its site.
+    """What a job asks for, in agreement with itself and with its site."""
 
-    Attributes:
-        asked: the request as it came.
-        request: with its resources, job options and ranks in agreement, and what the site's rules give it.
-        partition: where the job will run; None when the target describes no partitions.
-        layout: its processes; the cores of each are those that are asked for, else its share of the node, else one
-            under a scheduler, and None when nobody knows.
-    """
-
-    asked: Request
-    request: Request
-    partition: Partition | None
+    asked: Request  # the request as it came
+    request: Request  # with its resources, job options and ranks in agreement, and what the site's rules give it
+    partition: Partition | None  # where the job will run; None when the target describes no partitions
+    # its processes; the cores of each are those that are asked for, else its share of the node, else one under a
+    # scheduler, and None when nobody knows
     layout: ProcessLayout
 
     @property

@@ -29,22 +29,15 @@ _CURE = (
 
 @dataclass(frozen=True)
 class Ranks:
-    """How a training's processes are one.
+    """How a training's processes are one."""
 
-    Attributes:
-        strategy: one of PREPARED: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI
-            starts, or which reads who it is from the environment; ``none``: not at all.
-        reason: for people.
-        interface: of the nodes, by which they meet; empty: found.
-        timeout: seconds that a rank waits for the others.
-        rejected: what else modak_runtime.prepare could do, and why it does not.
-    """
-
+    # one of PREPARED: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or which
+    # reads who it is from the environment; ``none``: not at all
     strategy: Prepared | Literal["mpi", "own", "none"]
-    reason: str
-    interface: str = ""
-    timeout: int = 300
-    rejected: tuple[tuple[Prepared, str], ...] = ()
+    reason: str  # for people
+    interface: str = ""  # of the nodes, by which they meet; empty: found
+    timeout: int = 300  # seconds that a rank waits for the others
+    rejected: tuple[tuple[Prepared, str], ...] = ()  # what else modak_runtime.prepare could do, and why it does not
 
     @property
     def is_prepared(self) -> bool:

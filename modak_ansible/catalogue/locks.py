@@ -25,15 +25,10 @@ _MAINTAINED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 class Lock(NamedTuple):
-    """What is known of the packages of an entry.
+    """What is known of the packages of an entry."""
 
-    Attributes:
-        pythons: the versions of Python for whose wheels the hashes are known, as major.minor.
-        lines: in the form of pip's requirements files, one for each package.
-    """
-
-    pythons: tuple[str, ...]
-    lines: tuple[str, ...]
+    pythons: tuple[str, ...]  # the versions of Python for whose wheels the hashes are known, as major.minor
+    lines: tuple[str, ...]  # in the form of pip's requirements files, one for each package
 
 
 def lock_of(name: str) -> Lock:

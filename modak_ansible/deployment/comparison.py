@@ -22,20 +22,14 @@ _USUAL = ("val_loss", "eval_loss", "valid_loss", "validation_loss", "test_loss",
 
 @dataclass(frozen=True)
 class Run:
-    """One of the trainings.
-
-    Attributes:
-        given: its arguments and what else its plan chose, by name.
-        seconds: how long its job ran; None where nobody knows.
-        numbers: the last of each that is a finite number.
-    """
+    """One of the trainings."""
 
     deployment: str
     training: str
     state: str
-    given: dict[str, str]
-    seconds: float | None
-    numbers: dict[str, float]
+    given: dict[str, str]  # its arguments and what else its plan chose, by name
+    seconds: float | None  # how long its job ran; None where nobody knows
+    numbers: dict[str, float]  # the last of each that is a finite number
     curves: Curves
 
     def curve(self, name: str) -> Curve | None:
@@ -53,22 +47,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Trainings, the best one first, and those without a number at the end.
+    """Trainings, the best one first, and those without a number at the end."""
 
-    Attributes:
-        by: the name of the number that they are compared by.
-        rising: whether more of it is better.
-        names: of all numbers, those that most have first.
-        differs: names of what they were given that is not the same for all.
-        remarks: what is wrong with their numbers, in words.
-    """
-
-    by: str
-    rising: bool
-    names: tuple[str, ...]
-    differs: tuple[str, ...]
+    by: str  # the name of the number that they are compared by
+    rising: bool  # whether more of it is better
+    names: tuple[str, ...]  # of all numbers, those that most have first
+    differs: tuple[str, ...]  # names of what they were given that is not the same for all
     runs: tuple[Run, ...]
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # what is wrong with their numbers, in words
 
     def label(self, run: Run) -> str:
         """What tells a training from the others: ``lr=0.1, batch-size=64``."""

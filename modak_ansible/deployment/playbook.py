@@ -37,27 +37,20 @@ _NEEDS_NO_SECRETS = (
 
 
 class TaskResult(TypedDict, total=False):
-    """What a task of ours answers: of its module or action, what that tells.
-
-    Attributes:
-        msg: a line for people.
-        seconds: that it took.
-        exit_code: of the command, where it failed.
-        stdout, stderr: of one that is Ansible's own.
-        jobs: a JSON list, of a task for several deployments.
-    """
+    """What a task of ours answers: of its module or action, what that tells."""
 
     changed: bool
-    msg: str
-    seconds: float
-    exit_code: int
+    msg: str  # a line for people
+    seconds: float  # that it took
+    exit_code: int  # of the command, where it failed
+    # stdout, stderr: of one that is Ansible's own
     stdout: str
     stderr: str
     facts: TargetFacts
     survey: SurveyFacts
     image: ImageFacts
     situation: JobNote
-    jobs: str
+    jobs: str  # a JSON list, of a task for several deployments
     workspace: str
     garbage: list[GarbageItem]
     kept: list[GarbageItem]
@@ -103,19 +96,14 @@ class PlaybookError(ModakError):
 
 @dataclass
 class PlaybookRun:
-    """How a playbook ended.
+    """How a playbook ended."""
 
-    Attributes:
-        changed: tasks that changed something.
-        results: the last result of every action of ours, by the action's name in the collection.
-        jobs: what became of each job that was acted on, by its deployment, on whichever target.
-        job_messages: what each target said about jobs.
-    """
-
-    changed: int = 0
+    changed: int = 0  # tasks that changed something
+    # the last result of every action of ours, by the action's name in the collection
     results: dict[str, TaskResult] = field(default_factory=dict)
+    # what became of each job that was acted on, by its deployment, on whichever target
     jobs: dict[str, OperatedJob] = field(default_factory=dict)
-    job_messages: list[str] = field(default_factory=list)
+    job_messages: list[str] = field(default_factory=list)  # what each target said about jobs
 
 
 def run_playbook(

@@ -25,18 +25,12 @@ _OVER = ("UNDEPLOYED",)
 
 @dataclass
 class Entry:
-    """A deployment, and what is known of it now.
-
-    Attributes:
-        answer: what its target says, as stages.jobs hands it on; None before it was asked.
-        asked: when that was, by the monotonic clock.
-        problem: why its target does not answer; empty where it does.
-    """
+    """A deployment, and what is known of it now."""
 
     known: DeploymentStore
-    answer: dict[str, Any] | None = None
-    asked: float = field(default_factory=time.monotonic)
-    problem: str = ""
+    answer: dict[str, Any] | None = None  # what its target says, as stages.jobs hands it on; None before it was asked
+    asked: float = field(default_factory=time.monotonic)  # when that was, by the monotonic clock
+    problem: str = ""  # why its target does not answer; empty where it does
 
     @property
     def name(self) -> str:

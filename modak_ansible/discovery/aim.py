@@ -31,21 +31,13 @@ _FILES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class Aim:
-    """A target, and what is known of it before it is looked at.
+    """A target, and what is known of it before it is looked at."""
 
-    Attributes:
-        target: where; of a bare host only how it is entered.
-        request: what a blueprint's training asks of it; None for a bare host.
-        folder: where a relative identity file is looked for.
-        testbed: the testbed that may be meant.
-        is_described: whether a blueprint or a target file says what it is.
-    """
-
-    target: Target
-    request: Request | None
-    folder: Path
-    testbed: Path
-    is_described: bool
+    target: Target  # where; of a bare host only how it is entered
+    request: Request | None  # what a blueprint's training asks of it; None for a bare host
+    folder: Path  # where a relative identity file is looked for
+    testbed: Path  # the testbed that may be meant
+    is_described: bool  # whether a blueprint or a target file says what it is
 
     @contextmanager
     def entered(self) -> Iterator[Connection]:

@@ -42,29 +42,20 @@ class Value:
 
 @dataclass(frozen=True)
 class Description:
-    """A target, as it is written.
+    """A target, as it is written."""
 
-    Attributes:
-        scheduler: slurm, torque or none.
-        title: what was looked at, in a line.
-        address, username: how it is entered; empty where that goes without saying.
-        local: whether it is this machine.
-        partitions: each with what people should know of it.
-        closed: partitions that the user's jobs cannot go to, and why.
-        values: by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores,
-            memory; vendor, accelerator, accelerators, accelerator_memory; and peak_gflops, memory_bandwidth.
-        unknown: what could not be found out, and how it may be.
-    """
-
-    scheduler: str
-    title: str
+    scheduler: str  # slurm, torque or none
+    title: str  # what was looked at, in a line
+    # address, username: how it is entered; empty where that goes without saying
     address: str
     username: str
-    local: bool
-    partitions: tuple[tuple[Partition, str], ...]
-    closed: tuple[str, ...]
+    local: bool  # whether it is this machine
+    partitions: tuple[tuple[Partition, str], ...]  # each with what people should know of it
+    closed: tuple[str, ...]  # partitions that the user's jobs cannot go to, and why
+    # by name: account, scratch, image_base, container_runtime; architecture, processor, features, cores, memory;
+    # vendor, accelerator, accelerators, accelerator_memory; and peak_gflops, memory_bandwidth
     values: dict[str, Value]
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...]  # what could not be found out, and how it may be
 
     def value(self, name: str) -> Any:
         return self.values[name].value if name in self.values else None

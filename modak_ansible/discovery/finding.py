@@ -16,18 +16,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding.
+    """A finding."""
 
-    Attributes:
-        about: one or two words, such as ``rsync``.
-        seen: what was found.
-        todo: what to do; empty where all is well.
-    """
-
-    about: str
+    about: str  # one or two words, such as ``rsync``
     state: State
-    seen: str
-    todo: str = ""
+    seen: str  # what was found
+    todo: str = ""  # what to do; empty where all is well
 
     def as_json(self) -> dict[str, str]:
         return {name: str(value) for name, value in asdict(self).items()}

@@ -27,17 +27,11 @@ _PYTHONS = (
 
 @dataclass(frozen=True)
 class Entrance:
-    """How a target is entered, before anything of ours runs there.
+    """How a target is entered, before anything of ours runs there."""
 
-    Attributes:
-        seconds: to connect anew, and to log in; None for this machine.
-        ahead: seconds that the target's clock is ahead of this one; None where it does not tell.
-        pythons: paths and versions, the one that Ansible takes first.
-    """
-
-    seconds: float | None = None
-    ahead: float | None = None
-    pythons: tuple[tuple[str, str], ...] = ()
+    seconds: float | None = None  # to connect anew, and to log in; None for this machine
+    ahead: float | None = None  # seconds that the target's clock is ahead of this one; None where it does not tell
+    pythons: tuple[tuple[str, str], ...] = ()  # paths and versions, the one that Ansible takes first
 
     @property
     def python(self) -> tuple[str, str] | None:
@@ -47,32 +41,20 @@ class Entrance:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is looked at besides.
+    """What is looked at besides."""
 
-    Attributes:
-        scheduler: slurm, torque or none; empty for whichever is there.
-        node: whether a compute node is asked by a job.
-        partition: of that job; empty for the scheduler's own.
-        patience: seconds to wait for it.
-    """
-
-    scheduler: str = ""
-    node: bool = False
-    partition: str = ""
-    patience: int = 120
+    scheduler: str = ""  # slurm, torque or none; empty for whichever is there
+    node: bool = False  # whether a compute node is asked by a job
+    partition: str = ""  # of that job; empty for the scheduler's own
+    patience: int = 120  # seconds to wait for it
 
 
 @dataclass(frozen=True)
 class Survey:
-    """A target as it was found.
+    """A target as it was found."""
 
-    Attributes:
-        entrance: how it is entered.
-        facts: of the survey role; None where no Python could look.
-    """
-
-    entrance: Entrance
-    facts: SurveyFacts | None = None
+    entrance: Entrance  # how it is entered
+    facts: SurveyFacts | None = None  # of the survey role; None where no Python could look
 
     @property
     def cluster(self) -> ClusterFacts | None:

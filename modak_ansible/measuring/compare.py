@@ -13,26 +13,19 @@ BlockKey = tuple[str, int]  # the suite's digest, the round
 
 @dataclass(frozen=True)
 class Line:
-    """One variant.
-
-    Attributes:
-        steady: seconds of a steady epoch, the median of each run.
-        images_per_second: of a steady epoch.
-        ratio: its steady seconds by those of the group's first variant; None for that one, and where no round has both.
-        parts: seconds of what is no steady epoch: the first epoch's excess, the imports, the compilation.
-        tick: seconds of a known clock that its steps, or those that it is held against, waited for; None: no clock.
-        left_out: how many runs do not count, by how they ended.
-        reason: of the newest run that does not count.
-    """
+    """One variant."""
 
     variant: str
-    steady: Summary | None = None
-    images_per_second: Summary | None = None
+    steady: Summary | None = None  # seconds of a steady epoch, the median of each run
+    images_per_second: Summary | None = None  # of a steady epoch
+    # its steady seconds by those of the group's first variant; None for that one, and where no round has both
     ratio: Ratio | None = None
+    # seconds of what is no steady epoch: the first epoch's excess, the imports, the compilation
     parts: dict[str, Summary] = field(default_factory=dict)
+    # seconds of a known clock that its steps, or those that it is held against, waited for; None: no clock
     tick: float | None = None
-    left_out: dict[str, int] = field(default_factory=dict)
-    reason: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)  # how many runs do not count, by how they ended
+    reason: str = ""  # of the newest run that does not count
 
     @property
     def is_noise(self) -> bool:

@@ -21,17 +21,11 @@ from modak_ansible.transport.rsync import Say
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        metrics: what it measured; None where it left nothing whole.
-        job: the scheduler's word, as the job stage notes it.
-        problem: why it failed; empty when it did not.
-    """
-
-    metrics: dict[str, Any] | None
-    job: JobNote = field(default_factory=JobNote)
-    problem: str = ""
+    metrics: dict[str, Any] | None  # what it measured; None where it left nothing whole
+    job: JobNote = field(default_factory=JobNote)  # the scheduler's word, as the job stage notes it
+    problem: str = ""  # why it failed; empty when it did not
 
 
 class NodeFacts(TargetFacts):

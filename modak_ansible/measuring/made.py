@@ -28,16 +28,11 @@ from modak_ansible.model.target import Target
 
 @dataclass(frozen=True)
 class Turn:
-    """When a run had its turn.
-
-    Attributes:
-        position: its place in the order of its round, from 1.
-        attempt: how often its round was begun.
-    """
+    """When a run had its turn."""
 
     round: int = 1
-    position: int = 1
-    attempt: int = 1
+    position: int = 1  # its place in the order of its round, from 1
+    attempt: int = 1  # how often its round was begun
 
 
 def now() -> str:

@@ -30,17 +30,11 @@ RUN_VARIABLE = "MODAK_BENCH_RUN"
 
 @dataclass(frozen=True)
 class Place:
-    """A target of a suite, and what is known of it.
+    """A target of a suite, and what is known of it."""
 
-    Attributes:
-        blueprint: whose target and dataset are used.
-        request: what its first training asks for, with paths that hold from anywhere.
-        architecture: archspec name of its processor; empty before it was looked at.
-    """
-
-    blueprint: Path
-    request: Request
-    architecture: str = ""
+    blueprint: Path  # whose target and dataset are used
+    request: Request  # what its first training asks for, with paths that hold from anywhere
+    architecture: str = ""  # archspec name of its processor; empty before it was looked at
 
     @property
     def state(self) -> Path:

@@ -36,31 +36,18 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Runner:
-    """Runs one suite.
+    """Runs one suite."""
 
-    Attributes:
-        suite: what is run.
-        blocks: its groups.
-        places: its targets by name; what is found out about them is added.
-        executor: carries the runs out.
-        file: where the records go.
-        history: what the file has already.
-        say: shows a line.
-        wait: comes back when this machine is quiet.
-        attempts: how often a disturbed round is begun.
-        plan: makes the plan of a run.
-    """
-
-    suite: Suite
-    blocks: list[Block]
-    places: dict[str, Place]
-    executor: Executor
-    file: RecordFile
-    history: History
-    say: Say
-    wait: Wait
-    attempts: int = ATTEMPTS
-    plan: Plan = plan_run
+    suite: Suite  # what is run
+    blocks: list[Block]  # its groups
+    places: dict[str, Place]  # its targets by name; what is found out about them is added
+    executor: Executor  # carries the runs out
+    file: RecordFile  # where the records go
+    history: History  # what the file has already
+    say: Say  # shows a line
+    wait: Wait  # comes back when this machine is quiet
+    attempts: int = ATTEMPTS  # how often a disturbed round is begun
+    plan: Plan = plan_run  # makes the plan of a run
     _facts: dict[str, NodeFacts] = field(default_factory=dict)
     _left_out: dict[str, set[str]] = field(default_factory=dict)
     _strikes: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -23,14 +23,10 @@ class Property:
     """What a user may say of a dataset.
 
     The form of requests and the TOSCA type (tosca/types) follow from it, by ``make generate``.
-
-    Attributes:
-        meaning: what it says, for users.
-        kind: how it is written.
     """
 
-    meaning: str
-    kind: Kind
+    meaning: str  # what it says, for users
+    kind: Kind  # how it is written
 
 
 PROPERTIES = {

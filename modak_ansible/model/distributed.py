@@ -29,21 +29,14 @@ class Distributed(Model):
 
 
 class Parallelism(Model):
-    """What a script's source says of many processes.
+    """What a script's source says of many processes."""
 
-    Attributes:
-        by: ``mpi``, or ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler.
-        name: what it uses, such as ``torch.distributed.init_process_group``.
-        place: the file below the script's folder, and the line.
-        nodes: that it says there itself; None where it leaves them to the job.
-        processes_per_node: likewise.
-        shares: what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and
-            its place; empty where nothing does.
-    """
-
+    # ``mpi``, or ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler
     by: Literal["ranks", "mpi"]
-    name: str
-    place: str
-    nodes: int | None = None
-    processes_per_node: int | None = None
+    name: str  # what it uses, such as ``torch.distributed.init_process_group``
+    place: str  # the file below the script's folder, and the line
+    nodes: int | None = None  # that it says there itself; None where it leaves them to the job
+    processes_per_node: int | None = None  # likewise
+    # what it shares files of its data out by between its processes, such as ``webdataset.split_by_node``, and its
+    # place; empty where nothing does
     shares: str = ""

@@ -27,23 +27,15 @@ class Option:
     """What there is to say of an option besides its type in a plan.
 
     The form of requests, the TOSCA type (tosca/types) and the tables of docs/ follow from it, by ``make generate``.
-
-    Attributes:
-        meaning: what it asks for, for users; how it is written or counted follows from its kind.
-        kind: how users write it.
-        slurm: the directive of Slurm, for docs/jobs.md.
-        torque: that of Torque.
-        resource: the field of ``Resources`` that says the same; empty where none does.
-        is_other_under_torque: whether Torque means something else by it than that field.
-        without_scheduler: why a machine without a scheduler has no use for it; empty where the job's script keeps it.
     """
 
-    meaning: str
-    kind: Kind
-    slurm: str
-    torque: str
-    resource: str = ""
-    is_other_under_torque: bool = False
+    meaning: str  # what it asks for, for users; how it is written or counted follows from its kind
+    kind: Kind  # how users write it
+    slurm: str  # the directive of Slurm, for docs/jobs.md
+    torque: str  # that of Torque
+    resource: str = ""  # the field of ``Resources`` that says the same; empty where none does
+    is_other_under_torque: bool = False  # whether Torque means something else by it than that field
+    # why a machine without a scheduler has no use for it; empty where the job's script keeps it
     without_scheduler: str = ""
 
     @property

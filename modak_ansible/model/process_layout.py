@@ -7,19 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessLayout:
-    """So many processes on each of so many nodes, and what each has.
-
-    Attributes:
-        cores: of each process; None where nobody says.
-        threads: of each process; None leaves them to the program.
-        sharing: processes that may share a core.
-    """
+    """So many processes on each of so many nodes, and what each has."""
 
     nodes: int = 1
     processes_per_node: int = 1
-    cores: int | None = None
-    threads: int | None = None
-    sharing: int = 1
+    cores: int | None = None  # of each process; None where nobody says
+    threads: int | None = None  # of each process; None leaves them to the program
+    sharing: int = 1  # processes that may share a core
 
     @property
     def processes(self) -> int:

@@ -34,37 +34,27 @@ _WISHES = ("optimisation", "job_options")
 
 
 class Request(Model):
-    """One training, as a blueprint asks for it, or one point of its sweep.
-
-    Attributes:
-        dataset: what it reads first, or alone.
-        more_datasets: what it reads besides.
-        training: its name; of a point its node's with the values that it has.
-        after: what has to complete before it begins.
-        node: the blueprint's node that it comes from; empty where that is the training's name.
-        beside: files that travel with the script's, and on which it does not depend.
-        parallelism: what makes its script parallel by itself; None where its source shows nothing of that.
-        parallel: how many points of its sweep may run at once; None for as many as the target takes.
-        need: of memory; None where nobody has traced it.
-    """
+    """One training, as a blueprint asks for it, or one point of its sweep."""
 
     blueprint: str
-    training: str
+    training: str  # its name; of a point its node's with the values that it has
     application: Application
     resources: Resources
     optimisation: Optimisation
     target: Target
-    dataset: Dataset | None = None
-    more_datasets: tuple[Dataset, ...] = ()
+    dataset: Dataset | None = None  # what it reads first, or alone
+    more_datasets: tuple[Dataset, ...] = ()  # what it reads besides
     image: GivenImage | None = None
     job_options: JobOptions = JobOptions()
-    after: tuple[Predecessor, ...] = ()
-    node: str = ""
-    parallel: int | None = None
+    after: tuple[Predecessor, ...] = ()  # what has to complete before it begins
+    node: str = ""  # the blueprint's node that it comes from; empty where that is the training's name
+    parallel: int | None = None  # how many points of its sweep may run at once; None for as many as the target takes
     checkpoint: Checkpoint | None = None
     scale: Scale | None = Field(default=None, exclude_if=lambda value: not value)
-    beside: tuple[SourceFile, ...] = ()
+    beside: tuple[SourceFile, ...] = ()  # files that travel with the script's, and on which it does not depend
+    # what makes its script parallel by itself; None where its source shows nothing of that
     parallelism: Parallelism | None = None
+    # of memory; None where nobody has traced it
     need: Need | None = Field(default=None, exclude_if=lambda value: not value)
 
     @property

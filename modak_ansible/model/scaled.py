@@ -64,23 +64,18 @@ class Scaled:
     """What is taken instead of what was asked for.
 
     Attributes:
-        asked: nodes and processes; of a program with threads alone, ``threads`` counts.
-        why_not: why it stays as asked; empty where the law decides.
-        efficiency: of what is taken; None where nothing is known.
         seconds: of what was asked for by what is taken: over 1 where it becomes faster.
-        source: what the law rests on, in words.
-        curve: what was weighed, by nodes.
     """
 
-    asked: Shape
+    asked: Shape  # nodes and processes; of a program with threads alone, ``threads`` counts
     taken: Shape
     threads: int
     threads_taken: int
-    why_not: str = ""
-    efficiency: float | None = None
+    why_not: str = ""  # why it stays as asked; empty where the law decides
+    efficiency: float | None = None  # of what is taken; None where nothing is known
     faster: float | None = None
-    source: str = ""
-    curve: tuple[ScalePoint, ...] = ()
+    source: str = ""  # what the law rests on, in words
+    curve: tuple[ScalePoint, ...] = ()  # what was weighed, by nodes
 
     @property
     def is_changed(self) -> bool:

@@ -27,19 +27,12 @@ Reaches = Literal["image", "environment", "job", "code"]
 
 @dataclass(frozen=True)
 class Option:
-    """One way to settle a matter.
+    """One way to settle a matter."""
 
-    Attributes:
-        value: its name, as in a plan's choices and in suites' settings.
-        reason: what it does, for people.
-        numerics: how far results may move from those of stock.
-        why_not: why it cannot be taken here; empty when it can.
-    """
-
-    value: str
-    reason: str = ""
-    numerics: Numerics = "same"
-    why_not: str = ""
+    value: str  # its name, as in a plan's choices and in suites' settings
+    reason: str = ""  # what it does, for people
+    numerics: Numerics = "same"  # how far results may move from those of stock
+    why_not: str = ""  # why it cannot be taken here; empty when it can
 
 
 @dataclass(frozen=True)
@@ -52,47 +45,31 @@ class Default:
 
 @dataclass
 class Draft:
-    """A plan in the making: what is asked, and what has been decided so far.
-
-    Attributes:
-        refusals: which builds are known to fail their probe, and where.
-        partition: where the job will run, when the target describes it.
-        layout: the job's processes, and the cores that each has.
-        scaled: nodes and processes for the efficiency that is asked for; None where none is.
-        entry: the framework's build; None while it is not chosen and when the user gives an image.
-        threads: threads of a process; None leaves it to the framework.
-        environment: what the job sets for the training.
-        staging: where the training reads its data.
-        packed: the names of the datasets that are read from one image each.
-        uses_scratch: whether the training itself keeps files on the node's own disk while it runs.
-        script: what workload.yaml says of the script that runs; None where it says nothing of it.
-        own: what the script has by itself, by its switches and by the user's arguments.
-        settings: what differs from stock, by the names that suites and records use.
-        options: options of the script that the plan adds.
-        container_flags: options of the container beside its binds.
-        binds: what of the target the container sees besides the workspace.
-        choices: what the runtime is to do in the script's process, by name; see MODAK_CHOICES.
-    """
+    """A plan in the making: what is asked, and what has been decided so far."""
 
     request: Request
     catalogue: Catalogue
-    refusals: tuple[Refusal, ...]
-    partition: Partition | None
-    layout: ProcessLayout
-    entry: Entry | None = None
-    threads: int | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    staging: Literal["shared", "node-local", "by-node"] = "shared"
-    packed: tuple[str, ...] = ()
-    uses_scratch: bool = False
+    refusals: tuple[Refusal, ...]  # which builds are known to fail their probe, and where
+    partition: Partition | None  # where the job will run, when the target describes it
+    layout: ProcessLayout  # the job's processes, and the cores that each has
+    entry: Entry | None = None  # the framework's build; None while it is not chosen and when the user gives an image
+    threads: int | None = None  # threads of a process; None leaves it to the framework
+    environment: dict[str, str] = field(default_factory=dict)  # what the job sets for the training
+    staging: Literal["shared", "node-local", "by-node"] = "shared"  # where the training reads its data
+    packed: tuple[str, ...] = ()  # the names of the datasets that are read from one image each
+    uses_scratch: bool = False  # whether the training itself keeps files on the node's own disk while it runs
+    # what workload.yaml says of the script that runs; None where it says nothing of it
     script: WorkloadScript | None = None
+    # what the script has by itself, by its switches and by the user's arguments
     own: dict[str, str] = field(default_factory=dict)
+    # what differs from stock, by the names that suites and records use
     settings: dict[str, str] = field(default_factory=dict)
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)  # options of the script that the plan adds
+    # what the runtime is to do in the script's process, by name; see MODAK_CHOICES
     choices: dict[str, str] = field(default_factory=dict)
-    container_flags: tuple[str, ...] = ()
-    binds: tuple[str, ...] = ()
-    scaled: Scaled | None = None
+    container_flags: tuple[str, ...] = ()  # options of the container beside its binds
+    binds: tuple[str, ...] = ()  # what of the target the container sees besides the workspace
+    scaled: Scaled | None = None  # nodes and processes for the efficiency that is asked for; None where none is
 
     def copy(self) -> Draft:
         """One that can be changed without changing this one."""
@@ -198,30 +175,23 @@ def why_unseen(draft: Draft) -> str:
 
 
 class Optimisation(ABC):
-    """One matter that is decided for every job.
+    """One matter that is decided for every job."""
 
-    Attributes:
-        name: as in the plan's choices and as the name of its files.
-        properties: what users may say of it; a property without a name has the optimisation's.
-        suite_default: what a suite that does not name it is measured with; None where it is no switch of suites.
-        stock: the values of settings in which it changes nothing; "stock" and an empty one always are.
-        stock_of: those of a framework that does something else by itself, by its name.
-        is_switch: whether the performance model knows a value as a switch; of others it sees what they come to, such as
-            the build, the batch or the threads.
-        after: the names of the optimisations whose outcome it reads.
-        about: the field that users ask for it by; empty for the one of its name below optimisation.
-        reaches: by what it acts on the training.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # as in the plan's choices and as the name of its files
+    # what users may say of it; a property without a name has the optimisation's
     properties: ClassVar[tuple[Property, ...]] = ()
+    # what a suite that does not name it is measured with; None where it is no switch of suites
     suite_default: ClassVar[str | None] = None
+    # the values of settings in which it changes nothing; "stock" and an empty one always are
     stock: ClassVar[tuple[str, ...]]
+    # those of a framework that does something else by itself, by its name
     stock_of: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    # whether the performance model knows a value as a switch; of others it sees what they come to, such as the build,
+    # the batch or the threads
     is_switch: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ()
-    about: ClassVar[str] = ""
-    reaches: ClassVar[Reaches]
+    after: ClassVar[tuple[str, ...]] = ()  # the names of the optimisations whose outcome it reads
+    about: ClassVar[str] = ""  # the field that users ask for it by; empty for the one of its name below optimisation
+    reaches: ClassVar[Reaches]  # by what it acts on the training
 
     @classmethod
     def is_stock(cls, framework: str, value: str) -> bool:

@@ -58,23 +58,17 @@ def is_at_least(draft: Draft, version: str) -> bool:
 
 
 class CodeOptimisation(Optimisation):
-    """A matter of the script's own code.
-
-    Attributes:
-        hooked: the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras.
-        prepared: those in whose scripts it can do it with the line that calls prepare.
-        needs_whole_model: whether prepare can do it only where a process has all of the parameters.
-        moves: what any value but stock does to results.
-        reasons: what each value does, for people.
-    """
+    """A matter of the script's own code."""
 
     after: ClassVar[tuple[str, ...]] = ("image",)
     reaches = "code"
+    # the frameworks in whose scripts the runtime can do it without any line; TensorFlow's in its Keras
     hooked: ClassVar[tuple[str, ...]] = ()
-    prepared: ClassVar[tuple[str, ...]] = ()
+    prepared: ClassVar[tuple[str, ...]] = ()  # those in whose scripts it can do it with the line that calls prepare
+    # whether prepare can do it only where a process has all of the parameters
     needs_whole_model: ClassVar[bool] = False
-    moves: ClassVar[Numerics]
-    reasons: ClassVar[dict[str, str]]
+    moves: ClassVar[Numerics]  # what any value but stock does to results
+    reasons: ClassVar[dict[str, str]]  # what each value does, for people
 
     def options(self, draft: Draft) -> tuple[Option, ...]:
         own = switch_of(draft, self.name)

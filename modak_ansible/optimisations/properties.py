@@ -15,31 +15,19 @@ NUMERICS: tuple[Numerics, ...] = ("same", "reassociation", "any")
 
 @dataclass(frozen=True)
 class Property:
-    """One property of the data type ``modak.datatypes.Optimisation``, and field of the model's class.
+    """One property of the data type ``modak.datatypes.Optimisation``, and field of the model's class."""
 
-    Attributes:
-        description: a sentence for people.
-        values: the words that it may be besides its default.
-        name: its own, where it is not its optimisation's.
-        type: TOSCA's.
-        default: what holds where nothing is said; None where a number is left open.
-        least: of a number.
-        most: of a number.
-        in_application: whether requests have it, too, among the fields of ``application``.
-        in_frameworks: the values that are truth values in a framework's section of requests, with a sentence each.
-        in_blueprints: whether blueprints may say it; what they may not, commands set.
-    """
-
-    description: str = ""
-    values: tuple[str, ...] = ()
-    name: str = ""
-    type: Literal["string", "integer", "float", "boolean"] = "string"
-    default: str | int | None = "any"
-    least: int | None = None
-    most: int | None = None
-    in_application: bool = False
+    description: str = ""  # a sentence for people
+    values: tuple[str, ...] = ()  # the words that it may be besides its default
+    name: str = ""  # its own, where it is not its optimisation's
+    type: Literal["string", "integer", "float", "boolean"] = "string"  # TOSCA's
+    default: str | int | None = "any"  # what holds where nothing is said; None where a number is left open
+    least: int | None = None  # of a number
+    most: int | None = None  # of a number
+    in_application: bool = False  # whether requests have it, too, among the fields of ``application``
+    # the values that are truth values in a framework's section of requests, with a sentence each
     in_frameworks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    in_blueprints: bool = True
+    in_blueprints: bool = True  # whether blueprints may say it; what they may not, commands set
 
 
 OF_ALL = (

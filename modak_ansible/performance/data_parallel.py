@@ -22,15 +22,10 @@ MIB = 2**20
 
 
 class Link(NamedTuple):
-    """What a message between two nodes costs, through the library that the training itself uses.
+    """What a message between two nodes costs, through the library that the training itself uses."""
 
-    Attributes:
-        alpha: seconds of an empty message.
-        beta: seconds that each byte adds.
-    """
-
-    alpha: float
-    beta: float
+    alpha: float  # seconds of an empty message
+    beta: float  # seconds that each byte adds
 
 
 def all_reduce(ranks: int, size: float, link: Link, algorithm: Algorithm = "ring") -> float:
@@ -46,17 +41,11 @@ def all_reduce(ranks: int, size: float, link: Link, algorithm: Algorithm = "ring
 
 
 class Layer(NamedTuple):
-    """A layer of a network.
+    """A layer of a network."""
 
-    Attributes:
-        gradients: bytes of each of its tensors, in the order of its parameters.
-        forward: share of a step's compute, of which all layers' forward and backward make 1.
-        backward: likewise; its gradients are ready once it ends.
-    """
-
-    gradients: tuple[float, ...]
-    forward: float
-    backward: float
+    gradients: tuple[float, ...]  # bytes of each of its tensors, in the order of its parameters
+    forward: float  # share of a step's compute, of which all layers' forward and backward make 1
+    backward: float  # likewise; its gradients are ready once it ends
 
 
 def even_layers(parameters: int, count: int) -> tuple[Layer, ...]:
@@ -65,24 +54,15 @@ def even_layers(parameters: int, count: int) -> tuple[Layer, ...]:
 
 
 class Buckets(NamedTuple):
-    """How gradients leave, as PyTorch's DistributedDataParallel has it.
+    """How gradients leave, as PyTorch's DistributedDataParallel has it."""
 
-    Attributes:
-        first: bytes that close the first bucket: a small one, so that sending begins early.
-        others: bytes that close each other.
-        kept: of the bytes that are sent; 0.5 where they travel in half precision.
-        passes: forward and backward passes of a rank for each sum, of which the last one alone sends.
-        rank: of the two factors that each matrix is sent as (PowerSGD); 0 where gradients themselves are sent.
-        coding: seconds of a rank for each byte that is brought into another form, there and back.
-        every: steps that each rank makes by itself before parameters are averaged (local SGD), of which nothing hides.
-    """
-
-    first: float = MIB
-    others: float = 25 * MIB
-    kept: float = 1.0
-    passes: int = 1
-    rank: int = 0
-    coding: float = 0.0
+    first: float = MIB  # bytes that close the first bucket: a small one, so that sending begins early
+    others: float = 25 * MIB  # bytes that close each other
+    kept: float = 1.0  # of the bytes that are sent; 0.5 where they travel in half precision
+    passes: int = 1  # forward and backward passes of a rank for each sum, of which the last one alone sends
+    rank: int = 0  # of the two factors that each matrix is sent as (PowerSGD); 0 where gradients themselves are sent
+    coding: float = 0.0  # seconds of a rank for each byte that is brought into another form, there and back
+    # steps that each rank makes by itself before parameters are averaged (local SGD), of which nothing hides
     every: int = 1
 
     def sent(self, gradient: float) -> float:
@@ -158,34 +138,22 @@ def straggler(ranks: int, jitter: float) -> float:
 
 @dataclass(frozen=True)
 class DataParallel:
-    """A training by any number of ranks.
+    """A training by any number of ranks."""
 
-    Attributes:
-        samples: of an epoch.
-        epochs: of the whole training.
-        batch: samples of a step of one rank alone.
-        per_step: seconds of compute of a step, whatever its batch.
-        per_sample: seconds that each sample of a rank's batch adds.
-        layers: of the network.
-        link: between ranks.
-        keeps: which batch stays when ranks are added: the global one, which each rank then has a share of (strong
-            scaling), or that of a rank, whose sum then grows (weak scaling, and another training).
-        jitter: see :func:`straggler`.
-        input: seconds of the whole training besides its steps, as every rank has them: starting, reading.
-    """
-
-    samples: int
-    epochs: int
-    batch: int
-    per_step: float
-    per_sample: float
-    layers: tuple[Layer, ...]
-    link: Link
+    samples: int  # of an epoch
+    epochs: int  # of the whole training
+    batch: int  # samples of a step of one rank alone
+    per_step: float  # seconds of compute of a step, whatever its batch
+    per_sample: float  # seconds that each sample of a rank's batch adds
+    layers: tuple[Layer, ...]  # of the network
+    link: Link  # between ranks
+    # which batch stays when ranks are added: the global one, which each rank then has a share of (strong scaling), or
+    # that of a rank, whose sum then grows (weak scaling, and another training)
     keeps: Literal["global", "rank"] = "global"
     buckets: Buckets = STOCK
     algorithm: Algorithm = "ring"
-    jitter: float = 0.0
-    input: float = 0.0
+    jitter: float = 0.0  # see :func:`straggler`
+    input: float = 0.0  # seconds of the whole training besides its steps, as every rank has them: starting, reading
 
     def batch_of(self, ranks: int) -> int:
         """Samples of a step of each rank."""

@@ -19,17 +19,11 @@ STRANGER = (
 
 
 class Seen(NamedTuple):
-    """How much of a question is on record.
+    """How much of a question is on record."""
 
-    Attributes:
-        unknown: what no record has; the answer is not to be relied on.
-        notes: what makes it uncertain, though something like it was measured.
-        records: measured runs of the rarest of its matters.
-    """
-
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...]
-    records: int
+    unknown: tuple[str, ...]  # what no record has; the answer is not to be relied on
+    notes: tuple[str, ...]  # what makes it uncertain, though something like it was measured
+    records: int  # measured runs of the rarest of its matters
 
 
 class Coverage:

@@ -15,31 +15,22 @@ from modak_ansible.performance.run import Run
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one matter does to the seconds of a part: a factor, over 1 where it makes the part longer.
-
-    Attributes:
-        records: measured runs of it; None for what is no matter of counting, such as the size of a step.
-    """
+    """What one matter does to the seconds of a part: a factor, over 1 where it makes the part longer."""
 
     part: str
     name: str
     factor: Interval
-    records: int | None
+    records: int | None  # measured runs of it; None for what is no matter of counting, such as the size of a step
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A prediction with all that it is made of.
-
-    Attributes:
-        step: seconds of a steady step; None where the work or the peak is not known.
-        ideal: seconds of a step at the target's peak, which the factors of ``training`` multiply.
-    """
+    """A prediction with all that it is made of."""
 
     question: Question
     prediction: Prediction
-    step: float | None
-    ideal: float | None
+    step: float | None  # seconds of a steady step; None where the work or the peak is not known
+    ideal: float | None  # seconds of a step at the target's peak, which the factors of ``training`` multiply
     peak: float | None
     contributions: tuple[Contribution, ...]
 

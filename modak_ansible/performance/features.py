@@ -28,31 +28,22 @@ _FLOP_A_BYTE = 5.0
 
 
 class Facts(NamedTuple):
-    """A run, as far as the model sees it.
-
-    Attributes:
-        switches: what differs from stock.
-        step_gflop: GFLOP of one step of one process; None where it is not known.
-        step_bytes: of the samples of such a step.
-        version: of the framework, major and minor; empty where it is not known.
-        balance: FLOP that the machine does in the time in which it moves a byte; None where nobody measured it.
-        machine: processor's or accelerator's name; empty where it is not known.
-        threads: of one process.
-    """
+    """A run, as far as the model sees it."""
 
     framework: str
     entry: str
     workload: str
-    switches: Mapping[str, str]
-    machine: str
+    switches: Mapping[str, str]  # what differs from stock
+    machine: str  # processor's or accelerator's name; empty where it is not known
     container: bool = True
-    step_gflop: float | None = None
+    step_gflop: float | None = None  # GFLOP of one step of one process; None where it is not known
     parameters: int | None = None
-    threads: int | None = None
+    threads: int | None = None  # of one process
     layers: int | None = None
-    step_bytes: float | None = None
+    step_bytes: float | None = None  # of the samples of such a step
+    # FLOP that the machine does in the time in which it moves a byte; None where nobody measured it
     balance: float | None = None
-    version: str = ""
+    version: str = ""  # of the framework, major and minor; empty where it is not known
 
 
 def group_of(group: str, owner: str) -> str:

@@ -11,14 +11,10 @@ from modak_ansible.performance.stored import Part
 
 
 class Vector(NamedTuple):
-    """Features of a run by the places of their coefficients.
+    """Features of a run by the places of their coefficients."""
 
-    Attributes:
-        seen: values by place.
-        unseen: of features that nobody has seen, by name: their value times the standard deviation of their group.
-    """
-
-    seen: dict[int, float]
+    seen: dict[int, float]  # values by place
+    # of features that nobody has seen, by name: their value times the standard deviation of their group
     unseen: dict[str, float]
 
 

@@ -21,21 +21,14 @@ _ALIKE_PEAKS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a question comes to.
-
-    Attributes:
-        peak: GFLOP/s of one process; None where nobody knows it.
-        peak_of: where that comes from, when it is not the very machine's.
-        steps: of the whole run, the first included; None where nobody says how long it trains.
-        machine: that of the records; None where the question's is none of them.
-    """
+    """What a question comes to."""
 
     facts: Facts
     work: Work
-    peak: float | None
-    peak_of: str
-    steps: float | None
-    machine: Machine | None
+    peak: float | None  # GFLOP/s of one process; None where nobody knows it
+    peak_of: str  # where that comes from, when it is not the very machine's
+    steps: float | None  # of the whole run, the first included; None where nobody says how long it trains
+    machine: Machine | None  # that of the records; None where the question's is none of them
 
 
 class Runs:

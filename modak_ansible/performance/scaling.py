@@ -33,24 +33,16 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Scaling:
-    """The law of one program on one machine.
+    """The law of one program on one machine."""
 
-    Attributes:
-        serial: a, in seconds; ``parallel`` and ``communication`` are b and c.
-        measured: the largest number of processes that was measured.
-        is_known: false where all runs had the same number of processes, which tells nothing of another number.
-        records: how many runs it rests on.
-        off: the largest relative difference of a measured run from the law.
-    """
-
-    serial: float
+    serial: float  # a, in seconds; ``parallel`` and ``communication`` are b and c
     parallel: float
     communication: float
     form: Form
-    measured: int
-    is_known: bool
-    records: int
-    off: float
+    measured: int  # the largest number of processes that was measured
+    is_known: bool  # false where all runs had the same number of processes, which tells nothing of another number
+    records: int  # how many runs it rests on
+    off: float  # the largest relative difference of a measured run from the law
 
     @property
     def most(self) -> int:
@@ -116,19 +108,12 @@ def seen_efficiency(processes: int, efficiency: float) -> Scaling:
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be taken.
+    """What may be taken."""
 
-    Attributes:
-        nodes: at most.
-        cores: of a node.
-        threads: of each process.
-        shared: processes to a core, where they share it.
-    """
-
-    nodes: int
-    cores: int
-    threads: int = 1
-    shared: int = 1
+    nodes: int  # at most
+    cores: int  # of a node
+    threads: int = 1  # of each process
+    shared: int = 1  # processes to a core, where they share it
 
     @property
     def processes_per_node(self) -> int:

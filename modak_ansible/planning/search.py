@@ -21,24 +21,18 @@ _SWEEPS = 4
 
 @dataclass(frozen=True)
 class Chosen:
-    """A draft in which everything is settled, why, and what else was weighed.
-
-    Attributes:
-        best: what was chosen.
-        stock: the same build, with nothing else chosen.
-        free: what else may be taken, by the names of the matters that are left to the optimiser.
-        settle: the configuration with other values, by their matters; it raises CannotPlan where a wish stands against.
-        gain: of a configuration over another.
-    """
+    """A draft in which everything is settled, why, and what else was weighed."""
 
     draft: Draft
     choices: tuple[Choice, ...]
     candidates: tuple[Candidate, ...]
-    best: Configuration
-    stock: Configuration
+    best: Configuration  # what was chosen
+    stock: Configuration  # the same build, with nothing else chosen
+    # what else may be taken, by the names of the matters that are left to the optimiser
     free: dict[str, tuple[Option, ...]]
+    # the configuration with other values, by their matters; it raises CannotPlan where a wish stands against
     settle: Callable[[dict[str, str]], Configuration]
-    gain: Callable[[Configuration, Configuration], Gain]
+    gain: Callable[[Configuration, Configuration], Gain]  # of a configuration over another
 
 
 # What was chosen for requests before, by all that a choice depends on.

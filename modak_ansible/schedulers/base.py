@@ -60,34 +60,26 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What a scheduler says about a job.
-
-    Attributes:
-        reason: why it waits, or how it ended, in the scheduler's words.
-        held_by: of a held job ``user`` or ``operator``; empty where the scheduler does not tell.
-        limit: of a job that was ended for a limit which one, such as walltime or cput; empty where it does not tell.
-        elapsed: for how many seconds a job that has ended ran; None where the scheduler does not tell.
-        down: the nodes of a running job that the scheduler calls down.
-        queue: in which it waits for its turn, where the scheduler tells; else empty.
-        position: in the queue, from 1; None for a job that does not wait, and where the scheduler does not tell.
-        starts: when it expects a waiting job to begin, in the target's local time; empty where it does not say.
-    """
+    """What a scheduler says about a job."""
 
     job_id: str
     state: JobState
     exit_code: int | None = None
     signal: int | None = None
-    reason: str = ""
+    reason: str = ""  # why it waits, or how it ended, in the scheduler's words
     nodes: str = ""
     name: str = ""
     folder: str = ""
-    queue: str = ""
+    queue: str = ""  # in which it waits for its turn, where the scheduler tells; else empty
+    # in the queue, from 1; None for a job that does not wait, and where the scheduler does not tell
     position: int | None = None
-    starts: str = ""
-    held_by: str = ""
+    starts: str = ""  # when it expects a waiting job to begin, in the target's local time; empty where it does not say
+    held_by: str = ""  # of a held job ``user`` or ``operator``; empty where the scheduler does not tell
+    # of a job that was ended for a limit which one, such as walltime or cput; empty where it does not tell
     limit: str = ""
+    # for how many seconds a job that has ended ran; None where the scheduler does not tell
     elapsed: float | None = None
-    down: str = ""
+    down: str = ""  # the nodes of a running job that the scheduler calls down
 
 
 class SchedulerSilent(Exception):
@@ -137,15 +129,10 @@ def is_of(job: JobRecord, name: str, folder: str) -> bool:
 
 @dataclass(frozen=True)
 class Waits:
-    """The jobs that a job waits for.
+    """The jobs that a job waits for."""
 
-    Attributes:
-        ok: ids of those that have to complete; when one of them fails, the job is not to run at all.
-        ended: ids of those that have to end, however they do.
-    """
-
-    ok: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
+    ok: tuple[str, ...] = ()  # ids of those that have to complete; when one of them fails, the job is not to run at all
+    ended: tuple[str, ...] = ()  # ids of those that have to end, however they do
 
     def __bool__(self) -> bool:
         return bool(self.ok or self.ended)
@@ -164,15 +151,12 @@ class Scheduler:
     """The interface; commands are run by ``run``, a function that takes an argument list and gives a CommandResult.
 
     Attributes:
-        name: as a plan has it.
-        title: for people.
-        commands: programs that it needs.
         knows_success: whether a job that it calls successful was: no dead node looks like that.
     """
 
-    name: str
-    title: str
-    commands: tuple[str, ...] = ()
+    name: str  # as a plan has it
+    title: str  # for people
+    commands: tuple[str, ...] = ()  # programs that it needs
     knows_success = False
 
     def removal_by_operator(self, job_id: str) -> str:  # noqa: ARG002 - most end what ran on a dead node by themselves

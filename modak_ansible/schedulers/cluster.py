@@ -18,31 +18,18 @@ _MOST_NODES = 200_000
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes that are alike.
+    """Nodes that are alike."""
 
-    Attributes:
-        count: how many there are.
-        unusable: how many of them are down or drained.
-        example: the name of one.
-        cores: what the scheduler hands out of one of them; hardware threads where it counts those.
-        layout: sockets, cores of a socket, threads of a core.
-        processors: what the node itself counts, where that is another number.
-        memory: bytes of one.
-        machine: the family of its processor as the kernel names it.
-        accelerators: their type, as the site calls it, and number.
-        features: what the site says of them besides.
-    """
-
-    count: int = 1
-    unusable: int = 0
-    example: str = ""
-    cores: Optional[int] = None
-    layout: Optional[Tuple[int, int, int]] = None
-    processors: Optional[int] = None
-    memory: Optional[int] = None
-    machine: str = ""
-    accelerators: Tuple[Tuple[str, int], ...] = ()
-    features: Tuple[str, ...] = ()
+    count: int = 1  # how many there are
+    unusable: int = 0  # how many of them are down or drained
+    example: str = ""  # the name of one
+    cores: Optional[int] = None  # what the scheduler hands out of one of them; hardware threads where it counts those
+    layout: Optional[Tuple[int, int, int]] = None  # sockets, cores of a socket, threads of a core
+    processors: Optional[int] = None  # what the node itself counts, where that is another number
+    memory: Optional[int] = None  # bytes of one
+    machine: str = ""  # the family of its processor as the kernel names it
+    accelerators: Tuple[Tuple[str, int], ...] = ()  # their type, as the site calls it, and number
+    features: Tuple[str, ...] = ()  # what the site says of them besides
 
     @property
     def accelerator_count(self) -> int:
@@ -51,59 +38,35 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """A Slurm partition or a Torque queue.
+    """A Slurm partition or a Torque queue."""
 
-    Attributes:
-        name: the scheduler's.
-        default: whether a job that names none goes there.
-        closed: why the user's jobs cannot go there; empty where nothing is known against it.
-        nodes: in it, down or not.
-        most_nodes: of one job.
-        cores, memory: the most that a job may have of a node; bytes.
-        walltime: seconds, the longest job.
-        walltime_said: the limit in the scheduler's own words, such as UNLIMITED; empty where it says nothing.
-        kinds: its nodes, the most frequent first.
-        note: what else people should know.
-    """
-
-    name: str
-    default: bool = False
-    closed: str = ""
-    nodes: Optional[int] = None
-    most_nodes: Optional[int] = None
+    name: str  # the scheduler's
+    default: bool = False  # whether a job that names none goes there
+    closed: str = ""  # why the user's jobs cannot go there; empty where nothing is known against it
+    nodes: Optional[int] = None  # in it, down or not
+    most_nodes: Optional[int] = None  # of one job
+    # cores, memory: the most that a job may have of a node; bytes
     cores: Optional[int] = None
     memory: Optional[int] = None
-    walltime: Optional[int] = None
-    walltime_said: str = ""
-    kinds: Tuple[NodeKind, ...] = ()
-    note: str = ""
+    walltime: Optional[int] = None  # seconds, the longest job
+    walltime_said: str = ""  # the limit in the scheduler's own words, such as UNLIMITED; empty where it says nothing
+    kinds: Tuple[NodeKind, ...] = ()  # its nodes, the most frequent first
+    note: str = ""  # what else people should know
 
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """A cluster.
+    """A cluster."""
 
-    Attributes:
-        scheduler: slurm, torque or none.
-        version: of the scheduler.
-        name: the cluster's.
-        partitions: in the scheduler's order.
-        accounts: that the user's jobs may be charged to; None where nobody says.
-        default_account: for jobs that name none.
-        needs_account: whether the scheduler refuses the jobs of a user without an account.
-        temporary: the folder for temporary files of each node.
-        unknown: what could not be read, and why.
-    """
-
-    scheduler: str
-    version: str = ""
-    name: str = ""
-    partitions: Tuple[PartitionFacts, ...] = ()
-    accounts: Optional[Tuple[str, ...]] = None
-    default_account: str = ""
-    needs_account: bool = False
-    temporary: str = ""
-    unknown: Tuple[str, ...] = ()
+    scheduler: str  # slurm, torque or none
+    version: str = ""  # of the scheduler
+    name: str = ""  # the cluster's
+    partitions: Tuple[PartitionFacts, ...] = ()  # in the scheduler's order
+    accounts: Optional[Tuple[str, ...]] = None  # that the user's jobs may be charged to; None where nobody says
+    default_account: str = ""  # for jobs that name none
+    needs_account: bool = False  # whether the scheduler refuses the jobs of a user without an account
+    temporary: str = ""  # the folder for temporary files of each node
+    unknown: Tuple[str, ...] = ()  # what could not be read, and why
 
     def as_json(self) -> Dict[str, Any]:
         return asdict(self)

@@ -38,28 +38,18 @@ _LATE, _MERCY = 30, 15
 
 @dataclass(frozen=True)
 class Ranks:
-    """What each process of one training is told of itself and of the others.
+    """What each process of one training is told of itself and of the others."""
 
-    Attributes:
-        count: of the processes.
-        each: of them on a node.
-        strategy: of modak_runtime.prepare; empty where the script is parallel by itself.
-        timeout: seconds that a rank waits for the others.
-        interface: of the nodes, by which they meet; empty: that of the route there.
-        devices: the variable that tells a process its accelerators, of which each rank then has one of its own; empty
-            where the script takes the one of its LOCAL_RANK, as torchrun has it, or there are none.
-        accelerators: of a node.
-        is_local: whether the script itself starts them, all on its node.
-    """
-
-    count: int
-    each: int
-    strategy: str = ""
-    timeout: int = 300
-    interface: str = ""
+    count: int  # of the processes
+    each: int  # of them on a node
+    strategy: str = ""  # of modak_runtime.prepare; empty where the script is parallel by itself
+    timeout: int = 300  # seconds that a rank waits for the others
+    interface: str = ""  # of the nodes, by which they meet; empty: that of the route there
+    # the variable that tells a process its accelerators, of which each rank then has one of its own; empty where the
+    # script takes the one of its LOCAL_RANK, as torchrun has it, or there are none
     devices: str = ""
-    accelerators: int = 0
-    is_local: bool = False
+    accelerators: int = 0  # of a node
+    is_local: bool = False  # whether the script itself starts them, all on its node
 
     @property
     def all_devices(self) -> str:
@@ -68,45 +58,28 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Launch:
-    """How the processes of a job are started.
+    """How the processes of a job are started."""
 
-    Attributes:
-        outside: words of bash before the container's own, such as srun or mpirun of the host.
-        inside: words of bash before the program, for a launcher that is in the image.
-        hosts: what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none.
-        slots: whether the list is the scheduler's own, with a line for each core.
-        ranks: of a training whose processes are one; None for every other job.
-    """
-
-    outside: tuple[str, ...] = ()
-    inside: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()  # words of bash before the container's own, such as srun or mpirun of the host
+    inside: tuple[str, ...] = ()  # words of bash before the program, for a launcher that is in the image
+    # what a launcher's list of hosts has behind each name, for sed; empty for a launcher that needs none
     hosts: str = ""
-    slots: bool = False
-    ranks: Ranks | None = None
+    slots: bool = False  # whether the list is the scheduler's own, with a line for each core
+    ranks: Ranks | None = None  # of a training whose processes are one; None for every other job
 
 
 @dataclass(frozen=True)
 class DataPlace:
-    """A dataset of a job.
+    """A dataset of a job."""
 
-    Attributes:
-        name: stands in ``{dataset.NAME}``.
-        path: of its folder below the workspace; of one that the target has already, of what was found of it.
-        variable: of the environment, besides MODAK_DATASET of the first; empty for none.
-        mount_as: a link to it below the script's folder; empty for none.
-        mounted_file: the file that the link leads to; empty for the folder.
-        is_present: whether the target has it already.
-        packed: whether it is one squashfs image beside its folder's place, which the container mounts there.
-        staging: where the job has a place for copies: all of it, or by-node, or shared, where it lies.
-    """
-
-    name: str
-    path: str
-    variable: str = ""
-    mount_as: str = ""
-    mounted_file: str = ""
-    is_present: bool = False
-    packed: bool = False
+    name: str  # stands in ``{dataset.NAME}``
+    path: str  # of its folder below the workspace; of one that the target has already, of what was found of it
+    variable: str = ""  # of the environment, besides MODAK_DATASET of the first; empty for none
+    mount_as: str = ""  # a link to it below the script's folder; empty for none
+    mounted_file: str = ""  # the file that the link leads to; empty for the folder
+    is_present: bool = False  # whether the target has it already
+    packed: bool = False  # whether it is one squashfs image beside its folder's place, which the container mounts there
+    # where the job has a place for copies: all of it, or by-node, or shared, where it lies
     staging: Literal["shared", "node-local", "by-node"] = "node-local"
 
     @property
@@ -119,47 +92,34 @@ class ScriptParts:
     """What a script holds besides the job's own fields.
 
     Paths are below the target's workspace unless they are absolute.
-
-    Attributes:
-        image: empty for a program of the target's own.
-        seal: what tells that the image is the one that was made; empty for an environment.
-        signing_key: a private key whose signature the image must have; its public half lies beside it.
-        command: words of a program that runs in place of the Python script.
-        words: what follows the arguments.
-        build: how the program is made before it runs.
-        site_pre: the site's shell lines, which run first, in the job's own shell; the first command that fails ends
-            the job.
-        pre: the user's, in the same way, when the data is where it will be read.
-        post: shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE.
-        data: what it reads; the first is ``{dataset}``.
-        scratch: a folder of the node's own disk that the training writes to while it runs.
-        after: names of trainings that completed before, each with the names of its deployments.
     """
 
-    image: str
+    image: str  # empty for a program of the target's own
     python: str
     script: str
     container_runtime: str | None = None
     container_flags: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    data: tuple[DataPlace, ...] = ()
+    data: tuple[DataPlace, ...] = ()  # what it reads; the first is ``{dataset}``
     staging_path: str | None = None
-    scratch: str | None = None
+    scratch: str | None = None  # a folder of the node's own disk that the training writes to while it runs
     arguments: tuple[tuple[str, str | bool], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     gpu_request: str = ""
     launch: Launch = Launch()
-    command: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    build: Build | None = None
+    command: tuple[str, ...] = ()  # words of a program that runs in place of the Python script
+    words: tuple[str, ...] = ()  # what follows the arguments
+    build: Build | None = None  # how the program is made before it runs
+    # the site's shell lines, which run first, in the job's own shell; the first command that fails ends the job
     site_pre: tuple[str, ...] = ()
-    pre: tuple[str, ...] = ()
-    post: tuple[str, ...] = ()
+    pre: tuple[str, ...] = ()  # the user's, in the same way, when the data is where it will be read
+    post: tuple[str, ...] = ()  # shell lines that run last, however the program ended, with its code in MODAK_EXIT_CODE
     runtime: bool = False
     tuning: PlannedTuning | None = None
-    seal: str = ""
-    signing_key: str = ""
+    seal: str = ""  # what tells that the image is the one that was made; empty for an environment
+    signing_key: str = ""  # a private key whose signature the image must have; its public half lies beside it
+    # names of trainings that completed before, each with the names of its deployments
     after: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 

@@ -44,25 +44,15 @@ class SourceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of a source.
+    """What a user says of a source."""
 
-    Attributes:
-        text: the source, as it is written.
-        name: the dataset's.
-        format: of its files; empty where nobody says it.
-        folder: what paths are relative to.
-        checksums: SHA-256 by file name.
-        unpack: whether packed files are unpacked; None for an archive alone.
-        size: bytes of all files, as the user says.
-    """
-
-    text: str
-    name: str
-    format: str = ""
-    folder: Path = Path()
-    checksums: dict[str, str] = field(default_factory=dict)
-    unpack: bool | None = None
-    size: int | None = None
+    text: str  # the source, as it is written
+    name: str  # the dataset's
+    format: str = ""  # of its files; empty where nobody says it
+    folder: Path = Path()  # what paths are relative to
+    checksums: dict[str, str] = field(default_factory=dict)  # SHA-256 by file name
+    unpack: bool | None = None  # whether packed files are unpacked; None for an archive alone
+    size: int | None = None  # bytes of all files, as the user says
 
     def unpacks(self, *, is_archive: bool) -> Unpack:
         """What of it is unpacked."""

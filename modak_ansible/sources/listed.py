@@ -41,17 +41,11 @@ _KEPT = 60.0  # seconds that a listing serves the datasets of one command
 
 
 class Listing(NamedTuple):
-    """What was found where a text points.
+    """What was found where a text points."""
 
-    Attributes:
-        location: the same place, as exact as it can be said.
-        files: relative to it; with sizes, and a digest or version each.
-        samples: of an epoch, where somebody says so there.
-    """
-
-    location: str
-    files: tuple[DataFile, ...]
-    samples: int | None = None
+    location: str  # the same place, as exact as it can be said
+    files: tuple[DataFile, ...]  # relative to it; with sizes, and a digest or version each
+    samples: int | None = None  # of an epoch, where somebody says so there
 
 
 class Listed(Source):

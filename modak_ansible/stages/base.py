@@ -26,25 +26,15 @@ LOOK_SECONDS = 15
 
 @dataclass
 class Stage:
-    """A stage of one deployment.
+    """A stage of one deployment."""
 
-    Attributes:
-        plan: the plan, as its JSON.
-        folder: the deployment's folder on the controller.
-        blueprint_folder: where the user's files are.
-        connection: the way to the target.
-        call: runs a module on the target: ``call(name, **arguments)``.
-        say: shows a line of progress.
-        check: whether nothing may be changed.
-    """
-
-    plan: Plan
-    folder: Path
-    blueprint_folder: Path
-    connection: Connection
-    call: CallModule
-    say: Say
-    check: bool = False
+    plan: Plan  # the plan, as its JSON
+    folder: Path  # the deployment's folder on the controller
+    blueprint_folder: Path  # where the user's files are
+    connection: Connection  # the way to the target
+    call: CallModule  # runs a module on the target: ``call(name, **arguments)``
+    say: Say  # shows a line of progress
+    check: bool = False  # whether nothing may be changed
 
     @property
     def deployment(self) -> str:
@@ -68,17 +58,11 @@ class Stage:
 
 @dataclass
 class Outcome:
-    """How a stage ended.
+    """How a stage ended."""
 
-    Attributes:
-        changed: whether the target or the results changed.
-        message: one line for people.
-        data: what other stages and the records want to know.
-    """
-
-    changed: bool
-    message: str
-    data: dict[str, Any] = field(default_factory=dict)
+    changed: bool  # whether the target or the results changed
+    message: str  # one line for people
+    data: dict[str, Any] = field(default_factory=dict)  # what other stages and the records want to know
 
 
 @contextmanager

@@ -23,20 +23,16 @@ _QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
 
 
 class Origin(TypedDict, total=False):
-    """Where a plan comes from.
+    """Where a plan comes from."""
 
-    Attributes:
-        blueprint, state, testbed: paths, as planning.service.Planned has them.
-        node, parallel: as it has them; not there for a request.
-        queue: as queue_of.
-    """
-
+    # blueprint, state, testbed: paths, as planning.service.Planned has them
     blueprint: str
     state: str
     testbed: str
+    # node, parallel: as it has them; not there for a request
     node: str
     parallel: int | None
-    queue: str
+    queue: str  # as queue_of
 
 
 def queue_of(plan: Plan, blueprint: str) -> str:

@@ -67,11 +67,7 @@ class StageNote(TypedDict, total=False):
 
 
 class Metrics(TypedDict, total=False):
-    """What a summary says of a training; None stands for what its script does not tell, seconds are a median.
-
-    Attributes:
-        numbers: of a script that writes them as it likes all, by their names.
-    """
+    """What a summary says of a training; None stands for what its script does not tell, seconds are a median."""
 
     epochs: int | None
     epochs_requested: float | None
@@ -79,60 +75,41 @@ class Metrics(TypedDict, total=False):
     loss: float | None
     epoch_seconds: float | None
     images_per_second: float | None
-    numbers: dict[str, float]
+    numbers: dict[str, float]  # of a script that writes them as it likes all, by their names
 
 
 class AppliedChoice(TypedDict):
-    """What became of a choice that acts in the script's own code.
-
-    Attributes:
-        applied: the value; None where it was not applied, or where nobody knows.
-        known: whether somebody does.
-    """
+    """What became of a choice that acts in the script's own code."""
 
     name: str
     planned: str
-    applied: str | None
-    known: bool
+    applied: str | None  # the value; None where it was not applied, or where nobody knows
+    known: bool  # whether somebody does
     how: str
     reason: str
 
 
 class RecordData(TypedDict, total=False):
-    """The record's file.
+    """The record's file."""
 
-    Attributes:
-        stage: the last one that began.
-        data: the label of the source that the data came from.
-        job: None where none was submitted.
-        missing_outputs: declared outputs that no file fits.
-        brought: which job's results were brought after its end, as :func:`run_of` has it; empty where none were.
-        unnamed_outputs: files that were left on the target, for their names.
-        left: what the job wrote and no output names; None as long as it runs.
-        more_outputs: patterns of what is brought back besides the plan's outputs.
-        tuning: what that amounts to, as pairs of a title and a text.
-        undeployed: when that was, in seconds since the epoch.
-        updated: when it was written, likewise.
-    """
-
-    stage: str
+    stage: str  # the last one that began
     stages: dict[str, StageNote]
     target: TargetFacts
     image: ImageFacts
-    data: str
-    job: JobNote | None
+    data: str  # the label of the source that the data came from
+    job: JobNote | None  # None where none was submitted
     progress: Progress
     results: str
-    brought: str
+    brought: str  # which job's results were brought after its end, as :func:`run_of` has it; empty where none were
     metrics: Metrics | None
-    missing_outputs: list[str]
-    unnamed_outputs: list[str]
-    left: Left | None
-    more_outputs: list[str]
+    missing_outputs: list[str]  # declared outputs that no file fits
+    unnamed_outputs: list[str]  # files that were left on the target, for their names
+    left: Left | None  # what the job wrote and no output names; None as long as it runs
+    more_outputs: list[str]  # patterns of what is brought back besides the plan's outputs
     applied: list[AppliedChoice]
-    tuning: list[tuple[str, str]]
-    undeployed: float | None
-    updated: float
+    tuning: list[tuple[str, str]]  # what that amounts to, as pairs of a title and a text
+    undeployed: float | None  # when that was, in seconds since the epoch
+    updated: float  # when it was written, likewise
 
 
 def run_of(job: JobNote) -> str:

@@ -16,21 +16,15 @@ REPORT = "tuning.json"
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate, by the last of its trials that was measured.
-
-    Attributes:
-        trial: None where none was measured.
-        over_stock: how many times as fast as the stock run, of the same rung; None where they have none in common.
-        over_plan: the same over the plan's choice.
-        told: what became of it.
-    """
+    """A candidate, by the last of its trials that was measured."""
 
     name: str
     title: str
-    trial: TuningTrial | None
+    trial: TuningTrial | None  # None where none was measured
+    # how many times as fast as the stock run, of the same rung; None where they have none in common
     over_stock: float | None
-    over_plan: float | None
-    told: str
+    over_plan: float | None  # the same over the plan's choice
+    told: str  # what became of it
 
 
 def read_report(folder: Path) -> TuningReport | None:

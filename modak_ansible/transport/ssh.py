@@ -58,34 +58,21 @@ class Way:
 
 
 class LoginNote(TypedDict, total=False):
-    """What is noted of a login.
+    """What is noted of a login."""
 
-    Attributes:
-        target: how the user calls it.
-        since: seconds since the epoch.
-    """
-
-    target: str
-    since: float
+    target: str  # how the user calls it
+    since: float  # seconds since the epoch
 
 
 @dataclass(frozen=True)
 class Connection:
-    """The way to a target.
+    """The way to a target."""
 
-    Attributes:
-        address: what ssh is given; empty for this machine.
-        config: the SSH configuration that it is read with.
-        testbed_is_known: whether that configuration can know the testbed, which no name server does.
-        key: what tells it from other ways, to this address and to others.
-        login_name: the target as modak login takes it, as far as an address and a user say it.
-    """
-
-    address: str
-    config: Path | None = None
-    testbed_is_known: bool = True
-    key: str = ""
-    login_name: str = ""
+    address: str  # what ssh is given; empty for this machine
+    config: Path | None = None  # the SSH configuration that it is read with
+    testbed_is_known: bool = True  # whether that configuration can know the testbed, which no name server does
+    key: str = ""  # what tells it from other ways, to this address and to others
+    login_name: str = ""  # the target as modak login takes it, as far as an address and a user say it
 
     @property
     def is_local(self) -> bool:

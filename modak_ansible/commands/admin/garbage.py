@@ -21,21 +21,15 @@ from modak_ansible.target.garbage.garbage import GarbageItem
 
 @dataclass
 class KnownTarget:
-    """A target, and a saved plan that leads to it.
-
-    Attributes:
-        garbage: what nobody uses there.
-        kept: images and datasets that stay, with the reason.
-        removed: what is gone.
-    """
+    """A target, and a saved plan that leads to it."""
 
     name: str
     address: str
     workspace: str
     plan_file: Path
-    garbage: list[GarbageItem] = field(default_factory=list)
-    kept: list[GarbageItem] = field(default_factory=list)
-    removed: list[GarbageItem] = field(default_factory=list)
+    garbage: list[GarbageItem] = field(default_factory=list)  # what nobody uses there
+    kept: list[GarbageItem] = field(default_factory=list)  # images and datasets that stay, with the reason
+    removed: list[GarbageItem] = field(default_factory=list)  # what is gone
 
     def run(self, **variables: Any) -> None:
         """Looks, and removes where the state is not ``queried``.
@@ -56,24 +50,15 @@ class KnownTarget:
 
 @dataclass
 class Collection:
-    """What nobody uses, and what became of it.
+    """What nobody uses, and what became of it."""
 
-    Attributes:
-        state: the state folder of the project.
-        targets: where to look.
-        older_than: what was used within so many seconds stays.
-        here: whether folders of undeployed deployments go, too.
-        local: what nobody uses in the state folder.
-        problems: what kept a target from being looked at.
-    """
-
-    state: Path
-    targets: list[KnownTarget]
-    older_than: float
-    here: bool = False
-    local: list[GarbageItem] = field(default_factory=list)
+    state: Path  # the state folder of the project
+    targets: list[KnownTarget]  # where to look
+    older_than: float  # what was used within so many seconds stays
+    here: bool = False  # whether folders of undeployed deployments go, too
+    local: list[GarbageItem] = field(default_factory=list)  # what nobody uses in the state folder
     removed_here: list[GarbageItem] = field(default_factory=list)
-    problems: list[ModakError] = field(default_factory=list)
+    problems: list[ModakError] = field(default_factory=list)  # what kept a target from being looked at
 
     @classmethod
     def of_project(

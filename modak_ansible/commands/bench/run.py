@@ -31,19 +31,14 @@ from modak_ansible.store.project import state_folder
 
 @dataclass(frozen=True)
 class Listed:
-    """A variant that would be run.
-
-    Attributes:
-        image: its digest.
-        problem: why image and command are not known; empty where they are.
-    """
+    """A variant that would be run."""
 
     group: str
     variant: str
     rounds: int
-    image: str = ""
+    image: str = ""  # its digest
     command: tuple[str, ...] = ()
-    problem: str = ""
+    problem: str = ""  # why image and command are not known; empty where they are
 
 
 class Benching:

@@ -58,18 +58,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Added:
-    """What was added.
-
-    Attributes:
-        packages: how many its lock has.
-        file: where it was written; None where nothing was.
-        built: what became of its build on the target, where one was asked for.
-    """
+    """What was added."""
 
     entry: Entry
-    packages: int
-    file: Path | None
-    built: Result | None = None
+    packages: int  # how many its lock has
+    file: Path | None  # where it was written; None where nothing was
+    built: Result | None = None  # what became of its build on the target, where one was asked for
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -31,23 +31,16 @@ _STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an entry.
-
-    Attributes:
-        outcome: whether its image was built and serves, was there already, was refused by its probe, or could not be
-            built; not tried where the target was lost, or somebody interrupted, before its end.
-        reason: why it was refused or failed.
-        seconds: wall-clock, with the way to the target.
-        size: of the image in bytes, where it is known.
-        image: its path on the target.
-    """
+    """What became of an entry."""
 
     entry: str
+    # whether its image was built and serves, was there already, was refused by its probe, or could not be built; not
+    # tried where the target was lost, or somebody interrupted, before its end
     outcome: Literal["built", "there", "refused", "failed", "not tried"]
-    reason: str = ""
-    seconds: float = 0.0
-    size: int | None = None
-    image: str = ""
+    reason: str = ""  # why it was refused or failed
+    seconds: float = 0.0  # wall-clock, with the way to the target
+    size: int | None = None  # of the image in bytes, where it is known
+    image: str = ""  # its path on the target
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)

@@ -13,18 +13,13 @@ _LABEL = "modak."
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What an image file holds.
+    """What an image file holds."""
 
-    Attributes:
-        labels: those that the build wrote, without their prefix: framework, version, compiler, target, licence,
-            definition-digest, base-digest, build-date; empty for an image of somebody else's.
-        definition: the definition file that it was built from.
-        test: its test script.
-    """
-
+    # those that the build wrote, without their prefix: framework, version, compiler, target, licence,
+    # definition-digest, base-digest, build-date; empty for an image of somebody else's
     labels: dict[str, str]
-    definition: str
-    test: str
+    definition: str  # the definition file that it was built from
+    test: str  # its test script
 
 
 def inspect_image(path: Path) -> ImageFacts:

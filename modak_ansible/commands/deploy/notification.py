@@ -23,19 +23,13 @@ _PATIENCE = 60
 
 @dataclass
 class Ending:
-    """Watches over a deployment, and tells of its end, however it comes; Ctrl-C needs no word to who pressed it.
+    """Watches over a deployment, and tells of its end, however it comes; Ctrl-C needs no word to who pressed it."""
 
-    Attributes:
-        notify: a command line that is run at the end, without a shell; empty for none.
-        junit: a file that the report is written into; None for none.
-        deployments: the plans that are carried out, with their folders.
-        problem: why the notification failed; empty where it did not.
-    """
-
-    notify: str = ""
-    junit: Path | None = None
+    notify: str = ""  # a command line that is run at the end, without a shell; empty for none
+    junit: Path | None = None  # a file that the report is written into; None for none
+    # the plans that are carried out, with their folders
     deployments: list[tuple[Plan, Path]] = field(default_factory=list)
-    problem: str = ""
+    problem: str = ""  # why the notification failed; empty where it did not
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:

@@ -17,15 +17,10 @@ _HINT = "such as 10m, 2h, 14:30, 2026-11-21T14:30, or 100 for the last 100 lines
 
 @dataclass(frozen=True)
 class Since:
-    """Either is None.
+    """Either is None."""
 
-    Attributes:
-        lines: how many of the last lines.
-        moment: from when on, in seconds since the epoch.
-    """
-
-    lines: int | None = None
-    moment: float | None = None
+    lines: int | None = None  # how many of the last lines
+    moment: float | None = None  # from when on, in seconds since the epoch
 
 
 def read_since(text: str) -> Since:

@@ -23,20 +23,14 @@ class Changed(Pair):
 
 
 class Differences(TypedDict, total=False):
-    """What differs, by its part of the plan; parts that are the same are left out.
-
-    Attributes:
-        files: names, by whether they were changed, added or removed.
-        script: a unified diff.
-        other: parts that a person rarely looks at, and that change what is deployed or told all the same.
-    """
+    """What differs, by its part of the plan; parts that are the same are left out."""
 
     choices: list[Changed]
     image: Pair
     data: Pair
-    files: dict[str, list[str]]
-    script: str
-    other: list[str]
+    files: dict[str, list[str]]  # names, by whether they were changed, added or removed
+    script: str  # a unified diff
+    other: list[str]  # parts that a person rarely looks at, and that change what is deployed or told all the same
 
 
 def differences(before: Plan, after: Plan) -> Differences:

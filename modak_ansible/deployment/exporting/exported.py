@@ -22,17 +22,12 @@ TOOLS = ("mlflow", "tensorboard", "wandb")
 
 @dataclass(frozen=True)
 class Exported:
-    """A run with what tools ask of it.
-
-    Attributes:
-        project: the name of its blueprint or request.
-        digest: of its plan.
-        began, ended: seconds since the epoch; 0 and None where nobody knows.
-    """
+    """A run with what tools ask of it."""
 
     run: Run
-    project: str
-    digest: str
+    project: str  # the name of its blueprint or request
+    digest: str  # of its plan
+    # began, ended: seconds since the epoch; 0 and None where nobody knows
     began: float
     ended: float | None
 

@@ -15,24 +15,16 @@ from modak_ansible.model.measured.workload import Workload
 
 @dataclass(frozen=True)
 class Variant:
-    """One build with one set of switches on one target.
+    """One build with one set of switches on one target."""
 
-    Attributes:
-        group: the group in which it is compared.
-        name: what tells it from the others of its group.
-        target: the suite's name of the target.
-        script: the script's name below the workload's folder.
-        arguments: options of the script, without those of its switches.
-    """
-
-    group: str
-    name: str
-    target: str
+    group: str  # the group in which it is compared
+    name: str  # what tells it from the others of its group
+    target: str  # the suite's name of the target
     workload: Workload
     entry: Entry
-    script: str
+    script: str  # the script's name below the workload's folder
     settings: dict[str, str]
-    arguments: dict[str, str]
+    arguments: dict[str, str]  # options of the script, without those of its switches
     nodes: int = 1
 
     def __str__(self) -> str:

@@ -20,35 +20,22 @@ _LOW, _LOW_OF_PARTS, _HIGH, _HIGH_OF_SEVERAL = 0.89, 0.8, 1.3, 1.55
 
 
 class TracedLoop(Model):
-    """A loop of the script over batches.
+    """A loop of the script over batches."""
 
-    Attributes:
-        rows: samples of a batch; 0 in a loop over something that is no loader.
-        steps: of optimisers; none in a loop that evaluates.
-        tensors: most bytes that are in use at a time, by what the batch was divided by.
-        peaks: the same with what the allocator keeps besides.
-    """
-
-    rows: int
-    steps: int
-    tensors: dict[int, int]
-    peaks: dict[int, int]
+    rows: int  # samples of a batch; 0 in a loop over something that is no loader
+    steps: int  # of optimisers; none in a loop that evaluates
+    tensors: dict[int, int]  # most bytes that are in use at a time, by what the batch was divided by
+    peaks: dict[int, int]  # the same with what the allocator keeps besides
 
 
 class TracedBlocks(Model):
-    """Modules of one kind that follow each other in a network; bytes for one whole batch.
-
-    Attributes:
-        saved: what they all keep for the backward pass.
-        largest: the same of the one that keeps most.
-        outputs: of what they give to each other.
-    """
+    """Modules of one kind that follow each other in a network; bytes for one whole batch."""
 
     kind: str
     count: int
-    saved: int
-    largest: int
-    outputs: int
+    saved: int  # what they all keep for the backward pass
+    largest: int  # the same of the one that keeps most
+    outputs: int  # of what they give to each other
 
 
 class Need(Model):

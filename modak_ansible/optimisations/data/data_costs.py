@@ -17,18 +17,12 @@ _KEPT = 0.5
 
 @dataclass(frozen=True)
 class Data:
-    """What a node reads of a training's data.
+    """What a node reads of a training's data."""
 
-    Attributes:
-        size: bytes.
-        files: how many.
-        epochs: how often.
-        memory: bytes of the node, which keeps files that fit there for the next epoch; None where that is not known.
-    """
-
-    size: int
-    files: int
-    epochs: int
+    size: int  # bytes
+    files: int  # how many
+    epochs: int  # how often
+    # bytes of the node, which keeps files that fit there for the next epoch; None where that is not known
     memory: int | None = None
 
     @classmethod

@@ -25,19 +25,12 @@ _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 @dataclass(frozen=True)
 class Launching:
-    """What starts the processes.
+    """What starts the processes."""
 
-    Attributes:
-        launch: as the job script has it.
-        environment: what keeps threads on their cores.
-        words: the launcher's own, for people.
-        reason: why so.
-    """
-
-    launch: Launch = field(default_factory=Launch)
-    environment: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] = ()
-    reason: str = "one process needs no launcher"
+    launch: Launch = field(default_factory=Launch)  # as the job script has it
+    environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores
+    words: tuple[str, ...] = ()  # the launcher's own, for people
+    reason: str = "one process needs no launcher"  # why so
 
     @property
     def value(self) -> str:

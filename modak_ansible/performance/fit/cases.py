@@ -25,17 +25,14 @@ class Case:
     """A measured training.
 
     Attributes:
-        answers: the logarithm that each part's regression is to give, where the record has it.
-        step_seconds: of one steady step.
         samples_per_second: of a steady epoch.
-        block: runs of one are compared with each other, whatever the machine does by itself.
     """
 
     facts: Facts
-    answers: Mapping[str, float]
-    step_seconds: float
+    answers: Mapping[str, float]  # the logarithm that each part's regression is to give, where the record has it
+    step_seconds: float  # of one steady step
     work: Work
-    block: Block
+    block: Block  # runs of one are compared with each other, whatever the machine does by itself
     record: Record
 
     @property

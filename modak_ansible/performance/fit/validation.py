@@ -31,24 +31,19 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Predicted:
-    """One configuration that the model was not told of.
-
-    Attributes:
-        measured: seconds of a step, the median of its runs; ``low`` and ``high`` bound the 90 % interval of a new run.
-        known: whether the model says that it knows the matter.
-        why: what it does not know.
-    """
+    """One configuration that the model was not told of."""
 
     left_out: str
     workload: str
     label: str
     runs: int
+    # seconds of a step, the median of its runs; ``low`` and ``high`` bound the 90 % interval of a new run
     measured: float
     predicted: float
     low: float
     high: float
-    known: bool
-    why: str
+    known: bool  # whether the model says that it knows the matter
+    why: str  # what it does not know
 
     @property
     def error(self) -> float:
@@ -62,42 +57,30 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Regret:
-    """What the model would have taken of a table, and what that would have cost.
-
-    Attributes:
-        left_out: what of the table the model had not been told of; empty: nothing.
-        regret: time of what it takes over that of the best, less 1.
-        over_stock: time of what it takes over that of stock, less 1; nought where it takes stock.
-        noise: standard deviation of one paired ratio of two runs, as far as the rounds of the table show it.
-    """
+    """What the model would have taken of a table, and what that would have cost."""
 
     table: str
     numerics: str
-    left_out: str
+    left_out: str  # what of the table the model had not been told of; empty: nothing
     variants: int
     taken: str
     best: str
     stock: str
-    regret: float
-    over_stock: float
-    noise: float | None
+    regret: float  # time of what it takes over that of the best, less 1
+    over_stock: float  # time of what it takes over that of stock, less 1; nought where it takes stock
+    noise: float | None  # standard deviation of one paired ratio of two runs, as far as the rounds of the table show it
 
 
 @dataclass(frozen=True)
 class Regrets:
-    """The regret of many tables in short.
-
-    Attributes:
-        over: how many are over 3 %.
-        slower: how many of what is taken are slower than stock.
-    """
+    """The regret of many tables in short."""
 
     tables: int
     median: float
     mean: float
     most: float
-    over: int
-    slower: int
+    over: int  # how many are over 3 %
+    slower: int  # how many of what is taken are slower than stock
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Inputs:
-    """Values for a blueprint's inputs: a file, and single ones that go before it.
+    """Values for a blueprint's inputs: a file, and single ones that go before it."""
 
-    Attributes:
-        file: a YAML file with values.
-        values: single values by name.
-        targets: a target file, or for a request a service template with the target that it names.
-        words: options of a script that is deployed without a blueprint.
-        nodes, processes_per_node: of such a script; None for one.
-        strict: whether a wish that cannot be kept is an error, whatever the file itself says.
-    """
-
-    file: Path | None = None
-    values: tuple[tuple[str, str], ...] = ()
-    targets: Path | None = None
-    strict: bool = False
-    words: tuple[str, ...] = ()
+    file: Path | None = None  # a YAML file with values
+    values: tuple[tuple[str, str], ...] = ()  # single values by name
+    targets: Path | None = None  # a target file, or for a request a service template with the target that it names
+    strict: bool = False  # whether a wish that cannot be kept is an error, whatever the file itself says
+    words: tuple[str, ...] = ()  # options of a script that is deployed without a blueprint
+    # nodes, processes_per_node: of such a script; None for one
     nodes: int | None = None
     processes_per_node: int | None = None

@@ -43,35 +43,25 @@ SERVICE_FILE = "service.yaml"
 
 @dataclass
 class Blueprint:
-    """What a blueprint says.
+    """What a blueprint says."""
 
-    Attributes:
-        path: the service template.
-        requests: one for every training, or for every point of its sweep, in the order of the file.
-        targets: every target by the name of its node.
-        related: for every node, the names of the trainings that it belongs to.
-        places: for every training and point, where the values of its request stand.
-        imported: the files of types that it imports, with the path as the import has it.
-        inputs: the values that were given for its inputs.
-        template: the service template, with what was given of its targets.
-        warnings: what is read, and would be better written otherwise.
-        paths: for every training, how its file names the fields that a planner's refusal may be about.
-        notes: for every training, the wishes that are not kept.
-        text: the template's text, where it was made of a script and is in no file.
-    """
-
-    path: Path
+    path: Path  # the service template
+    # one for every training, or for every point of its sweep, in the order of the file
     requests: list[Request] = field(default_factory=list)
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)  # every target by the name of its node
+    # for every node, the names of the trainings that it belongs to
     related: dict[str, list[str]] = field(default_factory=dict)
+    # for every training and point, where the values of its request stand
     places: dict[str, dict[str, Location]] = field(default_factory=dict)
+    # the files of types that it imports, with the path as the import has it
     imported: list[tuple[str, Path]] = field(default_factory=list)
-    inputs: dict[str, Any] = field(default_factory=dict)
-    template: Item | None = None
-    warnings: Mistakes = field(default_factory=Mistakes)
+    inputs: dict[str, Any] = field(default_factory=dict)  # the values that were given for its inputs
+    template: Item | None = None  # the service template, with what was given of its targets
+    warnings: Mistakes = field(default_factory=Mistakes)  # what is read, and would be better written otherwise
+    # for every training, how its file names the fields that a planner's refusal may be about
     paths: dict[str, dict[str, str]] = field(default_factory=dict)
-    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
-    text: str = ""
+    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)  # for every training, the wishes that are not kept
+    text: str = ""  # the template's text, where it was made of a script and is in no file
 
     @property
     def folder(self) -> Path:

@@ -38,15 +38,10 @@ WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known otherwise of a target that a file describes without a name.
+    """What is known otherwise of a target that a file describes without a name."""
 
-    Attributes:
-        name: what it is called; empty for its scheduler's name.
-        scheduler: what starts jobs there, where the file does not say it.
-    """
-
-    name: str = ""
-    scheduler: str = ""
+    name: str = ""  # what it is called; empty for its scheduler's name
+    scheduler: str = ""  # what starts jobs there, where the file does not say it
 
 
 NOTHING_WANTED = Wanted()

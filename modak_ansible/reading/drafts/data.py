@@ -28,19 +28,12 @@ _BUILDERS = (
 
 @dataclass(frozen=True)
 class Read:
-    """Something that a script reads.
+    """Something that a script reads."""
 
-    Attributes:
-        path: where it lies here.
-        inside: its path below the script's folder; empty where it lies elsewhere.
-        option: the script's option that names it; empty where the source does.
-        word: of its command line that names it, where no option does.
-    """
-
-    path: Path
-    inside: str
-    option: str = ""
-    word: str = ""
+    path: Path  # where it lies here
+    inside: str  # its path below the script's folder; empty where it lies elsewhere
+    option: str = ""  # the script's option that names it; empty where the source does
+    word: str = ""  # of its command line that names it, where no option does
 
 
 def read_by(

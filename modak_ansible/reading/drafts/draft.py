@@ -38,69 +38,40 @@ _MOST_LISTED = 4  # files of one folder that are named one by one
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset of the blueprint.
+    """A dataset of the blueprint."""
 
-    Attributes:
-        name: of the dataset.
-        source: where it lies, as the blueprint says it; empty for a known name.
-        mount_as: where the script looks for it, below its folder; empty where an argument says it.
-        unpack: whether it is to lie there unpacked.
-    """
-
-    name: str
-    source: str = ""
-    mount_as: str = ""
-    unpack: bool = False
+    name: str  # of the dataset
+    source: str = ""  # where it lies, as the blueprint says it; empty for a known name
+    mount_as: str = ""  # where the script looks for it, below its folder; empty where an argument says it
+    unpack: bool = False  # whether it is to lie there unpacked
 
 
 @dataclass
 class Draft:
-    """What a blueprint will say.
+    """What a blueprint will say."""
 
-    Attributes:
-        script: the script's path.
-        folder: where the blueprint will lie, the script's own or one above it.
-        name: of the blueprint.
-        framework: of the catalogue.
-        frameworks: all that the script imports, the likeliest first.
-        version: of it; empty for the newest.
-        target: a name of modak targets; empty where the blueprint says none.
-        target_type: of the target's node.
-        arguments: of the script.
-        words: what follows them, as it stands.
-        requirements: lines of requirements.txt.
-        files: that travel with the script, as patterns below its folder.
-        data: what it reads; None for nothing.
-        outputs: what is brought back.
-        walltime: the longest that it may run.
-        nodes, processes_per_node: in how many places it is trained.
-        found: what was found, and where, in pairs for people.
-        notes: what somebody should know.
-        missing: options that the script does not start without.
-        unsaid: options that tell where data lies, of which nobody says it.
-    """
-
-    script: Path
-    folder: Path
-    name: str
-    framework: str
-    frameworks: list[str] = field(default_factory=list)
-    version: str = ""
-    target: str = ""
-    target_type: str = "modak.nodes.Local"
-    arguments: dict[str, Any] = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)
-    requirements: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    data: Data | None = None
-    outputs: list[str] = field(default_factory=list)
-    walltime: str = WALLTIME
+    script: Path  # the script's path
+    folder: Path  # where the blueprint will lie, the script's own or one above it
+    name: str  # of the blueprint
+    framework: str  # of the catalogue
+    frameworks: list[str] = field(default_factory=list)  # all that the script imports, the likeliest first
+    version: str = ""  # of it; empty for the newest
+    target: str = ""  # a name of modak targets; empty where the blueprint says none
+    target_type: str = "modak.nodes.Local"  # of the target's node
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the script
+    words: list[str] = field(default_factory=list)  # what follows them, as it stands
+    requirements: list[str] = field(default_factory=list)  # lines of requirements.txt
+    files: list[str] = field(default_factory=list)  # that travel with the script, as patterns below its folder
+    data: Data | None = None  # what it reads; None for nothing
+    outputs: list[str] = field(default_factory=list)  # what is brought back
+    walltime: str = WALLTIME  # the longest that it may run
+    # nodes, processes_per_node: in how many places it is trained
     nodes: int = 1
     processes_per_node: int = 1
-    found: list[tuple[str, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    unsaid: list[str] = field(default_factory=list)
+    found: list[tuple[str, str]] = field(default_factory=list)  # what was found, and where, in pairs for people
+    notes: list[str] = field(default_factory=list)  # what somebody should know
+    missing: list[str] = field(default_factory=list)  # options that the script does not start without
+    unsaid: list[str] = field(default_factory=list)  # options that tell where data lies, of which nobody says it
 
 
 def draft_of(script: Path, words: Sequence[str] = (), *, folder: Path | None = None, framework: str = "") -> Draft:

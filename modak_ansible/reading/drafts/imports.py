@@ -26,34 +26,23 @@ class BrokenScript(ModakError):
 
 @dataclass(frozen=True)
 class Imported:
-    """A module that is none of the script's own.
+    """A module that is none of the script's own."""
 
-    Attributes:
-        name: in full, as it is written.
-        place: the file, as its path below the script's folder, and the line.
-        is_optional: whether the script goes on without it.
-    """
-
-    name: str
-    place: str
-    is_optional: bool
+    name: str  # in full, as it is written
+    place: str  # the file, as its path below the script's folder, and the line
+    is_optional: bool  # whether the script goes on without it
 
 
 @dataclass
 class Code:
-    """A script with what it imports.
+    """A script with what it imports."""
 
-    Attributes:
-        script: its path.
-        trees: the syntax of each of its own files; the script comes first.
-        modules: what else it imports, by the first part of the name and without Python's own library.
-        dotted: the full names of all that is imported.
-    """
-
-    script: Path
+    script: Path  # its path
+    # the syntax of each of its own files; the script comes first
     trees: dict[Path, ast.Module] = field(default_factory=dict)
+    # what else it imports, by the first part of the name and without Python's own library
     modules: dict[str, Imported] = field(default_factory=dict)
-    dotted: set[str] = field(default_factory=set)
+    dotted: set[str] = field(default_factory=set)  # the full names of all that is imported
 
     @property
     def folder(self) -> Path:

@@ -51,19 +51,12 @@ def frameworks_of(code: Code) -> list[tuple[str, Imported]]:
 
 @dataclass
 class Requirements:
-    """What an image needs besides its framework.
+    """What an image needs besides its framework."""
 
-    Attributes:
-        lines: of requirements.txt.
-        reasons: of each line where it comes from, in words.
-        version: of the framework, where the user has one that the catalogue knows; else empty, for the newest.
-        notes: what somebody should know.
-    """
-
-    lines: list[str] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    version: str = ""
-    notes: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # of requirements.txt
+    reasons: list[str] = field(default_factory=list)  # of each line where it comes from, in words
+    version: str = ""  # of the framework, where the user has one that the catalogue knows; else empty, for the newest
+    notes: list[str] = field(default_factory=list)  # what somebody should know
 
 
 def requirements_of(code: Code, framework: str, pins: dict[str, Pin], installed: Installed) -> Requirements:

@@ -25,15 +25,10 @@ _DEPTH = 5  # files of requirements that name others
 
 @dataclass(frozen=True)
 class Pin:
-    """What a file asks for.
+    """What a file asks for."""
 
-    Attributes:
-        requirement: as a line of requirements.txt.
-        source: the file's name.
-    """
-
-    requirement: Requirement
-    source: str
+    requirement: Requirement  # as a line of requirements.txt
+    source: str  # the file's name
 
 
 def pins_of(folders: list[Path]) -> dict[str, Pin]:

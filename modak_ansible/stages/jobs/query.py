@@ -46,19 +46,13 @@ class QueriedJob(TypedDict):
 
 @dataclass
 class Asking:
-    """What is asked, and where the answer goes.
+    """What is asked, and where the answer goes."""
 
-    Attributes:
-        deployments: their names.
-        answer: a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them.
-        every: seconds until the next look while something changes; 0 to look once.
-        inside: ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how
-            they are entered.
-    """
-
-    deployments: list[str]
-    answer: Path
-    every: float = 0.0
+    deployments: list[str]  # their names
+    answer: Path  # a file for ``{"jobs": {name: ...}, "problem": ...}``, the jobs as target.jobs gives them
+    every: float = 0.0  # seconds until the next look while something changes; 0 to look once
+    # ``usage`` where it is measured what the jobs use, which changes always; ``way`` where it is told how they are
+    # entered
     inside: str = ""
 
 

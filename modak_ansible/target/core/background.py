@@ -22,24 +22,16 @@ _NEWS_AFTER = 5.0
 
 
 class Status(TypedDict, total=False):
-    """How a piece of work is.
+    """How a piece of work is."""
 
-    Attributes:
-        state: none, running, done, failed or killed.
-        step: what is being done.
-        line: what the log says of that.
-        message, hint: of one that failed.
-        seconds: since it began, or that it took.
-        started: in seconds since the epoch.
-    """
-
-    state: str
-    step: str
-    line: str
+    state: str  # none, running, done, failed or killed
+    step: str  # what is being done
+    line: str  # what the log says of that
+    # message, hint: of one that failed
     message: str
     hint: str
-    seconds: float
-    started: float
+    seconds: float  # since it began, or that it took
+    started: float  # in seconds since the epoch
     pid: int
 
 

@@ -35,19 +35,13 @@ class MachineFacts(TypedDict):
 
 
 class TargetFacts(MachineFacts):
-    """What the target has, for people and for records.
-
-    Attributes:
-        container_runtime: its version; None where a virtual environment takes its place.
-        scheduler: its version.
-        rsync: whether it is there.
-    """
+    """What the target has, for people and for records."""
 
     workspace: str
     free_bytes: int
-    container_runtime: Optional[str]
-    scheduler: str
-    rsync: bool
+    container_runtime: Optional[str]  # its version; None where a virtual environment takes its place
+    scheduler: str  # its version
+    rsync: bool  # whether it is there
 
 
 def probe(workspace: Workspace, scheduler: str, container_runtime: str, *, create: bool) -> TargetFacts:

@@ -37,21 +37,15 @@ _OWN_FOLDER = re.compile("/(dev|etc|home|mnt|opt|proc|root|run|srv|sys|tmp|usr|v
 
 @dataclass
 class Site:
-    """What a build, or a root file system, needs to know of the machine it is made on.
+    """What a build, or a root file system, needs to know of the machine it is made on."""
 
-    Attributes:
-        bundles: files with certificates, each content once; the first one serves alone.
-        pip: pip's settings by name, such as ``find-links``; several values in one text.
-        proxies: environment variables.
-        mirror: of Debian, as the blueprint has it.
-        other_mirror: what serves where apt names none.
-    """
-
+    # files with certificates, each content once; the first one serves alone
     bundles: list[str] = field(default_factory=list)
+    # pip's settings by name, such as ``find-links``; several values in one text
     pip: dict[str, str] = field(default_factory=dict)
-    proxies: dict[str, str] = field(default_factory=dict)
-    mirror: str | None = None
-    other_mirror: str | None = None
+    proxies: dict[str, str] = field(default_factory=dict)  # environment variables
+    mirror: str | None = None  # of Debian, as the blueprint has it
+    other_mirror: str | None = None  # what serves where apt names none
 
     @cached_property
     def apt_mirror(self) -> str | None:

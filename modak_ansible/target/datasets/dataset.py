@@ -42,22 +42,18 @@ class StagedFile(TypedDict, total=False):
 
 
 class Staged(TypedDict, total=False):
-    """What lies at the place of a dataset.
-
-    Attributes:
-        files, size: the number and the bytes of its files.
-        staged: when, in UTC.
-        path, is_whole, sample, fingerprint, changed: of data that was on the target before, as PresentData finds it.
-    """
+    """What lies at the place of a dataset."""
 
     name: str
     format: str
     source: str
     label: str
     location: str
-    staged: str
+    staged: str  # when, in UTC
+    # files, size: the number and the bytes of its files
     files: int
     size: int
+    # path, is_whole, sample, fingerprint, changed: of data that was on the target before, as PresentData finds it
     path: str
     is_whole: bool
     sample: int

@@ -97,19 +97,12 @@ class _Progress:
 
 
 class _Asked(NamedTuple):
-    """What is asked of a server.
+    """What is asked of a server."""
 
-    Attributes:
-        address: as messages have it.
-        url: as the server is asked.
-        headers: that the server is shown.
-        version: what the server must call the file; empty where that is not known.
-    """
-
-    address: str
-    url: str
-    headers: Mapping[str, str]
-    version: str
+    address: str  # as messages have it
+    url: str  # as the server is asked
+    headers: Mapping[str, str]  # that the server is shown
+    version: str  # what the server must call the file; empty where that is not known
 
 
 def fetch(

@@ -18,15 +18,10 @@ _PAGES = (".html", ".htm", ".xhtml", ".shtml")
 
 
 class Access(TypedDict, total=False):
-    """What a server is shown for files that are not everybody's; it is written down nowhere.
+    """What a server is shown for files that are not everybody's; it is written down nowhere."""
 
-    Attributes:
-        headers: of each request; one that is led to another host goes there without ``Authorization``.
-        queries: by file name, what its address ends with: a signature.
-    """
-
-    headers: Dict[str, str]
-    queries: Dict[str, str]
+    headers: Dict[str, str]  # of each request; one that is led to another host goes there without ``Authorization``
+    queries: Dict[str, str]  # by file name, what its address ends with: a signature
 
 
 def address_of(file: DataFile, location: str) -> str:

@@ -38,25 +38,15 @@ _LISTED = re.compile(r"-[rwxsStT-]{9} \S+\s+(\d+) ")
 
 
 class Packed(TypedDict, total=False):
-    """What an image holds, and how it was made.
+    """What an image holds, and how it was made."""
 
-    Attributes:
-        files: their number.
-        size: their bytes.
-        of: the digest of their names, sizes and dates.
-        packed: bytes of the image.
-        sha256: of the image.
-        seconds: that it took.
-        made: when, in UTC.
-    """
-
-    files: int
-    size: int
-    of: str
-    packed: int
-    sha256: str
-    seconds: float
-    made: str
+    files: int  # their number
+    size: int  # their bytes
+    of: str  # the digest of their names, sizes and dates
+    packed: int  # bytes of the image
+    sha256: str  # of the image
+    seconds: float  # that it took
+    made: str  # when, in UTC
 
 
 class _Folder(NamedTuple):

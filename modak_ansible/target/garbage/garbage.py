@@ -33,39 +33,26 @@ _LEAST = 3600.0
 
 
 class GarbageItem(TypedDict, total=False):
-    """Something that may be garbage, as it is told: its size is in bytes, and ``idle`` in seconds.
-
-    Attributes:
-        keep: why it stays; empty where nobody needs it.
-    """
+    """Something that may be garbage, as it is told: its size is in bytes, and ``idle`` in seconds."""
 
     kind: str
     name: str
     path: str
     size: int
     idle: float
-    keep: str
+    keep: str  # why it stays; empty where nobody needs it
 
 
 @dataclass
 class Found:
-    """Something that may be garbage.
+    """Something that may be garbage."""
 
-    Attributes:
-        kind: image, dataset, unfinished, log, lock, reservation or trash.
-        name: for people.
-        paths: all that belongs to it; the first one stands for it.
-        locks: held by whoever makes it.
-        used: when it was used or written last, in seconds since the epoch.
-        keep: why it stays; empty where nobody needs it.
-    """
-
-    kind: str
-    name: str
-    paths: list[Path]
-    locks: tuple[Path, ...] = ()
-    used: float = 0.0
-    keep: str = ""
+    kind: str  # image, dataset, unfinished, log, lock, reservation or trash
+    name: str  # for people
+    paths: list[Path]  # all that belongs to it; the first one stands for it
+    locks: tuple[Path, ...] = ()  # held by whoever makes it
+    used: float = 0.0  # when it was used or written last, in seconds since the epoch
+    keep: str = ""  # why it stays; empty where nobody needs it
 
     def as_dict(self) -> GarbageItem:
         return {

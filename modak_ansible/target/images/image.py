@@ -47,14 +47,10 @@ _COMPRESSION = "-comp zstd -Xcompression-level 3"
 
 
 class ImageFacts(TypedDict, total=False):
-    """Where an image is, and what is known of one that was made: its size in bytes, the seconds that it took.
-
-    Attributes:
-        given: the SHA-256 of the lowest layer, of an image that was looked into.
-    """
+    """Where an image is, and what is known of one that was made: its size in bytes, the seconds that it took."""
 
     path: str
-    given: str
+    given: str  # the SHA-256 of the lowest layer, of an image that was looked into
     name: str
     size: int
     sha256: str

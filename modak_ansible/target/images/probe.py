@@ -100,19 +100,12 @@ def _devices() -> list[str]:
 
 
 class Refusal(TypedDict):
-    """What a probe said of a layer that it refused.
+    """What a probe said of a layer that it refused."""
 
-    Attributes:
-        name: the layer's.
-        refused: the reason.
-        processor: its model.
-        probed: the date.
-    """
-
-    name: str
-    refused: str
-    processor: str
-    probed: str
+    name: str  # the layer's
+    refused: str  # the reason
+    processor: str  # its model
+    probed: str  # the date
 
 
 def write_refusal(image: Path, layer: Layer, reason: str, date: str) -> Refusal:

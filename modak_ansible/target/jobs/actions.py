@@ -21,32 +21,21 @@ Answer = Mapping[str, Any]
 
 @dataclass
 class Arguments:
-    """Of the module, but for its action.
+    """Of the module, but for its action."""
 
-    Attributes:
-        workspace: the folder of images, datasets and deployments.
-        scheduler: slurm, torque or none.
-        wanted: the deployments.
-        folder: to stage: of plans and archives, below the deployments.
-        images: to remove: the paths of images that go, too, unless others use them.
-        leave: to remove: whether also folders of jobs that cannot be ended.
-        log, offset: to watch one: which log is read on, and how many bytes of it the caller knows.
-        seconds: to watch: how long.
-        quietly: to watch: whether jobs are looked at seldom, and waited for to their ends.
-        inside: to query: whether those that run are measured (usage), or it is told how they are entered (way).
-    """
-
-    workspace: str
-    scheduler: str
-    wanted: list[Wanted]
-    folder: str = ""
+    workspace: str  # the folder of images, datasets and deployments
+    scheduler: str  # slurm, torque or none
+    wanted: list[Wanted]  # the deployments
+    folder: str = ""  # to stage: of plans and archives, below the deployments
+    # to remove: the paths of images that go, too, unless others use them
     images: list[str] = field(default_factory=list)
-    leave: bool = False
+    leave: bool = False  # to remove: whether also folders of jobs that cannot be ended
+    # log, offset: to watch one: which log is read on, and how many bytes of it the caller knows
     log: str = ""
     offset: int = 0
-    seconds: float = 0.0
-    quietly: bool = False
-    inside: str = ""
+    seconds: float = 0.0  # to watch: how long
+    quietly: bool = False  # to watch: whether jobs are looked at seldom, and waited for to their ends
+    inside: str = ""  # to query: whether those that run are measured (usage), or it is told how they are entered (way)
 
     @property
     def names(self) -> list[str]:

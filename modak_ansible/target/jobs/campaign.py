@@ -46,57 +46,36 @@ _Done = TypeVar("_Done")
 
 @dataclass
 class Wanted:
-    """A deployment of which something is wanted.
+    """A deployment of which something is wanted."""
 
-    Attributes:
-        deployment: its name.
-        job_name: what the scheduler knows its job by; the deployment's name where it is empty.
-        digest: of its plan, where it may be staged.
-        ended: the id of the job that the caller saw ended, to set aside.
-        reason: why its job is not to run, to skip.
-        state, explanation: of its job as the caller knows it, to watch.
-        after, behind: deployments that have to complete, and to end, before it.
-        again: whether what was submitted is void.
-        node: of the blueprint; those of one that come after the same may be submitted as an array.
-        array: the name of that; empty for a job of its own.
-        parallel: how many of the array may run at once; None for as many as the target takes.
-        barrier: what has to end before the array.
-    """
-
-    deployment: str
-    job_name: str = ""
-    digest: str = ""
-    ended: str = ""
-    reason: str = ""
+    deployment: str  # its name
+    job_name: str = ""  # what the scheduler knows its job by; the deployment's name where it is empty
+    digest: str = ""  # of its plan, where it may be staged
+    ended: str = ""  # the id of the job that the caller saw ended, to set aside
+    reason: str = ""  # why its job is not to run, to skip
+    # state, explanation: of its job as the caller knows it, to watch
     state: str = ""
     explanation: str = ""
+    # after, behind: deployments that have to complete, and to end, before it
     after: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
-    again: bool = False
-    node: str = ""
-    array: str = ""
-    parallel: int | None = None
-    barrier: list[str] = field(default_factory=list)
+    again: bool = False  # whether what was submitted is void
+    node: str = ""  # of the blueprint; those of one that come after the same may be submitted as an array
+    array: str = ""  # the name of that; empty for a job of its own
+    parallel: int | None = None  # how many of the array may run at once; None for as many as the target takes
+    barrier: list[str] = field(default_factory=list)  # what has to end before the array
 
 
 @dataclass
 class Known:
-    """What the target knows of a deployment.
+    """What the target knows of a deployment."""
 
-    Attributes:
-        situation: of its job.
-        there: whether its folder is.
-        staged: whether its files are, or its job was submitted.
-        began: whether the job has ever started.
-        skipped: whether the job is void, since one before it failed.
-        waited: the ids that it was submitted to run after, by their deployments.
-    """
-
-    situation: Situation = field(default_factory=Situation)
-    there: bool = False
-    staged: bool = False
-    began: bool = False
-    skipped: bool = False
+    situation: Situation = field(default_factory=Situation)  # of its job
+    there: bool = False  # whether its folder is
+    staged: bool = False  # whether its files are, or its job was submitted
+    began: bool = False  # whether the job has ever started
+    skipped: bool = False  # whether the job is void, since one before it failed
+    # the ids that it was submitted to run after, by their deployments
     waited: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -106,45 +85,28 @@ class Known:
 
 @dataclass
 class Submitted:
-    """Which jobs were submitted, by their deployments, and whether that was now.
+    """Which jobs were submitted, by their deployments, and whether that was now."""
 
-    Attributes:
-        jobs: the ids, and whether each was submitted now.
-        refused: the first that was not, and why; None where all were.
-    """
-
-    jobs: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    refused: tuple[str, ModakError] | None = None
+    jobs: dict[str, tuple[str, bool]] = field(default_factory=dict)  # the ids, and whether each was submitted now
+    refused: tuple[str, ModakError] | None = None  # the first that was not, and why; None where all were
 
 
 @dataclass
 class News:
-    """What has changed while jobs were watched.
+    """What has changed while jobs were watched."""
 
-    Attributes:
-        situations: those that the caller does not know, by deployment.
-        output: what was added to the log of the one that is read, in whole lines.
-        offset: how many bytes of that are known now.
-    """
-
-    situations: dict[str, Situation] = field(default_factory=dict)
-    output: str = ""
-    offset: int = 0
+    situations: dict[str, Situation] = field(default_factory=dict)  # those that the caller does not know, by deployment
+    output: str = ""  # what was added to the log of the one that is read, in whole lines
+    offset: int = 0  # how many bytes of that are known now
 
 
 @dataclass
 class Removed:
-    """What is gone.
+    """What is gone."""
 
-    Attributes:
-        cancelled: the ids of jobs that were, by deployment.
-        removed: the deployments whose folders are.
-        left: why jobs were left alone, by deployment.
-    """
-
-    cancelled: dict[str, str] = field(default_factory=dict)
-    removed: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
+    cancelled: dict[str, str] = field(default_factory=dict)  # the ids of jobs that were, by deployment
+    removed: list[str] = field(default_factory=list)  # the deployments whose folders are
+    left: dict[str, str] = field(default_factory=dict)  # why jobs were left alone, by deployment
 
 
 class Campaign:

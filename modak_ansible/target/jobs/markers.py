@@ -124,17 +124,11 @@ def missed_for(state: Path) -> float:
 
 @dataclass(frozen=True)
 class Kill:
-    """Why a scheduler ended a job, by what it wrote into the job's output.
+    """Why a scheduler ended a job, by what it wrote into the job's output."""
 
-    Attributes:
-        state: how the job ended for that.
-        words: what happened.
-        elapsed: for how many seconds it had run; None where that is not said.
-    """
-
-    state: JobState
-    words: str
-    elapsed: float | None = None
+    state: JobState  # how the job ended for that
+    words: str  # what happened
+    elapsed: float | None = None  # for how many seconds it had run; None where that is not said
 
 
 def kill_of(folder: Path, job_id: str) -> Kill | None:

@@ -31,23 +31,15 @@ class NotPermitted(ModakError):
 
 @dataclass
 class Operated:
-    """What became of a job that something was done to.
-
-    Attributes:
-        situation: of the job, behind it.
-        changed: whether anything was done.
-        problem: why it could not be, with what to do about it in ``hint``; empty where it could.
-        permitted: False where the job's state is the reason.
-        exit_code: of the problem.
-    """
+    """What became of a job that something was done to."""
 
     deployment: str
-    situation: Situation = field(default_factory=Situation)
-    changed: bool = False
-    problem: str = ""
+    situation: Situation = field(default_factory=Situation)  # of the job, behind it
+    changed: bool = False  # whether anything was done
+    problem: str = ""  # why it could not be, with what to do about it in ``hint``; empty where it could
     hint: str = ""
-    permitted: bool = True
-    exit_code: int = FAILED
+    permitted: bool = True  # False where the job's state is the reason
+    exit_code: int = FAILED  # of the problem
 
 
 class OperatedJob(TypedDict):

@@ -22,25 +22,16 @@ _SAID = 3
 
 
 class Progress(TypedDict, total=False):
-    """What a training says of itself; what it does not say is left out.
-
-    Attributes:
-        epoch: the one that it is in, or was in last, from 1.
-        epochs: that were asked of it.
-        accuracy: 0 to 1.
-        slow: of a training in many ranks, which one the others wait for.
-        numbers: by name, of a script that writes metrics in a form of its own.
-        remarks: what is wrong with those, in words.
-    """
+    """What a training says of itself; what it does not say is left out."""
 
     step: int
-    epoch: int
-    epochs: int
+    epoch: int  # the one that it is in, or was in last, from 1
+    epochs: int  # that were asked of it
     loss: float
-    accuracy: float
-    slow: str
-    numbers: dict[str, float]
-    remarks: List[str]
+    accuracy: float  # 0 to 1
+    slow: str  # of a training in many ranks, which one the others wait for
+    numbers: dict[str, float]  # by name, of a script that writes metrics in a form of its own
+    remarks: List[str]  # what is wrong with those, in words
 
 
 def progress_of(folder: Path) -> Progress:

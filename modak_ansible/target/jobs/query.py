@@ -63,27 +63,21 @@ _MEASURED, _PATIENCE = 1.0, 30.0
 
 @dataclass
 class QueriedJob:
-    """How a deployment's job is.
-
-    Attributes:
-        there: whether the deployment's folder is.
-        elapsed: seconds that the job has run; None where nobody knows.
-        position, starts: as the scheduler's record has them.
-        progress: what the training says of itself.
-        usage: where it was asked for, what the job uses of each of its nodes, as :mod:`usage` has it; and of one that
-            does not answer the ``node`` and the ``problem``.
-        way: where it was asked for, the commands that enter the running job, with a ``terminal`` and without
-            (``plain``), each to be followed by what is run, as usage.main has it; or the ``problem``.
-    """
+    """How a deployment's job is."""
 
     deployment: str
-    there: bool
+    there: bool  # whether the deployment's folder is
     situation: Situation
-    elapsed: float | None
+    elapsed: float | None  # seconds that the job has run; None where nobody knows
+    # position, starts: as the scheduler's record has them
     position: int | None
     starts: str
-    progress: Progress
+    progress: Progress  # what the training says of itself
+    # where it was asked for, what the job uses of each of its nodes, as :mod:`usage` has it; and of one that does not
+    # answer the ``node`` and the ``problem``
     usage: List[NodeUsage] = field(default_factory=list)
+    # where it was asked for, the commands that enter the running job, with a ``terminal`` and without (``plain``), each
+    # to be followed by what is run, as usage.main has it; or the ``problem``
     way: Way = field(default_factory=Way)
 
 

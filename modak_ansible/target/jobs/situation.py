@@ -21,33 +21,24 @@ LIVING = (*(state.value for state in JobState if not state.is_final), UNKNOWN)
 
 @dataclass
 class Situation:
-    """What is known of a deployment's job.
+    """What is known of a deployment's job."""
 
-    Attributes:
-        state: one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer.
-        started: when it began, in seconds since the epoch, by the clock that dates its files.
-        ended: when it noted its own end, else as its scheduler tells, else when it last wrote something; None while it
-            lives, and where it never began.
-        attempt: which one of the deployment it is, from 1.
-        run: which one it is of a job that its scheduler starts anew after it was stopped, from 1.
-        explanation: why it ended as it did, or why it waits.
-        held_by: of a held job ``user`` or ``operator``; empty where that is not known.
-        down: those of its nodes that its scheduler calls down, while it calls the job running.
-    """
-
+    # one of JobState, or NONE before it was submitted, or UNKNOWN while the scheduler does not answer
     state: str = "NONE"
     job_id: str = ""
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
     nodes: str = ""
-    started: float | None = None
+    started: float | None = None  # when it began, in seconds since the epoch, by the clock that dates its files
+    # when it noted its own end, else as its scheduler tells, else when it last wrote something; None while it lives,
+    # and where it never began
     ended: float | None = None
-    attempt: int = 1
-    run: int = 1
-    explanation: str = ""
-    held_by: str = ""
-    down: str = ""
+    attempt: int = 1  # which one of the deployment it is, from 1
+    run: int = 1  # which one it is of a job that its scheduler starts anew after it was stopped, from 1
+    explanation: str = ""  # why it ended as it did, or why it waits
+    held_by: str = ""  # of a held job ``user`` or ``operator``; empty where that is not known
+    down: str = ""  # those of its nodes that its scheduler calls down, while it calls the job running
     error_tail: list[str] = field(default_factory=list)
 
     @property

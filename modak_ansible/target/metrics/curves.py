@@ -22,19 +22,14 @@ _RISING = (
 
 @dataclass
 class Curve:
-    """One number over a training.
+    """One number over a training."""
 
-    Attributes:
-        by: what the places of its points are: step, epoch, or point where the script says neither.
-        points: place and value, by place; the last value that was written for a place.
-        times: seconds since the epoch, by place, where the script tells them.
-        again: how often a value was written for a place that had one.
-    """
-
-    by: str = "step"
+    by: str = "step"  # what the places of its points are: step, epoch, or point where the script says neither
+    # place and value, by place; the last value that was written for a place
     points: Dict[float, float] = field(default_factory=dict)
+    # seconds since the epoch, by place, where the script tells them
     times: Dict[float, float] = field(default_factory=dict)
-    again: int = 0
+    again: int = 0  # how often a value was written for a place that had one
 
     @property
     def last(self) -> float:
@@ -58,17 +53,11 @@ class Curve:
 
 @dataclass
 class Curves:
-    """All numbers of a training.
+    """All numbers of a training."""
 
-    Attributes:
-        by_name: each as a curve.
-        remarks: what is wrong with its files, in words.
-        epoch: the highest that is told; None where none is.
-    """
-
-    by_name: Dict[str, Curve] = field(default_factory=dict)
-    remarks: List[str] = field(default_factory=list)
-    epoch: float | None = None
+    by_name: Dict[str, Curve] = field(default_factory=dict)  # each as a curve
+    remarks: List[str] = field(default_factory=list)  # what is wrong with its files, in words
+    epoch: float | None = None  # the highest that is told; None where none is
 
     @property
     def step(self) -> float | None:

@@ -15,18 +15,13 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.
 
 @dataclass
 class Point:
-    """What was written at one moment.
+    """What was written at one moment."""
 
-    Attributes:
-        values: by name; they may be infinite, or no number.
-        step, epoch: None where they are not said.
-        time: seconds since the epoch; None where it is not said.
-    """
-
-    values: Dict[str, float]
+    values: Dict[str, float]  # by name; they may be infinite, or no number
+    # step, epoch: None where they are not said
     step: float | None = None
     epoch: float | None = None
-    time: float | None = None
+    time: float | None = None  # seconds since the epoch; None where it is not said
 
 
 @dataclass

@@ -22,26 +22,17 @@ _BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
 
 
 class ContainerFacts(TypedDict):
-    """What there is to build and run images with.
+    """What there is to build and run images with."""
 
-    Attributes:
-        runtime: its path, or None.
-        suid: whether it may do without namespaces.
-        namespaces: what stands in their way; empty when nothing does.
-        range: likewise, for --fakeroot.
-        signing: likewise, for the key.
-        missing: programs of a build.
-    """
-
-    runtime: Optional[str]
+    runtime: Optional[str]  # its path, or None
     version: str
-    suid: bool
-    namespaces: str
-    range: str
+    suid: bool  # whether it may do without namespaces
+    namespaces: str  # what stands in their way; empty when nothing does
+    range: str  # likewise, for --fakeroot
     range_hint: str
-    signing: str
+    signing: str  # likewise, for the key
     signing_hint: str
-    missing: List[str]
+    missing: List[str]  # programs of a build
 
 
 def container_facts(preference: str, signing_key: str = "") -> ContainerFacts:

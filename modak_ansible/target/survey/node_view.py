@@ -52,18 +52,13 @@ echo "%(ended)s"
 
 
 class NodeOptions(TypedDict, total=False):
-    """How a node is asked.
+    """How a node is asked."""
 
-    Attributes:
-        partition, account: of the job; empty for the scheduler's own.
-        modules: that are loaded first.
-        folders: that are looked at besides the usual ones.
-    """
-
+    # partition, account: of the job; empty for the scheduler's own
     partition: str
     account: str
-    modules: List[str]
-    folders: List[str]
+    modules: List[str]  # that are loaded first
+    folders: List[str]  # that are looked at besides the usual ones
 
 
 class NodePlace(TypedDict):
@@ -78,26 +73,17 @@ class NodePlace(TypedDict):
 
 
 class NodeView(TypedDict, total=False):
-    """What a node says of itself; of one that did not answer there is nothing but the ``problem``.
+    """What a node says of itself; of one that did not answer there is nothing but the ``problem``."""
 
-    Attributes:
-        problem: why it did not; empty where it did.
-        clock: in seconds since the epoch.
-        memory: in bytes.
-        runtimes: path and version of each container runtime.
-        same_home: whether its home has the same files as the front end's.
-        namespaces: whether a user may make them.
-    """
-
-    problem: str
+    problem: str  # why it did not; empty where it did
     host: str
     machine: str
-    clock: Optional[int]
+    clock: Optional[int]  # in seconds since the epoch
     processors: Optional[int]
-    memory: Optional[int]
-    runtimes: List[str]
-    same_home: bool
-    namespaces: bool
+    memory: Optional[int]  # in bytes
+    runtimes: List[str]  # path and version of each container runtime
+    same_home: bool  # whether its home has the same files as the front end's
+    namespaces: bool  # whether a user may make them
     python: str
     gpus: List[str]
     cpuinfo: Dict[str, str]

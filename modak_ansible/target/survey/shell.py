@@ -21,21 +21,13 @@ exit 0
 
 
 class ShellFacts(TypedDict):
-    """What a login shell says.
+    """What a login shell says."""
 
-    Attributes:
-        variables: those that are set.
-        modules: Lmod, Environment Modules, or empty where there are none.
-        loads: those of the wanted modules that can be loaded.
-        offers: modules with a container runtime.
-        problem: why the shell did not come to its end; empty where it did.
-    """
-
-    variables: Dict[str, str]
-    modules: str
-    loads: List[str]
-    offers: List[str]
-    problem: str
+    variables: Dict[str, str]  # those that are set
+    modules: str  # Lmod, Environment Modules, or empty where there are none
+    loads: List[str]  # those of the wanted modules that can be loaded
+    offers: List[str]  # modules with a container runtime
+    problem: str  # why the shell did not come to its end; empty where it did
 
 
 def shell_facts(modules: List[str]) -> ShellFacts:

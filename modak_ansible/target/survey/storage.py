@@ -18,24 +18,19 @@ _ESCAPED = re.compile(r"\\(\d{3})")
 
 
 class FolderFacts(TypedDict):
-    """What a folder is like, or the nearest one above it that is there.
-
-    Attributes:
-        problem: of the trial; empty where there was none.
-        type, source: of the file system.
-        network: whether other machines see it, too; None where nobody knows.
-        inodes, free_inodes: None where the file system does not count them.
-    """
+    """What a folder is like, or the nearest one above it that is there."""
 
     path: str
     there: bool
     writable: bool
-    problem: str
+    problem: str  # of the trial; empty where there was none
+    # type, source: of the file system
     type: str
     source: str
-    network: Optional[bool]
+    network: Optional[bool]  # whether other machines see it, too; None where nobody knows
     noexec: bool
     free_bytes: int
+    # inodes, free_inodes: None where the file system does not count them
     inodes: Optional[int]
     free_inodes: Optional[int]
 

@@ -27,47 +27,31 @@ _SCHEDULER_SECONDS = 30
 
 
 class SurveyOptions(NodeOptions):
-    """What is looked at.
-
-    Attributes:
-        scheduler: slurm, torque or none; empty for whichever is there.
-        site: of the target, as its model has it.
-        node: whether a node is asked by a job.
-        patience: seconds to wait for that.
-    """
+    """What is looked at."""
 
     workspace: str
-    scheduler: str
+    scheduler: str  # slurm, torque or none; empty for whichever is there
     container_runtime: str
-    site: Dict[str, Any]
-    node: bool
-    patience: int
+    site: Dict[str, Any]  # of the target, as its model has it
+    node: bool  # whether a node is asked by a job
+    patience: int  # seconds to wait for that
 
 
 class SurveyFacts(TypedDict):
-    """What the target is and has.
-
-    Attributes:
-        rsync: whether it is there.
-        schedulers: those that are there.
-        missing: commands of the one that is wanted.
-        cluster: ClusterFacts as JSON; None where no scheduler was asked.
-        folders: by their role, or as they were given.
-        node: None where none was asked.
-    """
+    """What the target is and has."""
 
     machine: MachineFacts
-    rsync: bool
-    schedulers: List[str]
+    rsync: bool  # whether it is there
+    schedulers: List[str]  # those that are there
     scheduler: str
-    missing: List[str]
-    cluster: Optional[Dict[str, Any]]
+    missing: List[str]  # commands of the one that is wanted
+    cluster: Optional[Dict[str, Any]]  # ClusterFacts as JSON; None where no scheduler was asked
     containers: ContainerFacts
-    folders: Dict[str, FolderFacts]
+    folders: Dict[str, FolderFacts]  # by their role, or as they were given
     quotas: QuotaFacts
     shell: ShellFacts
     apt_mirror: Optional[str]
-    node: Optional[NodeView]
+    node: Optional[NodeView]  # None where none was asked
 
 
 def survey(wanted: SurveyOptions) -> SurveyFacts:

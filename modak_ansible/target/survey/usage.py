@@ -30,32 +30,21 @@ _SPACES = ("user", "mnt", "ipc", "uts", "net")
 
 
 class Stat(NamedTuple):
-    """Of a process, with times in ticks.
-
-    Attributes:
-        ticks: of the processor, that it has had itself.
-        ended: that those which it had started have had, and that have ended.
-        started: when it began, since the node did.
-    """
+    """Of a process, with times in ticks."""
 
     parent: int
-    ticks: int
-    ended: int
-    started: int
+    ticks: int  # of the processor, that it has had itself
+    ended: int  # that those which it had started have had, and that have ended
+    started: int  # when it began, since the node did
 
 
 class Process(NamedTuple):
-    """A process of the job at one moment.
+    """A process of the job at one moment."""
 
-    Attributes:
-        rank: of the training's; empty where it is of none.
-        written: bytes that it had written to disks, as ``read`` those that it had read.
-    """
-
-    rank: str
+    rank: str  # of the training's; empty where it is of none
     stat: Stat
     read: int
-    written: int
+    written: int  # bytes that it had written to disks, as ``read`` those that it had read
 
 
 def parse_stat(text: str) -> Optional[Stat]:

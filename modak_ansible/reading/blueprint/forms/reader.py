@@ -35,19 +35,12 @@ REFUSED = "is refused: "
 
 @dataclass(frozen=True)
 class Older:
-    """A spelling of earlier times.
+    """A spelling of earlier times."""
 
-    Attributes:
-        path: of the mapping that it stands in, its names joined by dots; ``*`` for any.
-        old: the name of a field; with ``field``, a value of it.
-        new: what is written now.
-        field: the field whose value it is; empty where the name itself is older.
-    """
-
-    path: str
-    old: str
-    new: str
-    field: str = ""
+    path: str  # of the mapping that it stands in, its names joined by dots; ``*`` for any
+    old: str  # the name of a field; with ``field``, a value of it
+    new: str  # what is written now
+    field: str = ""  # the field whose value it is; empty where the name itself is older
 
 
 class FormReader:

@@ -28,26 +28,19 @@ _MOST_FILES = 500
 
 @dataclass(frozen=True)
 class Hydra:
-    """A script's configuration, as far as files beside it say it.
+    """A script's configuration, as far as files beside it say it."""
 
-    Attributes:
-        folder: of the configuration, below the script's; empty where it is in no file beside it.
-        values: the texts that it holds, by dotted names, with what is overridden; those of a group only where it is
-            known which of its files is taken.
-        names: the first parts of the names that may be overridden; None where nobody can tell.
-        below: of each such name those below it, where they are known.
-        outputs: patterns of the folder that a run gets, below the script's.
-        changes_folder: whether the script runs in it.
-        missing: what has no value, and needs one.
-    """
-
-    folder: str = ""
+    folder: str = ""  # of the configuration, below the script's; empty where it is in no file beside it
+    # the texts that it holds, by dotted names, with what is overridden; those of a group only where it is known which
+    # of its files is taken
     values: Mapping[str, str] = field(default_factory=dict)
+    # the first parts of the names that may be overridden; None where nobody can tell
     names: frozenset[str] | None = None
+    # of each such name those below it, where they are known
     below: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
-    changes_folder: bool = False
-    missing: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()  # patterns of the folder that a run gets, below the script's
+    changes_folder: bool = False  # whether the script runs in it
+    missing: tuple[str, ...] = ()  # what has no value, and needs one
 
     def problem(self, word: str) -> tuple[str, str]:
         """What hydra does not do with a word of the command line, and a hint; empty where nothing is known."""

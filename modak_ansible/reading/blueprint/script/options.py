@@ -33,19 +33,12 @@ _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a script.
+    """The options of a script."""
 
-    Attributes:
-        declared: all that are seen.
-        are_all: whether there can be no others; where this is false, there may be.
-        abbreviates: whether the beginning of a name stands for it.
-        has_more: whether there are others for certain, which a library declares.
-    """
-
-    declared: tuple[Option, ...]
-    are_all: bool
-    abbreviates: bool = True
-    has_more: bool = False
+    declared: tuple[Option, ...]  # all that are seen
+    are_all: bool  # whether there can be no others; where this is false, there may be
+    abbreviates: bool = True  # whether the beginning of a name stands for it
+    has_more: bool = False  # whether there are others for certain, which a library declares
 
     def problem(self, name: str, value: str | bool) -> tuple[str, str]:
         """What the script does not do with an argument, and a hint; empty where nothing is known against it.

@@ -25,14 +25,11 @@ _SCALARS = (
 
 @dataclass
 class Definitions:
-    """Type definitions by kind and name; not complete when an import could not be read.
-
-    Attributes:
-        files: those that were imported, with the path as the import has it.
-    """
+    """Type definitions by kind and name; not complete when an import could not be read."""
 
     types: dict[str, dict[str, Item]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     is_complete: bool = True
+    # those that were imported, with the path as the import has it
     files: list[tuple[str, Path]] = field(default_factory=list)
 
     def names(self, kind: str) -> list[str]:

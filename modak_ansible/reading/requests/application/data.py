@@ -19,19 +19,12 @@ _PUBLISHED = {"MNIST": "mnist"}
 
 @dataclass(frozen=True)
 class Data:
-    """What a program reads.
+    """What a program reads."""
 
-    Attributes:
-        datasets: what a training reads.
-        path: a path on the target that a program reads, which containers get as a bind.
-        local: a file or folder below the request's that travels with the program.
-        missing: what is not beside the request, and is not brought anywhere.
-    """
-
-    datasets: tuple[Dataset, ...] = ()
-    path: str = ""
-    local: str = ""
-    missing: str = ""
+    datasets: tuple[Dataset, ...] = ()  # what a training reads
+    path: str = ""  # a path on the target that a program reads, which containers get as a bind
+    local: str = ""  # a file or folder below the request's that travels with the program
+    missing: str = ""  # what is not beside the request, and is not brought anywhere
 
 
 def training_data(form: DataForm, folder: Path, refuse: Refuse, name: str = "") -> Data:

@@ -21,16 +21,13 @@ _SHELL_HINT = "put it into a script, or into pre-execution"
 
 @dataclass(frozen=True)
 class Program:
-    """What runs: a Python script below the request's folder with its options, or the words of a command.
-
-    Attributes:
-        on_target: a relative path that is not beside the request, and is taken to be below the user's home there.
-    """
+    """What runs: a Python script below the request's folder with its options, or the words of a command."""
 
     script: str = ""
     command: tuple[str, ...] = ()
     arguments: tuple[tuple[str, str | bool], ...] = ()
     words: tuple[str, ...] = ()
+    # a relative path that is not beside the request, and is taken to be below the user's home there
     on_target: str = ""
 
     @property

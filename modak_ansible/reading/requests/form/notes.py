@@ -13,21 +13,14 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 
 @dataclass
 class Notes:
-    """Where mistakes, wishes that are not kept, and warnings of one request go.
+    """Where mistakes, wishes that are not kept, and warnings of one request go."""
 
-    Attributes:
-        tree: the request in today's spelling; a request for an image alone has a job around it.
-        reader: knows how paths are shown.
-        strict: whether a wish that cannot be kept is a mistake.
-        unkept: the wishes that are not kept, for the plan.
-    """
-
-    tree: Item
-    reader: FormReader
+    tree: Item  # the request in today's spelling; a request for an image alone has a job around it
+    reader: FormReader  # knows how paths are shown
     mistakes: Mistakes
     warnings: Mistakes
-    strict: bool = False
-    unkept: list[Note] = field(default_factory=list)
+    strict: bool = False  # whether a wish that cannot be kept is a mistake
+    unkept: list[Note] = field(default_factory=list)  # the wishes that are not kept, for the plan
 
     def refuse(self, path: Path, problem: FieldProblem) -> None:
         """Notes a mistake about a field."""
