@@ -7,7 +7,6 @@ import sys
 
 
 def run() -> None:
-    """Runs the command line."""
     gc.disable()  # what is imported stays: looking for what could be freed of it takes longer
     try:
         from modak_ansible.commands.main import run as run_all  # noqa: PLC0415

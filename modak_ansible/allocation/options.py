@@ -72,7 +72,6 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
 
 
 def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
-    """What the job options say of each of the resources, by which option."""
     queue, partition = options.queue, options.partition
     if scheduler is Scheduler.SLURM and queue and partition and queue != partition:
         message = f"a job has one partition, and both {queue} and {partition} are asked for"

@@ -23,8 +23,6 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a rule applies, and why."""
-
     rule: Rule
     applies: bool
     reason: str
@@ -161,7 +159,6 @@ def _or(values: tuple[str, ...]) -> str:
 
 
 def _joined(rules: list[Rule]) -> Effects:
-    """The effects of all rules; lists one behind the other."""
     return Effects(
         modules=_together(*(rule.then.modules for rule in rules)),
         binds=_together(*(rule.then.binds for rule in rules)),

@@ -105,7 +105,6 @@ def _data() -> dict[str, dict[str, Any]]:
 
 
 def _versions(entry: Entry) -> dict[str, str]:
-    """The version of each package that an entry is known to have."""
     if entry.source:
         return {PACKAGES.get(entry.framework, entry.framework): entry.version}
     found: dict[str, str] = {}
@@ -116,7 +115,6 @@ def _versions(entry: Entry) -> dict[str, str]:
 
 
 def _families(entry: Entry) -> list[_Family]:
-    """The packages of frameworks that an entry has."""
     versions, found = _versions(entry), []
     for first, known in _data().items():
         names = [first, *known.get("also", ())]

@@ -150,7 +150,6 @@ def satisfies(version: str, wanted: str) -> bool:
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is a version as Python's packages have them."""
     try:
         return bool(Version(text))
     except InvalidVersion:

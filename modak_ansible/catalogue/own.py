@@ -113,7 +113,6 @@ def check_name(name: str, catalogue: Catalogue) -> None:
 
 
 def text_of_entry(entry: Entry) -> str:
-    """The file of an entry."""
     data = entry.model_dump(mode="json", exclude_defaults=True)
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=118)
 

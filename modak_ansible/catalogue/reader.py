@@ -56,7 +56,6 @@ def _with_own(files: tuple[tuple[Path, int], ...]) -> Catalogue:
 
 @cache
 def shipped_catalogue() -> Catalogue:
-    """The catalogue that ships with the project."""
     return Catalogue(
         entries=tuple(Entry(**_read(path)) for path in _files("entries")),
         bases={base.name: base for base in (Base(**_read(path)) for path in _files("bases"))},

@@ -127,7 +127,6 @@ def show_warnings(warnings: Iterable[Mistake]) -> None:
 
 
 def as_data(mistakes: Iterable[Mistake]) -> list[dict[str, object]]:
-    """Mistakes or warnings as JSON has them."""
     return [
         {
             "path": mistake.location.path, "line": mistake.location.line, "column": mistake.location.column,

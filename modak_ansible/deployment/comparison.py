@@ -22,8 +22,6 @@ _USUAL = ("val_loss", "eval_loss", "valid_loss", "validation_loss", "test_loss",
 
 @dataclass(frozen=True)
 class Run:
-    """One of the trainings."""
-
     deployment: str
     training: str
     state: str
@@ -124,7 +122,6 @@ def fetched(
 
 
 def run_of(store: DeploymentStore) -> Run:
-    """A deployment's run, from what is here of it."""
     record, plan = store.record_now(), store.plan
     job, curves = record.get("job") or {}, curves_of(store)
     metrics: dict[str, Any] = dict(record.get("metrics") or {})

@@ -96,8 +96,6 @@ class PlaybookError(ModakError):
 
 @dataclass
 class PlaybookRun:
-    """How a playbook ended."""
-
     changed: int = 0  # tasks that changed something
     # the last result of every action of ours, by the action's name in the collection
     results: dict[str, TaskResult] = field(default_factory=dict)

@@ -16,8 +16,6 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding."""
-
     about: str  # one or two words, such as ``rsync``
     state: State
     seen: str  # what was found

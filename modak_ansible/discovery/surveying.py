@@ -41,8 +41,6 @@ class Entrance:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is looked at besides."""
-
     scheduler: str = ""  # slurm, torque or none; empty for whichever is there
     node: bool = False  # whether a compute node is asked by a job
     partition: str = ""  # of that job; empty for the scheduler's own
@@ -51,8 +49,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Survey:
-    """A target as it was found."""
-
     entrance: Entrance  # how it is entered
     facts: SurveyFacts | None = None  # of the survey role; None where no Python could look
 

@@ -13,8 +13,6 @@ BlockKey = tuple[str, int]  # the suite's digest, the round
 
 @dataclass(frozen=True)
 class Line:
-    """One variant."""
-
     variant: str
     steady: Summary | None = None  # seconds of a steady epoch, the median of each run
     images_per_second: Summary | None = None  # of a steady epoch

@@ -21,8 +21,6 @@ from modak_ansible.transport.rsync import Say
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
-
     metrics: dict[str, Any] | None  # what it measured; None where it left nothing whole
     job: JobNote = field(default_factory=JobNote)  # the scheduler's word, as the job stage notes it
     problem: str = ""  # why it failed; empty when it did not

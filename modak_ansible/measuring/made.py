@@ -28,8 +28,6 @@ from modak_ansible.model.target import Target
 
 @dataclass(frozen=True)
 class Turn:
-    """When a run had its turn."""
-
     round: int = 1
     position: int = 1  # its place in the order of its round, from 1
     attempt: int = 1  # how often its round was begun

@@ -36,8 +36,6 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Runner:
-    """Runs one suite."""
-
     suite: Suite  # what is run
     blocks: list[Block]  # its groups
     places: dict[str, Place]  # its targets by name; what is found out about them is added

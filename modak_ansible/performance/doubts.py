@@ -27,8 +27,6 @@ class Seen(NamedTuple):
 
 
 class Coverage:
-    """What the records have."""
-
     def __init__(self, regressions: Mapping[str, Regression], machines: tuple[Machine, ...]) -> None:
         step = regressions.get("step")
         self._counts = step.counts if step else {}

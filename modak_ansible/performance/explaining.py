@@ -25,8 +25,6 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A prediction with all that it is made of."""
-
     question: Question
     prediction: Prediction
     step: float | None  # seconds of a steady step; None where the work or the peak is not known

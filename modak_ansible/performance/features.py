@@ -57,12 +57,10 @@ def usual_group(group: str) -> str:
 
 
 def switch_name(framework: str, name: str, value: str) -> str:
-    """The feature of a switch of a framework."""
     return f"{framework} {name}={value}"
 
 
 def in_version(switch: str, version: str) -> str:
-    """The feature of a switch in a version of its framework."""
     return f"{switch} with {version}"
 
 

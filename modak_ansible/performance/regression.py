@@ -34,7 +34,6 @@ class Regression:
         self._spread = part.spread
 
     def vector(self, features: Iterable[Feature]) -> Vector:
-        """Some features by their places."""
         seen: dict[int, float] = {}
         unseen: dict[str, float] = {}
         place, spread = self._place, self._spread

@@ -21,8 +21,6 @@ _ALIKE_PEAKS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a question comes to."""
-
     facts: Facts
     work: Work
     peak: float | None  # GFLOP/s of one process; None where nobody knows it
@@ -39,7 +37,6 @@ class Runs:
         self._machines = {machine.name: machine for machine in machines}
 
     def of(self, question: Question) -> Run:
-        """The run that a question means."""
         settings = question.settings
         work = self._work(question)
         machine, peak_of = self._machine(question)

@@ -108,8 +108,6 @@ def seen_efficiency(processes: int, efficiency: float) -> Scaling:
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be taken."""
-
     nodes: int  # at most
     cores: int  # of a node
     threads: int = 1  # of each process

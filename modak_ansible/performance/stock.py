@@ -39,7 +39,6 @@ def recorded(framework: str, suite: str, settings: Mapping[str, str]) -> dict[st
 
 @cache
 def suite_switches() -> dict[str, type[Optimisation]]:
-    """The optimisations that suites switch, by their names."""
     return {name: each for name, each in _by_name().items() if each.suite_default is not None}
 
 

@@ -31,7 +31,6 @@ class Weighing:
         self._gains: dict[object, Gain] = {}
 
     def gain(self, old: Configuration, new: Configuration) -> Gain:
-        """How much faster the new one is."""
         if self.model is None:
             return UNKNOWN
         if old.draft.is_alike(new.draft):

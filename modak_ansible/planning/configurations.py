@@ -88,7 +88,6 @@ class Configurations:
         return NUMERICS[self._allowed]
 
     def permits(self, option: Option) -> bool:
-        """Whether the request permits what an option does to results."""
         return NUMERICS.index(option.numerics) <= self._allowed
 
     def may(self, option: Option) -> bool:

@@ -66,7 +66,6 @@ class Planned:
 
     @property
     def folder(self) -> Path:
-        """The deployment's folder in its project."""
         return self.state / FOLDER / self.plan.deployment
 
     @property

@@ -176,7 +176,6 @@ class _Stage:
         self._parts.append((part, settings))
 
     def text(self) -> str:
-        """The definition."""
         made_from = json.dumps([version_of("hpccm"), _FORMAT, self._parts])
         return kept_text("definitions", made_from, self._written) or ""
 

@@ -124,7 +124,6 @@ def try_commands(entry: Entry | None, requirements: Sequence[str], python: str, 
 
 
 def _imported(probe: str) -> list[str]:
-    """The modules that a probe imports."""
     found = [statement for statement in ast.parse(probe).body if isinstance(statement, ast.Import)]
     return [alias.name for each in found for alias in each.names]
 

@@ -56,8 +56,6 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """A cluster."""
-
     scheduler: str  # slurm, torque or none
     version: str = ""  # of the scheduler
     name: str = ""  # the cluster's

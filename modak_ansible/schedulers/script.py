@@ -70,8 +70,6 @@ class Launch:
 
 @dataclass(frozen=True)
 class DataPlace:
-    """A dataset of a job."""
-
     name: str  # stands in ``{dataset.NAME}``
     path: str  # of its folder below the workspace; of one that the target has already, of what was found of it
     variable: str = ""  # of the environment, besides MODAK_DATASET of the first; empty for none

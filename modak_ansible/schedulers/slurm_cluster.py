@@ -23,7 +23,6 @@ _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def read_slurm(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
-    """What the scheduler tells a user."""
     unknown: List[str] = []
     config = _config(_asked(run, ["scontrol", "show", "config"], unknown))
     nodes = records(_asked(run, ["scontrol", "--all", "--oneliner", "show", "node"], unknown))

@@ -20,7 +20,6 @@ _OUT = re.compile(r"\b(down|offline|unknown|state-unknown|stale)\b")
 
 
 def read_torque(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
-    """What the server tells a user."""
     unknown: List[str] = []
     servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unknown)
     name, server = next(iter(servers.items()), ("", {}))

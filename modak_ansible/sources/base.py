@@ -44,8 +44,6 @@ class SourceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of a source."""
-
     text: str  # the source, as it is written
     name: str  # the dataset's
     format: str = ""  # of its files; empty where nobody says it

@@ -27,7 +27,6 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def is_glob(text: str) -> bool:
-    """Whether a text has signs of a pattern."""
     return _MAGIC.search(text) is not None
 
 

@@ -42,7 +42,6 @@ class StageAction(ActionBase):  # type: ignore[misc]
     pauses: tuple[int, ...] = PAUSES
 
     def perform(self, stage: Stage) -> Outcome:
-        """Does the stage's work."""
         raise NotImplementedError
 
     def perform_all(self, stages: list[Stage]) -> Outcome:

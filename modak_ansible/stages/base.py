@@ -26,8 +26,6 @@ LOOK_SECONDS = 15
 
 @dataclass
 class Stage:
-    """A stage of one deployment."""
-
     plan: Plan  # the plan, as its JSON
     folder: Path  # the deployment's folder on the controller
     blueprint_folder: Path  # where the user's files are
@@ -58,8 +56,6 @@ class Stage:
 
 @dataclass
 class Outcome:
-    """How a stage ended."""
-
     changed: bool  # whether the target or the results changed
     message: str  # one line for people
     data: dict[str, Any] = field(default_factory=dict)  # what other stages and the records want to know

@@ -23,8 +23,6 @@ _QUEUE = ("address", "username", "port", "identity_file", "local", "workspace")
 
 
 class Origin(TypedDict, total=False):
-    """Where a plan comes from."""
-
     # blueprint, state, testbed: paths, as planning.service.Planned has them
     blueprint: str
     state: str
@@ -76,7 +74,6 @@ class DeploymentStore:
 
     @property
     def plan_file(self) -> Path:
-        """The plan, which playbooks are given."""
         return self.folder / "plan.json"
 
     @property
@@ -104,7 +101,6 @@ class DeploymentStore:
         return self.record_now()
 
     def record_now(self) -> RecordData:
-        """The record as it is now."""
         return Record(self.folder).read()
 
     @property

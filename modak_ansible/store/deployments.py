@@ -127,7 +127,6 @@ def _nodes_of(text: str) -> set[str] | None:
 
 
 def deployments_of(blueprint: Path) -> list[DeploymentStore]:
-    """The deployments of a blueprint, the newest last."""
     return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 

@@ -70,7 +70,6 @@ def blueprint_state(blueprint: Path) -> Path:
 
 
 def is_packed(blueprint: Path) -> bool:
-    """Whether a blueprint was unpacked from a package."""
     return blueprint.resolve().is_relative_to(packages_folder().resolve())
 
 

@@ -90,8 +90,6 @@ class AppliedChoice(TypedDict):
 
 
 class RecordData(TypedDict, total=False):
-    """The record's file."""
-
     stage: str  # the last one that began
     stages: dict[str, StageNote]
     target: TargetFacts

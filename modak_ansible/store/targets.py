@@ -15,7 +15,6 @@ _ENDS = (SUFFIX, ".yml", ".json")
 
 
 def targets_folder() -> Path:
-    """Where the user's target files are."""
     return own_folder() / "targets"
 
 
@@ -32,7 +31,6 @@ def built_in_targets() -> dict[str, Path]:
 
 
 def known_targets() -> dict[str, Path]:
-    """All of them."""
     return {**own_targets(), **built_in_targets()}
 
 

@@ -68,7 +68,6 @@ def running() -> list[Path]:
 
 
 def owner_of(folder: Path) -> Path:
-    """The project that a testbed belongs to."""
     return folder.resolve().parent.parent
 
 
@@ -100,7 +99,6 @@ def chosen(own: Path, of: Path | None = None) -> Path:
 
 
 def _choice(folders: list[Path]) -> str:
-    """How one of some testbeds is chosen."""
     return " or ".join(f"--of {owner_of(folder)}" for folder in folders)
 
 

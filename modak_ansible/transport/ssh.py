@@ -58,16 +58,12 @@ class Way:
 
 
 class LoginNote(TypedDict, total=False):
-    """What is noted of a login."""
-
     target: str  # how the user calls it
     since: float  # seconds since the epoch
 
 
 @dataclass(frozen=True)
 class Connection:
-    """The way to a target."""
-
     address: str  # what ssh is given; empty for this machine
     config: Path | None = None  # the SSH configuration that it is read with
     testbed_is_known: bool = True  # whether that configuration can know the testbed, which no name server does
@@ -82,7 +78,6 @@ class Connection:
         return ["ssh", "-F", str(self.config)]
 
     def ansible_variables(self) -> dict[str, object]:
-        """What Ansible's inventory says of the target."""
         if self.is_local:
             return {
                 "ansible_connection": "local",

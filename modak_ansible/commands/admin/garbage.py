@@ -77,7 +77,6 @@ class Collection:
 
     @property
     def garbage(self) -> list[GarbageItem]:
-        """All that would go."""
         return [*self.local, *(each for target in self.targets for each in target.garbage)]
 
     def survey(self) -> None:

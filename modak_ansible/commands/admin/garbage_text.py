@@ -40,7 +40,6 @@ def print_found(console: Console, collection: Collection) -> None:
 
 
 def print_removed(console: Console, collection: Collection) -> None:
-    """What is gone."""
     removed = [*collection.removed_here, *(each for target in collection.targets for each in target.removed)]
     console.print(f"{len(removed)} removed, {format_size(_size(removed))}")
 

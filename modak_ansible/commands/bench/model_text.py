@@ -11,23 +11,19 @@ from modak_ansible.commands.tables import print_table, whole_lines
 
 
 def factor(interval: Any) -> str:
-    """A factor with its interval."""
     return f"{interval.middle:.3g} ({interval.low:.3g} to {interval.high:.3g})"
 
 
 def seconds(interval: Any) -> str:
-    """Seconds with their interval."""
     return f"{interval.middle:.4g} s ({interval.low:.4g} to {interval.high:.4g})"
 
 
 def print_coefficients(rows: Iterable[Any], title: str) -> None:
-    """A table of coefficients."""
     titles = (title, "Factor on seconds (90 %)", "Runs")
     print_table(titles, ((row.name, factor(row.factor), str(row.records)) for row in rows), wraps=range(3))
 
 
 def print_explanation(found: Any) -> None:
-    """Why a prediction is what it is."""
     console = Console(soft_wrap=True, highlight=False)
     prediction = found.prediction
     console.print(f"predicted: {seconds(prediction.seconds) if prediction.known else 'not known'}")
@@ -65,7 +61,6 @@ REGRETS = {"workload": "with the table's workload left out", "": "in-sample, wit
 
 
 def print_validation(found: Any, kinds: Iterable[str]) -> None:
-    """Errors and regrets."""
     console = whole_lines()
     for kind in kinds:
         error = found.error(kind)

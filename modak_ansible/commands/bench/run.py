@@ -31,8 +31,6 @@ from modak_ansible.store.project import state_folder
 
 @dataclass(frozen=True)
 class Listed:
-    """A variant that would be run."""
-
     group: str
     variant: str
     rounds: int
@@ -65,7 +63,6 @@ class Benching:
         self.measured: list[Record] = []
 
     def listed(self, *, as_json: bool) -> str:
-        """What would be run."""
         rows = [
             self._listed(block.group, block.rounds, variant) for block in self._blocks for variant in block.variants
         ]

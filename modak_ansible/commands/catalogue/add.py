@@ -58,8 +58,6 @@ class Asked:
 
 @dataclass(frozen=True)
 class Added:
-    """What was added."""
-
     entry: Entry
     packages: int  # how many its lock has
     file: Path | None  # where it was written; None where nothing was

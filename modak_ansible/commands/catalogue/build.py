@@ -31,8 +31,6 @@ _STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an entry."""
-
     entry: str
     # whether its image was built and serves, was there already, was refused by its probe, or could not be built; not
     # tried where the target was lost, or somebody interrupted, before its end

@@ -13,8 +13,6 @@ _LABEL = "modak."
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What an image file holds."""
-
     # those that the build wrote, without their prefix: framework, version, compiler, target, licence,
     # definition-digest, base-digest, build-date; empty for an image of somebody else's
     labels: dict[str, str]

@@ -111,7 +111,6 @@ def _state(entry: Entry, told: dict[str, str]) -> str:
 
 
 def text_of(entry: Entry) -> str:
-    """All of an entry, its probe at the end."""
     catalogue = load_catalogue()
     base = catalogue.bases.get(entry.base)
     refusals = [f"on {name}: {reason}" for name, reason in sorted(entry.refusals.items())]

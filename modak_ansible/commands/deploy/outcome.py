@@ -92,7 +92,6 @@ _AS_JSON = {
 
 
 def _json_of(rows: list[StatusRow], *, changed: bool) -> str:
-    """The answer for other programs."""
     trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in rows]
     return json.dumps({"changed": changed, "trainings": trainings}, indent=2, sort_keys=True)
 

@@ -17,8 +17,6 @@ class Pair(TypedDict):
 
 
 class Changed(Pair):
-    """A choice that is another."""
-
     name: str
 
 
@@ -51,7 +49,6 @@ def differences(before: Plan, after: Plan) -> Differences:
 
 
 def difference_lines(found: Differences) -> Iterator[str]:
-    """The differences for people."""
     for choice in found.get("choices", ()):
         before, after = choice["before"] or "not there", choice["after"] or "not there"
         yield f"  {choice['name'].replace('_', ' ')}: {before} -> {after}"

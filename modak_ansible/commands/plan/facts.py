@@ -14,7 +14,6 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 
 
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
-    """Titles and texts."""
     made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
     facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
     facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]

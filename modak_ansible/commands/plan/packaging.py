@@ -181,7 +181,6 @@ def _walk(name: str, path: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:
 
 
 def _local_sources(plan: Plan) -> list[DataSource]:
-    """The sources of a plan's data that lie on this machine."""
     return [source for dataset in plan.datasets for source in dataset.sources if source.contents]
 
 

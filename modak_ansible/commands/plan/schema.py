@@ -15,8 +15,6 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Document(StrEnum):
-    """What there is a schema of."""
-
     REQUEST = "request"
     PLAN = "plan"
     RECORD = "record"
@@ -37,7 +35,6 @@ def command(
 
 
 def schema_of(document: Document) -> dict[str, object]:
-    """The schema of a document."""
     return {"$schema": _DIALECT, **_SCHEMAS[document]()}
 
 

@@ -58,7 +58,6 @@ class Exported:
 
 
 def exported_of(store: DeploymentStore) -> Exported:
-    """A deployment's run, from what is here of it."""
     plan, job = store.plan, store.job
     return Exported(
         run_of(store),

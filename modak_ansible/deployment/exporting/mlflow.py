@@ -36,7 +36,6 @@ def beside(run: Exported) -> dict[str, bytes]:
 
 
 def _experiment(run: Exported) -> str:
-    """Its number."""
     return str(int(hashlib.sha256(run.project.encode()).hexdigest()[:14], 16))
 
 

@@ -40,7 +40,6 @@ def counts(runs: Sequence[Run]) -> dict[str, int]:
 
 
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Where and when, as titles and texts."""
     records = [run.record for run in runs]
     if not records:
         return []
@@ -67,7 +66,6 @@ def sentences(found: Sequence[Comparison], every: Sequence[Judged]) -> list[tupl
 
 
 def paper_text(finding: Finding) -> str:
-    """The paper's number as a ratio, or that it gives none."""
     return f"the paper: about {finding.ratio:g}" if finding.ratio else "the paper gives no number"
 
 

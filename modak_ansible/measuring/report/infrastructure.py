@@ -50,7 +50,6 @@ class Sample:
 
 
 def measures(runs: Iterable[Run]) -> list[Sample]:
-    """All that was measured of the infrastructure."""
     known = list(runs)
     built = {run.record.image.digest: run.record.entry for run in known if run.record.image}
     return [

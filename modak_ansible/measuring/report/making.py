@@ -20,8 +20,6 @@ from modak_ansible.store.project import shipped
 
 @dataclass(frozen=True)
 class Made:
-    """What a report was made of and what was written."""
-
     records: int
     page: Path
     figures: tuple[Path, ...]

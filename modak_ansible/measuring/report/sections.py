@@ -34,8 +34,6 @@ Titles = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page."""
-
     name: str
     title: str
     lead: str = ""

@@ -86,7 +86,6 @@ def ratio_text(ratio: Ratio | None) -> str:
 
 
 def slug(text: str) -> str:
-    """A name for a file."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "chart"
 
 

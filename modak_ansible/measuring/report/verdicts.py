@@ -154,7 +154,6 @@ def _without(variant: Variant, names: set[str]) -> dict[str, str]:
 
 
 def _why_not(variant: Variant) -> str:
-    """Why a variant measured nothing."""
     if variant.trainings:
         return ""
     record = variant.runs[-1].record

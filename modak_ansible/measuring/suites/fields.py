@@ -35,7 +35,6 @@ class Fields:
                 mistakes.add(item.key_location(name), "unknown-key", message, nearest(name, names))
 
     def note(self, item: Item, rule: str, message: str, hint: str = "") -> None:
-        """Notes a mistake at an item."""
         self._mistakes.add(item.location, rule, message, hint)
 
     def get(self, name: str, *, required: bool = False) -> Item | None:

@@ -32,14 +32,11 @@ DEFAULT_TARGETS = {"testbed": "mnist-pytorch-slurm"}
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a suite may name."""
-
     catalogue: Catalogue
     workloads: Mapping[str, Workload]
 
 
 def known_here() -> Inventory:
-    """What ships with the project."""
     return Inventory(load_catalogue(), load_workloads())
 
 

@@ -24,7 +24,6 @@ def plan_switch_problem(settings: Mapping[str, str], name: str) -> tuple[str, st
 
 
 def script_switches(settings: Mapping[str, str]) -> dict[str, str]:
-    """The switches that are the script's own."""
     return {name: value for name, value in settings.items() if name not in suite_switches()}
 
 

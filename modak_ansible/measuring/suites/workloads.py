@@ -17,7 +17,6 @@ __all__ = ["load_workloads", "script_for", "switch_problem", "workloads_folder"]
 
 
 def workloads_folder() -> Path:
-    """Where the workloads are."""
     return shipped("benchmarks")
 
 

@@ -61,7 +61,6 @@ def _step_seconds(record: Record) -> list[float]:
 
 
 def image(plan: Plan) -> RecordedImage:
-    """What the run ran in."""
     if not plan.image.layers:
         return RecordedImage(digest="", definition_digest="", base="", container=False)
     bottom, top = plan.image.layers[0], plan.image.layers[-1]
@@ -82,7 +81,6 @@ def accelerator(target: Target, metrics: Mapping[str, Any]) -> str:
 
 
 def allocation(plan: Plan, job_id: str) -> Allocation:
-    """What the scheduler gave the run."""
     return Allocation(
         job_id=job_id,
         partition=plan.job.partition,

@@ -25,8 +25,6 @@ _DEVICES = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "ROCR_VISIBLE_DEVICES"}
 
 @dataclass(frozen=True)
 class Launching:
-    """What starts the processes."""
-
     launch: Launch = field(default_factory=Launch)  # as the job script has it
     environment: tuple[tuple[str, str], ...] = ()  # what keeps threads on their cores
     words: tuple[str, ...] = ()  # the launcher's own, for people

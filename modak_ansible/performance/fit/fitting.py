@@ -136,7 +136,6 @@ def digest(records: Iterable[Record]) -> str:
 
 
 def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads: Spreads | None = None) -> Part:
-    """The regression of one part."""
     import numpy as np  # noqa: PLC0415 - planning never fits
     from sklearn.linear_model import Ridge  # noqa: PLC0415
 

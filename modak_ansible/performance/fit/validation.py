@@ -85,8 +85,6 @@ class Regrets:
 
 @dataclass(frozen=True)
 class Validation:
-    """All that was found out."""
-
     predicted: tuple[Predicted, ...]
     regrets: tuple[Regret, ...]
     error_without_rounds: float | None

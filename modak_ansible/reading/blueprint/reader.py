@@ -43,8 +43,6 @@ SERVICE_FILE = "service.yaml"
 
 @dataclass
 class Blueprint:
-    """What a blueprint says."""
-
     path: Path  # the service template
     # one for every training, or for every point of its sweep, in the order of the file
     requests: list[Request] = field(default_factory=list)

@@ -28,8 +28,6 @@ _BUILDERS = (
 
 @dataclass(frozen=True)
 class Read:
-    """Something that a script reads."""
-
     path: Path  # where it lies here
     inside: str  # its path below the script's folder; empty where it lies elsewhere
     option: str = ""  # the script's option that names it; empty where the source does

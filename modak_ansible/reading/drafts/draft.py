@@ -38,8 +38,6 @@ _MOST_LISTED = 4  # files of one folder that are named one by one
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset of the blueprint."""
-
     name: str  # of the dataset
     source: str = ""  # where it lies, as the blueprint says it; empty for a known name
     mount_as: str = ""  # where the script looks for it, below its folder; empty where an argument says it

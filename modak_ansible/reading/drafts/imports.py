@@ -35,8 +35,6 @@ class Imported:
 
 @dataclass
 class Code:
-    """A script with what it imports."""
-
     script: Path  # its path
     # the syntax of each of its own files; the script comes first
     trees: dict[Path, ast.Module] = field(default_factory=dict)

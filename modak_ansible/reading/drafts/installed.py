@@ -45,7 +45,6 @@ class Installed:
 
     @cached_property
     def _imported(self) -> dict[str, str]:
-        """The package of each name that can be imported."""
         found: dict[str, str] = {}
         for name, distribution in self._known.items():
             for module in _modules_of(distribution):

@@ -165,7 +165,6 @@ def _entry(framework: str, pins: dict[str, Pin], installed: Installed, found: Re
 
 
 def _in_image(entry: Entry) -> set[str]:
-    """The packages that a build has."""
     try:
         return {package_of(line) for line in lock_of(entry.name).lines} if entry.requirements else set()
     except ModakError:

@@ -25,8 +25,6 @@ _DEPTH = 5  # files of requirements that name others
 
 @dataclass(frozen=True)
 class Pin:
-    """What a file asks for."""
-
     requirement: Requirement  # as a line of requirements.txt
     source: str  # the file's name
 

@@ -14,7 +14,6 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", re.ASCII
 
 
 def text_of(draft: Draft) -> str:
-    """The service template."""
     metadata = {"template_name": draft.name, **({"target": draft.target} if draft.target else {})}
     host = {"host": "cluster"}
     lines = [

@@ -113,7 +113,6 @@ def _tree(path: Path, mistakes: Mistakes) -> Item | None:
 
 
 def _name(job: JobForm, path: Path) -> str:
-    """What the deployment is called."""
     given = job.options.job_name or job.runs.app_tag
     if given:
         return given

@@ -29,7 +29,6 @@ class Wishes:
         self._notes = notes
 
     def read(self, training: TrainingForm | None, *, has_data: bool, framework: str, has_image: bool) -> Optimisation:
-        """The wishes."""
         application = self._job.runs
         given = {name: getattr(application, name) for name in application.wishes}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -344,7 +344,6 @@ def _array_name(plan: Plan, node: str) -> str:
 
 
 def jobs(count: int) -> str:
-    """So many jobs, in words."""
     return f"{count} job{'' if count == 1 else 's'}"
 
 

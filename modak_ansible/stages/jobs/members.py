@@ -92,7 +92,6 @@ class Members:
         return self._all[name].known if name in self._all else self._outside.get(name, Known())
 
     def count(self, *states: str) -> int:
-        """How many are in one of some states."""
         return sum(each.known.state in states for each in self._all.values())
 
     # --- what is to be done

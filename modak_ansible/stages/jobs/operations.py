@@ -46,7 +46,6 @@ def run_jobs(stages: Sequence[Stage], *, wait: bool = True, quietly: bool = Fals
 
 
 def query_jobs(stages: Sequence[Stage]) -> Outcome:
-    """How all jobs are now."""
     campaign = Campaign(stages)
     campaign.look(alone=True)
     return Outcome(False, campaign.summary())
@@ -201,7 +200,6 @@ def remove_jobs(stages: Sequence[Stage], *, remove_images: bool = False, leave: 
 
 
 def _images_of(plan: Plan) -> list[str]:
-    """The paths of the images that were made for a plan."""
     return [layer["path"] for layer in plan["image"]["layers"] if layer["kind"] != "file"]
 
 

@@ -76,7 +76,6 @@ def add_record(folder: Path, record: Record) -> bool:
 
 
 def job_record(plan: Plan, job: JobNote, results: Path) -> Record:
-    """What a finished job has to say."""
     return record_of(plan, job, report_of(results), read_metrics(results))
 
 

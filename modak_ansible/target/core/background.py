@@ -22,8 +22,6 @@ _NEWS_AFTER = 5.0
 
 
 class Status(TypedDict, total=False):
-    """How a piece of work is."""
-
     state: str  # none, running, done, failed or killed
     step: str  # what is being done
     line: str  # what the log says of that
@@ -72,7 +70,6 @@ class Activity:
         self._write(state="running", step=step)
 
     def status(self) -> Status:
-        """How the work is now."""
         status = cast("Status | None", read_json(self._status))
         if status is None:
             return {"state": "running" if self.is_alive() else "none"}

@@ -65,7 +65,6 @@ def _has_range(path: Path, name: str, number: int) -> bool:
 
 
 def knows_zstd() -> bool:
-    """Whether images can be compressed with zstd."""
     usage = TimedRun()(["mksquashfs", "-help-all"])
     return "zstd" in usage.out + usage.err
 

@@ -68,7 +68,6 @@ def make_private(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a value as JSON, whole or not at all."""
     write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
@@ -143,7 +142,6 @@ def lack_in(text: str) -> str:
 
 
 def mend_of(error: OSError) -> str:
-    """What a user can do about an error of a file."""
     if error.errno in NO_ROOM:
         return "make room there, and run the same command again"
     if error.errno == errno.EISDIR:

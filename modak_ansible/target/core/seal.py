@@ -16,7 +16,6 @@ ENDING = ".seal"
 
 
 def seal_path(images: Path, digest: str) -> Path:
-    """Where the seal of the image with a definition's digest lies."""
     return images / f"{digest}{ENDING}"
 
 

@@ -167,7 +167,6 @@ def certificate_bundles(environment: Mapping[str, str], settings: Mapping[str, s
 
 
 def proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that name proxies."""
     names = [*PROXY_VARIABLES, *(name.upper() for name in PROXY_VARIABLES)]
     return {name: environment[name] for name in names if environment.get(name)}
 

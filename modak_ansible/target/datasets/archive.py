@@ -44,7 +44,6 @@ class Member:
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file is an archive, by its name."""
     return name.lower().endswith(_ARCHIVES)
 
 

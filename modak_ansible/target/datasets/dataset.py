@@ -62,7 +62,6 @@ class Staged(TypedDict, total=False):
 
 
 def manifest_of(path: Path) -> Path:
-    """Where the manifest of the dataset at a path lies."""
     return path.with_name(path.name + MANIFEST)
 
 

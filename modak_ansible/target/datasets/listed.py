@@ -25,7 +25,6 @@ class Access(TypedDict, total=False):
 
 
 def address_of(file: DataFile, location: str) -> str:
-    """Where a file of a source is fetched."""
     return str(file.get("address") or f"{location.rstrip('/')}/{file['name']}")
 
 

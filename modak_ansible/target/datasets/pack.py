@@ -172,7 +172,6 @@ class PackedData:
 
 
 def packed(folder: Path) -> Path:
-    """Where the image of a folder lies."""
     return folder.with_name(folder.name + ENDING)
 
 

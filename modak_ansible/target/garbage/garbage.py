@@ -45,8 +45,6 @@ class GarbageItem(TypedDict, total=False):
 
 @dataclass
 class Found:
-    """Something that may be garbage."""
-
     kind: str  # image, dataset, unfinished, log, lock, reservation or trash
     name: str  # for people
     paths: list[Path]  # all that belongs to it; the first one stands for it

@@ -27,7 +27,6 @@ def filled(definition: str, **values: str) -> str:
 
 
 def pip_environment(settings: Site) -> dict[str, str]:
-    """pip's settings as the variables that it reads."""
     environment = {"PIP_" + name.upper().replace("-", "_"): value for name, value in settings.pip.items()}
     return {**environment, **({"PIP_CERT": settings.bundle} if settings.bundle else {})}
 

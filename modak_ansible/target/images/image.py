@@ -143,7 +143,6 @@ class ImageStore:
         return self.activity.start(self._make)
 
     def describe(self) -> ImageFacts:
-        """Where the image is, and what is known of it."""
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
         known = cast(ImageFacts, {"path": str(path), **(read_json(path.with_suffix(".json")) or {})})

@@ -12,8 +12,6 @@ _FROM = re.compile(r"^Bootstrap: (docker|oras)\n(?:.*\n)*?From: (\S+)$", re.MULT
 
 
 class Login(TypedDict):
-    """A user of a registry."""
-
     registry: str
     username: str
     password: str

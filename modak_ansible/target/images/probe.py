@@ -123,7 +123,6 @@ def read_refusal(image: Path) -> Refusal | None:
 
 
 def refusal_error(refusal: Refusal, log: Path | None = None) -> ModakError:
-    """A refusal as an error for the user."""
     text = f"{refusal['name']} was refused by its probe on {refusal['processor']}: {refusal['refused']}"
     hint = f"what it printed is at the end of {log} on the target" if log else ""
     return ModakError(text, hint=hint)

@@ -125,7 +125,6 @@ class Campaign:
         self._job_names = job_names or {}
 
     def deployment(self, name: str) -> Deployment:
-        """One of them."""
         return Deployment(self._workspace, name, self._scheduler.name, self._job_names.get(name, ""))
 
     def look(self, wanted: Iterable[Wanted]) -> dict[str, Known]:

@@ -54,7 +54,6 @@ class Deployment:
         return is_staged(self.path, plan)
 
     def is_staged_as(self, digest: str) -> bool:
-        """Whether all that a plan with a digest stages is there."""
         plan = cast(Plan, read_json(self.path / PLAN) or {})
         return plan.get("digest") == digest and self.is_staged(plan)
 
@@ -76,7 +75,6 @@ class Deployment:
         return known_job(self.state)
 
     def began(self) -> bool:
-        """Whether the job has ever started."""
         return bool(claimed_by(self.state))
 
     def finished(self) -> int | None:
@@ -167,7 +165,6 @@ class Deployment:
         return next((job_id for job_id in found if job_id not in before), None)
 
     def record(self, job_id: str) -> None:
-        """Notes the id of the job."""
         if self.job_id() != job_id:
             write_json(self.state / "submitted.json", {"job_id": job_id, "time": time.time()})
 

@@ -63,8 +63,6 @@ _MEASURED, _PATIENCE = 1.0, 30.0
 
 @dataclass
 class QueriedJob:
-    """How a deployment's job is."""
-
     deployment: str
     there: bool  # whether the deployment's folder is
     situation: Situation
@@ -169,7 +167,6 @@ def _way(deployment: Deployment, job: JobRecord | None) -> Way:
 
 
 def _usage(deployment: Deployment, job: JobRecord | None) -> list[NodeUsage]:
-    """What a running job uses of each of its nodes."""
     nodes = (read_json(deployment.path / PLAN) or {}).get("job", {}).get("nodes", 1)
     run = TimedRun(deployment.path, timeout=_PATIENCE)
     try:

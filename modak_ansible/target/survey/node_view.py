@@ -52,8 +52,6 @@ echo "%(ended)s"
 
 
 class NodeOptions(TypedDict, total=False):
-    """How a node is asked."""
-
     # partition, account: of the job; empty for the scheduler's own
     partition: str
     account: str
@@ -159,7 +157,6 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
 
 
 def read_view(text: str) -> NodeView:
-    """What the job wrote."""
     pairs = [line.partition("=")[::2] for line in text.splitlines() if "=" in line]
     first: Dict[str, str] = {}
     for key, value in pairs:

@@ -21,8 +21,6 @@ exit 0
 
 
 class ShellFacts(TypedDict):
-    """What a login shell says."""
-
     variables: Dict[str, str]  # those that are set
     modules: str  # Lmod, Environment Modules, or empty where there are none
     loads: List[str]  # those of the wanted modules that can be loaded

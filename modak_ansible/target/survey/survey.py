@@ -27,8 +27,6 @@ _SCHEDULER_SECONDS = 30
 
 
 class SurveyOptions(NodeOptions):
-    """What is looked at."""
-
     workspace: str
     scheduler: str  # slurm, torque or none; empty for whichever is there
     container_runtime: str
@@ -38,8 +36,6 @@ class SurveyOptions(NodeOptions):
 
 
 class SurveyFacts(TypedDict):
-    """What the target is and has."""
-
     machine: MachineFacts
     rsync: bool  # whether it is there
     schedulers: List[str]  # those that are there
@@ -55,7 +51,6 @@ class SurveyFacts(TypedDict):
 
 
 def survey(wanted: SurveyOptions) -> SurveyFacts:
-    """Looks at the target."""
     workspace = Workspace(wanted["workspace"])
     there = [name for name in _READERS if _has(name)]
     scheduler = wanted["scheduler"] or next(iter(there), "none")

@@ -57,7 +57,6 @@ def text_problem(text: str) -> str:
 
 
 def note_secrets(tree: Item, mistakes: Mistakes) -> None:
-    """Notes every secret in a tree of values, with its place."""
     for name, item in _values(tree, ""):
         problem = named_problem(name, item.text) or text_problem(item.text)
         if problem:

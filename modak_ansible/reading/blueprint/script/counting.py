@@ -149,6 +149,5 @@ def _is_dynamic(tree: ast.AST) -> bool:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """The packages that a statement imports."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     return [name.partition(".")[0] for name in names]

@@ -54,7 +54,6 @@ def parsed_classes(calls: Iterable[ast.Call], name_of: Namer) -> set[str]:
 
 
 def dataclass_options(node: ast.ClassDef) -> list[Option]:
-    """The options that the fields of a dataclass become."""
     lines = [line for line in node.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
     return [_of_field(line, line.target.id) for line in lines if isinstance(line.target, ast.Name)]
 

@@ -9,8 +9,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a script."""
-
     names: tuple[str, ...]  # as they are declared, with their dashes
     takes_value: bool | None = None  # None where it may or may not, or that is not known
     kind: str = ""  # ``int`` or ``float``; empty for any text

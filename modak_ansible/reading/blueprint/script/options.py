@@ -33,8 +33,6 @@ _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a script."""
-
     declared: tuple[Option, ...]  # all that are seen
     are_all: bool  # whether there can be no others; where this is false, there may be
     abbreviates: bool = True  # whether the beginning of a name stands for it

@@ -63,7 +63,6 @@ class Topology:
     root: Item
 
     def derived_from(self, ancestor: str) -> list[Node]:
-        """The nodes of a type or of one derived from it."""
         return [node for node in self.nodes.values() if self.is_a(node, ancestor)]
 
     def is_a(self, node: Node, ancestor: str) -> bool:
@@ -73,7 +72,6 @@ class Topology:
 def read_topology(
     root: Item, definitions: Definitions, given_inputs: Item | None, mistakes: Mistakes, *, is_of_targets: bool = False
 ) -> Topology:
-    """The topology of a service template."""
     return _Reader(root, definitions, mistakes, is_of_targets).read(given_inputs)
 
 

@@ -19,8 +19,6 @@ _PUBLISHED = {"MNIST": "mnist"}
 
 @dataclass(frozen=True)
 class Data:
-    """What a program reads."""
-
     datasets: tuple[Dataset, ...] = ()  # what a training reads
     path: str = ""  # a path on the target that a program reads, which containers get as a bind
     local: str = ""  # a file or folder below the request's that travels with the program

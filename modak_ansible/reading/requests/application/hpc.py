@@ -81,7 +81,6 @@ def with_library(program: HpcApplication, job: JobForm, catalogue: Catalogue, no
 
 
 def build_of(form: BuildForm | None) -> Build | None:
-    """How the program is built."""
     if form is None:
         return None
     parallelism = form.build_parallelism or 1

@@ -23,7 +23,6 @@ class Notes:
     unkept: list[Note] = field(default_factory=list)  # the wishes that are not kept, for the plan
 
     def refuse(self, path: Path, problem: FieldProblem) -> None:
-        """Notes a mistake about a field."""
         message = f"{self.reader.shown(path)} is refused: {problem.reason}"
         self.mistakes.add(place_of(self.tree, path), problem.rule, message, problem.hint)
 
