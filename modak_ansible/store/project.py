@@ -117,14 +117,19 @@ def find_blueprint(text: str) -> Path:
 
 
 def no_script(path: Path) -> UsageError:
-    """That a script is not there, with the name of one beside that may be meant."""
-
+    """That a script is not there, with the name of one in its place or beside that may be meant."""
+    if path.is_dir():
+        inside = ", ".join(sorted(_scripts_in(path))[:5]) or "it has none in it"
+        return UsageError(f"{path} is a folder, and no script", hint=f"give the script: {inside}")
+    if path.is_symlink():
+        there = f"{path} is a link to {path.readlink()}, where no file is"
+        return UsageError(there, hint="give the path of a Python file")
     hint = nearest(path.name, _scripts_in(path.parent)) or "give the path of a Python file"
     return UsageError(f"there is no script {path}", hint=hint)
 
 
 def _scripts_in(folder: Path) -> list[str]:
-    return [path.name for path in folder.glob("*.py")] if folder.is_dir() else []
+    return [path.name for path in folder.glob("*.py") if path.is_file()] if folder.is_dir() else []
 
 
 def control_folder() -> Path:

@@ -50,7 +50,7 @@ def read_by(
     held = {name.replace("-", "_"): value for name, value in options.items()}
     for tree in trees.values():
         texts = Texts(tree, held)
-        for text in _texts_in(tree, texts):
+        for text in _texts_in(tree, texts, folder):
             inside = below(text)
             if inside and not _is_written(inside, outputs) and inside not in trees and (folder / inside).exists():
                 path = folder / inside
@@ -100,12 +100,17 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
     return list(found.items())
 
 
-def _texts_in(tree: ast.Module, texts: Texts) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr):
-            text = texts.of(node)
-            if text and _is_path(text) and ANY not in text:
-                yield text
+def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:
+    """The paths that a file spells out; the parts of one that is there are none of their own."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
+        if text and _is_path(text) and ANY not in text:
+            yield text
+            if below(text) and (folder / below(text)).exists():
+                continue
+        waiting += ast.iter_child_nodes(node)
 
 
 def _is_path(text: str) -> bool:

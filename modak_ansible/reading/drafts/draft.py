@@ -24,7 +24,7 @@ from modak_ansible.reading.drafts.installed import Installed, environment_folder
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
 from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, requirements_of
 from modak_ansible.reading.drafts.pins import pins_of
-from modak_ansible.reading.drafts.texts import ANY, below
+from modak_ansible.reading.drafts.texts import ANY, below, replaced
 from modak_ansible.reading.drafts.words import arguments_of
 from modak_ansible.store.project import project_root
 from modak_ansible.target.core.files import expanded
@@ -102,7 +102,8 @@ class _Drafting:
         self._words = words
         self._exact = {name for option in self._declared for name in option.names}
         self._arguments(words)
-        self._hydra = hydra_of(script, self._code.trees[script], words)
+        replaced(self._code.trees[self._code.script], script.parent, words)
+        self._hydra = hydra_of(script, self._code.trees[self._code.script], words)
         self._told = _told_by_files(script.parent, self.draft.words) if library_options(self._sources) else {}
         self._outputs()
         self._data()
@@ -130,9 +131,8 @@ class _Drafting:
         root = project_root(here)
         above = [parent for parent in here.parents if parent.is_relative_to(root)]
         folders = [here, *above]
-        found = requirements_of(
-            self._code, self.draft.framework, pins_of(folders), Installed(environment_folders(folders))
-        )
+        project, installed = pins_of(folders, self._code.script), Installed(environment_folders(folders))
+        found = requirements_of(self._code, self.draft.framework, project, installed, folders)
         self.draft.requirements, self.draft.version = found.lines, found.version
         self.draft.notes += found.notes
         for line, reason in zip(found.lines, found.reasons, strict=True):

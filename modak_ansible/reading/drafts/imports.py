@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -10,12 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak_ansible.errors import INVALID_BLUEPRINT, Location, ModakError, UsageError
-from modak_ansible.store.project import no_script
+from modak_ansible.store.project import no_script, project_root
 
 # What travels with every job.
 _OURS = "modak_runtime"
 _MOST_FILES = 2000
 _MOST_BYTES = 4 * 2**20
+_BINARY = "this is no Python 3: it has null bytes, as UTF-16 and programs have"
+_UTF8 = "save it as UTF-8"
+# what Python might even read without a mistake, and not as it is meant
+_OTHERS = {
+    ".r": "a script of R", ".sh": "a script of the shell", ".bash": "a script of the shell", ".jl": "a script of Julia",
+    ".m": "a script of MATLAB", ".pyc": "compiled Python", ".yaml": "a file of YAML", ".yml": "a file of YAML",
+    ".json": "a file of JSON", ".toml": "a file of TOML", ".txt": "a text",
+}  # fmt: skip
 
 
 class BrokenScript(ModakError):
@@ -62,8 +71,13 @@ def read_code(script: Path) -> Code:
     if script.suffix == ".ipynb":
         hint = f"make a script of it first: jupyter nbconvert --to script {script.name}"
         raise UsageError(f"{script} is a notebook", hint=hint)
+    if kind := _OTHERS.get(script.suffix.lower()):
+        hint = "give the Python script that it starts; a training is one of Python's"
+        raise UsageError(f"{script} is {kind}, by its name", hint=hint)
     if not script.is_file():
         raise no_script(script)
+    script = Path(os.path.normpath(script))
+    root = project_root(script.parent.resolve())
     code = Code(script)
     waiting = [script]
     while waiting and len(code.trees) < _MOST_FILES:
@@ -71,14 +85,22 @@ def read_code(script: Path) -> Code:
         if path in code.trees:
             continue
         code.trees[path] = tree = _parsed(path)
+        if path == script and all(isinstance(each, ast.Expr | ast.Pass) and _is_idle(each) for each in tree.body):
+            raise BrokenScript(f"{script} has nothing that would run", hint="give the script that trains")
         for module, level, is_optional in _imports_of(tree):
             base = path.parent.joinpath(*[".."] * (level - 1)) if level else script.parent
-            own = _own_files(base, module.split(".") if module else [])
-            inside = [found for found in own if found.resolve().is_relative_to(script.parent.resolve())]
+            own = [Path(os.path.normpath(found)) for found in _own_files(base, module.split(".") if module else [])]
+            # what a link beside the script leads to travels, if it is of the project
+            below = [each for each in own if each.is_relative_to(script.parent)]
+            inside = [each for each in below if each.resolve().is_relative_to(root)]
             waiting += inside
             if not level and not inside:
                 _note(code, module, path, tree, is_optional)
     return code
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Constant)
 
 
 def _note(code: Code, name: str, path: Path, tree: ast.Module, is_optional: bool) -> None:
@@ -107,9 +129,18 @@ def _parsed(path: Path) -> ast.Module:
             return ast.parse(path.read_bytes(), filename=str(path))
     except SyntaxError as error:
         place = Location(str(path), error.lineno or 0, error.offset or 0)
-        raise BrokenScript(f"this is no Python: {error.msg}", location=place, hint="mend the script first") from error
+        if "null bytes" in error.msg:
+            raise BrokenScript(_BINARY, location=Location(str(path)), hint=_UTF8) from error
+        if "codec can't decode" in error.msg or "utf-8" in error.msg.lower():
+            hint = f"{_UTF8}, or say in its first line what it is: # -*- coding: latin-1 -*-"
+            raise BrokenScript(f"this is no UTF-8: {error.msg}", location=place, hint=hint) from error
+        raise BrokenScript(f"this is no Python 3: {error.msg}", location=place, hint="mend the script first") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise BrokenScript(f"this is no Python: {error}", location=Location(str(path))) from error
+        has_nulls = "null bytes" in str(error)
+        message = _BINARY if has_nulls else f"this is no Python 3: {error}"
+        raise BrokenScript(
+            message, location=Location(str(path)), hint=_UTF8 if has_nulls else "mend the script first"
+        ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,9 +22,11 @@ from modak_ansible.errors import ModakError
 from modak_ansible.reading.blueprint.forms.text_rules import requirement_problem
 from modak_ansible.reading.drafts.imports import Code, Imported
 from modak_ansible.reading.drafts.installed import Installed
-from modak_ansible.reading.drafts.pins import Pin, plain
+from modak_ansible.reading.drafts.pins import Pin, Pins, plain
 
 PYTHON = "python"
+_LISTED = "requirements.txt"
+_MOST_UNSEEN = 12
 
 
 @cache
@@ -59,9 +64,12 @@ class Requirements:
     notes: list[str] = field(default_factory=list)  # what somebody should know
 
 
-def requirements_of(code: Code, framework: str, pins: dict[str, Pin], installed: Installed) -> Requirements:
-    """The packages that a script and its own files import, but for what the framework's image has."""
-    found = Requirements()
+def requirements_of(
+    code: Code, framework: str, project: Pins, installed: Installed, folders: Sequence[Path] = ()
+) -> Requirements:
+    """The packages that a script and its own files import, but for what the framework's image has; the project's own
+    code may lie in the folders."""
+    pins, found = project.asked, Requirements(notes=list(project.notes))
     entry = _entry(framework, pins, installed, found)
     there = _in_image(entry) if entry else set()
     wanted: dict[str, Imported] = {}
@@ -74,16 +82,56 @@ def requirements_of(code: Code, framework: str, pins: dict[str, Pin], installed:
         if name in code.dotted or name in code.modules:
             for package in packages:
                 wanted.setdefault(package, Imported(name, name, is_optional=False))
+    for name in project.inline:
+        wanted.setdefault(name, Imported(name, code.script.name, is_optional=False))
     for package, imported in wanted.items():
-        if package in there or _is_of_framework(package):
+        if _is_of_framework(package):
             continue
-        if installed.is_own(package) and package not in pins:
-            found.notes.append(f"{package} is installed from a folder of this machine ({imported.place} imports it): "
-                               "copy it beside the script")  # fmt: skip
+        if package in there:
+            _compare(package, pins, entry, found)
             continue
+        own = _own_code(package, imported, project, installed, folders)
+        if own:
+            found.notes.append(own)
+            continue
+        if from_there := project.elsewhere.get(package):
+            found.notes.append(f"{from_there.said}: an image is built of what an index has, and gets {package} from it")
         line, reason = _line(package, imported, pins, installed)
         _add(line, reason, entry, found)
+    unseen = sorted({canonicalize_name(name) for name in pins if pins[name].source == _LISTED} - set(wanted) - there)
+    unseen = [name for name in unseen if not _is_of_framework(name)]
+    if 0 < len(unseen) <= _MOST_UNSEEN:  # more are what pip freeze writes
+        words = f"{_LISTED} has {', '.join(unseen)}, too, which nothing here imports: left out"
+        found.notes.append(f"{words}; what is needed all the same goes into requirements_txt")
     return found
+
+
+def _compare(package: str, pins: dict[str, Pin], entry: Entry | None, found: Requirements) -> None:
+    """Tells a version that is asked for, and that the image has not got."""
+    pin = pins.get(package)
+    against = collision(entry, plain(pin.requirement), "") if entry and pin else None
+    if pin and against:
+        found.notes.append(f"{pin.source}: {against.message}, and keeps it")
+
+
+def _own_code(package: str, imported: Imported, project: Pins, installed: Installed, folders: Sequence[Path]) -> str:
+    """Why a package is code of the user's own, which no index has, and what to do; empty where it is none."""
+    said = project.elsewhere.get(package)
+    is_theirs = package in project.asked or bool(installed.version(package)) or bool(said and not said.is_here)
+    if is_theirs:
+        return ""
+    module = imported.name.partition(".")[0]
+    places = [folder / inner / name for folder in folders for inner in ("", "src") for name in (module, f"{module}.py")]
+    place = next((each for each in places if each.exists()), None)
+    if place and folders:
+        way = Path(os.path.relpath(place, folders[0])).as_posix()
+        return (f"{module}, which {imported.place} imports, lies in {way}, and only what is beside the script travels: "
+                f"link it there (ln -s {shlex.quote(way)} {shlex.quote(str(folders[0]))}/)")  # fmt: skip
+    if said or installed.is_own(package):
+        where = said.said if said else "installed from a folder"
+        what = f"{package}, which {imported.place} imports, is of this machine ({where})"
+        return f"{what}: copy or link it beside the script"
+    return ""
 
 
 def _package_of(module: str, pins: dict[str, Pin], installed: Installed) -> str:

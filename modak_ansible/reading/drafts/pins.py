@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from modak_ansible.reading.blueprint.forms.text_rules import shown
+
 # conda's names of packages that pip has under others
 _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch", "tensorflow-base": "tensorflow",
              "opencv": "opencv-python-headless", "py-xgboost": "xgboost", "matplotlib-base": "matplotlib",
@@ -21,6 +23,8 @@ _OF_CONDA = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch",
 _CONDA = re.compile(r"(?:[\w.-]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)", re.ASCII)
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _DEPTH = 5  # files of requirements that name others
+_INLINE = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # as PEP 723 has it
+_FILES = re.compile(r"\.(whl|zip|tar\.\w+|tgz)$")
 
 
 @dataclass(frozen=True)
@@ -29,63 +33,157 @@ class Pin:
     source: str  # the file's name
 
 
-def pins_of(folders: list[Path]) -> dict[str, Pin]:
-    """What the files in some folders ask for, by the packages' canonical names.
+@dataclass(frozen=True)
+class Elsewhere:
+    """A package that a file has from where no image is built from."""
 
-    A lock goes before requirements.txt, that before conda's environment.yml, and that before pyproject.toml; of each
-    kind the file in the first of the folders counts. A file that cannot be read asks for nothing.
-    """
-    found: dict[str, Pin] = {}
-    for names, read in _KINDS:
-        path = next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
-        if path is None:
-            continue
+    said: str  # how the file says it, with its name
+    is_here: bool  # a folder or a file of this machine, and no address
+
+
+@dataclass
+class Pins:
+    """What the files of a project ask for, by the packages' canonical names."""
+
+    asked: dict[str, Pin] = field(default_factory=dict)
+    elsewhere: dict[str, Elsewhere] = field(default_factory=dict)
+    inline: list[str] = field(default_factory=list)  # the names of what the script itself asks for
+    notes: list[str] = field(default_factory=list)  # what is asked for and cannot be followed
+
+    def add(self, line: str, source: str, folder: Path) -> str:
+        """Takes what a line of requirements.txt says, and gives the name of the package that it asks for; empty where
+        it asks for none."""
+        words = line.split(maxsplit=1)
+        if words[0] in ("-e", "--editable") or line.startswith("--editable="):
+            return self._from(line, re.sub(r"^(-e|--editable)[\s=]*", "", line), source, folder)
+        if line.startswith("-"):
+            if re.match(r"-i\b|-f\b|--(extra-)?index-url|--find-links|--no-index", line):
+                where = "the target's file says where packages come from (pip_extra_index_urls, pip_find_links)"
+                self.note(f"{source}: {words[0].partition('=')[0]} is not followed: {where}")
+            return ""
         try:
-            lines = list(read(path))
-        except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError):
+            requirement = Requirement(line)
+            is_met = not requirement.marker or requirement.marker.evaluate()
+        except InvalidRequirement:
+            if "://" in line or line.startswith((".", "/", "~")) or _FILES.search(words[0]):
+                return self._from(line, words[0], source, folder)
+            self.note(f"{source}: {shown(line)} is no requirement, and nothing is made of it")
+            return ""
+        except (ValueError, KeyError):  # markers that need what is not there raise several
+            return ""
+        name = canonicalize_name(requirement.name)
+        if not is_met:
+            return ""
+        if requirement.url:
+            return self._from(line, requirement.url, source, folder, name)
+        requirement.marker = None
+        known = self.asked.get(name)
+        if known is None or (not known.requirement.specifier and requirement.specifier):
+            self.asked[name] = Pin(requirement, source)
+        return name
+
+    def _from(self, line: str, place: str, source: str, folder: Path, name: str = "") -> str:
+        is_here = "://" not in place or place.startswith("file:")
+        path, _, fragment = place.partition("#")
+        last = path.rstrip("/").rpartition("/")[2]
+        if told := re.search(r"egg=([\w.-]+)", fragment):
+            name = canonicalize_name(told.group(1))
+        elif not name and _FILES.search(last):
+            name = canonicalize_name(re.split(r"-\d", last, maxsplit=1)[0])
+        elif not name and is_here:
+            own = (folder / path.partition("[")[0].removeprefix("file:")).resolve()
+            name = _name_of(own) or canonicalize_name(own.name)
+        name = name or canonicalize_name(last.partition("@")[0].removesuffix(".git"))
+        self.elsewhere.setdefault(name, Elsewhere(f"{source}: {shown(line)}", is_here))
+        return name
+
+    def note(self, text: str) -> None:
+        """Tells something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def pins_of(folders: list[Path], script: Path | None = None) -> Pins:
+    """What a script and the files in some folders ask for.
+
+    What stands in the script goes first, then a lock, then requirements.txt, conda's environment.yml, and
+    pyproject.toml; of each kind the file in the first of the folders counts. A file that cannot be read asks for
+    nothing, and is told.
+    """
+    found = Pins()
+    files = [(path, read) for names, read in _KINDS if (path := _first(folders, names))]
+    for path, read in [(script, _inline), *files] if script else files:
+        try:
+            lines = list(read(path, found))
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())[:100]
+            found.note(f"{path.name} cannot be read, and asks for nothing: {reason}")
             continue
         for line in lines:
-            pin = _pin(line, path.name)
-            name = canonicalize_name(pin.requirement.name) if pin else ""
-            known = found.get(name)
-            if pin and (known is None or (not known.requirement.specifier and pin.requirement.specifier)):
-                found[name] = pin
+            name = found.add(line, path.name, path.parent) if line.strip() else ""
+            if read is _inline and name:
+                found.inline.append(name)
     return found
 
 
-def _pin(line: str, source: str) -> Pin | None:
-    """A requirement without an address and a marker that is met; None for what is none."""
+def _first(folders: list[Path], names: tuple[str, ...]) -> Path | None:
+    return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
+
+
+def _name_of(folder: Path) -> str:
+    """What the project in a folder calls itself; empty where it does not say it."""
     try:
-        requirement = Requirement(line)
-        if requirement.url or (requirement.marker and not requirement.marker.evaluate()):
-            return None
-    except (InvalidRequirement, ValueError, KeyError):  # markers that need what is not there raise several
-        return None
-    requirement.marker = None
-    return Pin(requirement, source)
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+        return canonicalize_name(str(project["name"]))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return ""
 
 
-def _lock(path: Path) -> Iterator[str]:
+def _inline(path: Path, _: Pins) -> Iterator[str]:
+    """What stands in a script as uv and pipx read it."""
+    matched = _INLINE.search(path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") + "\n")
+    if matched:
+        lines = matched.group("content").splitlines()
+        yield from tomllib.loads("\n".join(each[2:] for each in lines)).get("dependencies", [])
+
+
+def _lock(path: Path, _: Pins) -> Iterator[str]:
     """uv's and Poetry's: a table for each package."""
     for package in tomllib.loads(path.read_text(encoding="utf-8")).get("package", []):
-        source = package.get("source", {})
-        if package.get("version") and not {"editable", "virtual", "directory", "path"} & set(source):
+        if place := _own_place(package.get("source", {})):
+            yield f"{package['name']} @ {place}"
+        elif package.get("version"):
             yield f"{package['name']}=={_public(str(package['version']))}"
 
 
-def _requirements(path: Path, depth: int = 0) -> Iterator[str]:
+def _own_place(source: dict[str, Any]) -> str:
+    """Where uv's or Poetry's words for a source have a package from, as an address; empty for an index."""
+    for name in ("editable", "virtual", "directory", "path"):
+        if source.get(name):
+            return f"file:{source[name]}"
+    if source.get("workspace"):
+        return "file:workspace"
+    if "type" in source:  # as Poetry's lock says it, whose "legacy" is an index
+        before = {"git": "git+", "url": "", "file": "file:", "directory": "file:"}.get(source["type"])
+        return "" if before is None else f"{before}{source['url']}"
+    return f"git+{source['git']}" if source.get("git") else str(source.get("url") or "")
+
+
+def _requirements(path: Path, pins: Pins, depth: int = 0) -> Iterator[str]:
     text = re.sub(r"\\\r?\n", " ", path.read_text(encoding="utf-8", errors="replace"))
     for raw in text.splitlines():
         line = re.split(r"(?:^|\s)#", raw, maxsplit=1)[0].strip()
-        if include := re.match(r"(?:-r|--requirement)[\s=]*(\S+)", line):
+        if include := re.match(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)", line):
             other = path.parent / include.group(1)
-            if depth < _DEPTH and other.is_file():
-                yield from _requirements(other, depth + 1)
-        elif line and not line.startswith("-"):
-            yield re.split(r"\s--\w", line, maxsplit=1)[0].strip()
+            if not other.is_file():
+                pins.note(f"{path.name} names {include.group(1)}, which is not there")
+            elif depth < _DEPTH:
+                yield from _requirements(other, pins, depth + 1)
+        else:
+            yield line if line.startswith("-") else re.split(r"\s--\w", line, maxsplit=1)[0].strip()
 
 
-def _conda(path: Path) -> Iterator[str]:
+def _conda(path: Path, _: Pins) -> Iterator[str]:
     for dependency in yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]:
         if isinstance(dependency, dict):
             yield from map(str, dependency.get("pip") or [])
@@ -104,11 +202,20 @@ def _conda(path: Path) -> Iterator[str]:
             yield f"{_OF_CONDA.get(name, name)}{version if _is_specifier(version) else ''}"
 
 
-def _pyproject(path: Path) -> Iterator[str]:
+def _pyproject(path: Path, pins: Pins) -> Iterator[str]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
+    if name := _name_of(path.parent):
+        pins.elsewhere.setdefault(name, Elsewhere(f"{path.name}: it is the project itself", is_here=True))
     yield from data.get("project", {}).get("dependencies", [])
-    for name, value in data.get("tool", {}).get("poetry", {}).get("dependencies", {}).items():
+    tools = data.get("tool", {})
+    sources = tools.get("uv", {}).get("sources", {}) | tools.get("poetry", {}).get("dependencies", {})
+    for name, value in sources.items():
+        if isinstance(value, dict) and (place := _own_place(value)):
+            yield f"{name} @ {place}"
+    for name, value in tools.get("poetry", {}).get("dependencies", {}).items():
         version = value.get("version", "") if isinstance(value, dict) else value
+        if isinstance(value, dict) and _own_place(value):
+            continue
         if name.lower() != "python" and isinstance(version, str):
             yield f"{name}{_of_poetry(version)}"
 
@@ -141,7 +248,7 @@ def _public(version: str) -> str:
     return version.partition("+")[0]
 
 
-_KINDS: tuple[tuple[tuple[str, ...], Callable[[Path], Iterator[str]]], ...] = (
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Path, Pins], Iterator[str]]], ...] = (
     (("uv.lock", "poetry.lock"), _lock),
     (("requirements.txt",), _requirements),
     (("environment.yml", "environment.yaml"), _conda),

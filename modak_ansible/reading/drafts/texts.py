@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 ANY = "*"
 _FORMATTED = re.compile(r"\{[^{}]*\}")
@@ -101,6 +101,34 @@ class Texts:
         if name in _PLAIN_CALLS and words:
             return _joined(words)
         return None
+
+
+def replaced(tree: ast.Module, folder: Path, words: Sequence[str]) -> None:
+    """Gives the variables of a script that executes settings the values that its command line says.
+
+    Such a script, nanoGPT's being the best known, has its defaults as variables, and runs other files and
+    ``--name=value`` over them with ``exec``.
+    """
+    if not any(isinstance(node, ast.Call) and last_name(node.func) == "exec" for node in ast.walk(tree)):
+        return
+    said: dict[str, ast.expr] = {}
+    for word in words:
+        name, is_given, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and is_given:
+            said[name] = ast.Constant(value)
+        elif word.endswith(".py"):
+            said |= _constants(folder / word)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            node.value = said.get(node.targets[0].id, node.value)
+
+
+def _constants(path: Path) -> dict[str, ast.expr]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    return {name: value for node in tree.body for name, value in _assigned(node) if isinstance(value, ast.Constant)}
 
 
 def last_name(node: ast.AST) -> str:

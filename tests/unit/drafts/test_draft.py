@@ -104,7 +104,7 @@ def test_what_a_script_tells_is_what_its_blueprint_says(project, environment):
     ],
 )  # fmt: skip
 def test_the_framework_is_what_is_imported(project, imports, framework):
-    (project / "plain.py").write_text(f"{imports}\n")
+    (project / "plain.py").write_text(f"{imports}\nprint()\n")
     assert draft_of(project / "plain.py").framework == framework
 
 
@@ -129,7 +129,8 @@ def test_versions_come_from_the_projects_files_and_else_from_what_is_installed(p
     assert sorted(draft.requirements) == [
         "odd-name==2.0", "opencv-python-headless", "pyyaml==6.0.1", "scikit-learn==1.5.2", "tqdm>=4.66",
     ]  # fmt: skip
-    assert any("mine is installed from a folder" in note for note in draft.notes)
+    assert any("mine, which plain.py:1 imports, is of this machine" in note for note in draft.notes)
+    assert any("requirements.txt has unused, too, which nothing here imports" in note for note in draft.notes)
 
 
 def test_what_the_image_has_is_left_out_and_what_belongs_to_it_has_its_release(project, environment):
@@ -533,3 +534,55 @@ def test_a_mistake_of_a_script_alone_stands_at_the_script_and_at_no_line_that_no
     with pytest.raises(InvalidBlueprint) as caught:
         plan_blueprint(project / "plain.py", Inputs(targets=target_file("local"), words=("a.txt", "--epohs=3")))
     assert f"{project / 'plain.py'}: argument: plain.py has no option --epohs" in str(caught.value)
+
+
+def test_what_no_index_has_is_never_asked_of_one(project):
+    """It would bring whatever somebody else has put there under that name."""
+    (project / "src" / "helper").mkdir(parents=True)
+    (project / "src" / "helper" / "__init__.py").write_text("")
+    (project / "scripts").mkdir()
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "the-project"\ndependencies = ["numpy==1.20.0"]\n'
+        '[tool.uv.sources]\nlocal = { path = "../local" }\nforked = { git = "https://example.org/forked" }\n'
+    )
+    (project / "scripts" / "run.py").write_text("import torch, numpy, helper, the_project, local, forked\n")
+    draft = draft_of(project / "scripts" / "run.py")
+    assert draft.requirements == ["forked"]
+    notes = "\n".join(draft.notes)
+    assert "helper, which run.py:1 imports, lies in ../src/helper" in notes
+    assert f"(ln -s ../src/helper {project / 'scripts'}/)" in notes
+    assert "the-project, which run.py:1 imports, is of this machine (pyproject.toml: it is the project itself)" in notes
+    assert "local, which run.py:1 imports, is of this machine" in notes
+    assert "an image is built of what an index has, and gets forked from it" in notes
+    assert "pyproject.toml: numpy==1.20.0 is asked for, and pytorch-2.13-cpu has numpy " in notes
+    (project / "scripts" / "helper").symlink_to("../src/helper")
+    draft = draft_of(project / "scripts" / "run.py")
+    assert sorted(draft.files) == ["helper/__init__.py", "run.py"]
+    assert "helper" not in "\n".join(draft.notes)
+
+
+def test_what_a_script_itself_asks_for_is_brought_whether_it_is_imported_or_not(project):
+    (project / "plain.py").write_text(
+        '# /// script\n# requires-python = ">=3.11"\n# dependencies = [\n#     "einops>=0.8",\n#     "torch",\n'
+        '#     "openpyxl",\n#     "forked @ git+https://example.org/forked.git",\n# ]\n# ///\nimport torch, einops, forked\n'
+    )
+    (project / "requirements.txt").write_text("einops==0.1\n")
+    assert sorted(draft_of(project / "plain.py").requirements) == ["einops>=0.8", "forked", "openpyxl"]
+
+
+def test_settings_that_a_script_executes_say_where_it_reads_and_writes(project):
+    """As nanoGPT's do: variables, a file that is run over them, and words that go before it."""
+    (project / "plain.py").write_text(
+        "import os\nout_dir = 'out'\ndataset = 'large'\nexec(open('settings.py').read())\n"
+        "rows = open(os.path.join('data', dataset, 'train.bin'))\nopen(os.path.join(out_dir, 'last.pt'), 'w')\n"
+    )
+    (project / "settings.py").write_text("import sys\n")
+    (project / "small.py").write_text("out_dir = 'out-small'\ndataset = 'small'\n")
+    for name in ("large", "small"):
+        (project / "data" / name).mkdir()
+        (project / "data" / name / "train.bin").write_text("x")
+    draft = draft_of(project / "plain.py", ["small.py", "--out_dir=mine"])
+    assert draft.outputs == ["mine/last.pt"]
+    assert "data/small/train.bin" in draft.files
+    assert not any("large" in each or each == "data" for each in draft.files)
+    assert draft_of(project / "plain.py").outputs == ["out/last.pt"]

@@ -71,7 +71,7 @@ def test_a_file_that_is_called_like_a_module_goes_before_it(tmp_path):
 )
 def test_what_is_no_python_is_told_with_its_place(tmp_path, text, place):
     script = written(tmp_path, train="import broken\n", broken=text)
-    with pytest.raises(BrokenScript, match="this is no Python") as caught:
+    with pytest.raises(BrokenScript, match="this is no Python 3") as caught:
         read_code(script)
     assert f"broken.py{place}" in str(caught.value)
 
@@ -81,6 +81,36 @@ def test_notebooks_and_missing_files_are_told_as_that(tmp_path):
         read_code(tmp_path / "x.ipynb")
     with pytest.raises(UsageError, match="there is no script"):
         read_code(tmp_path / "x.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "hint"),
+    [
+        ("empty.py", b"", "empty.py has nothing that would run", "the script that trains"),
+        ("words.py", b'"""Only words."""\n# and a comment\n...\npass\n', "has nothing that would run", ""),
+        ("latin.py", b"name = '\xe9'\n", "this is no UTF-8", "coding: latin-1"),
+        ("wide.py", "print(1)\n".encode("utf-16"), "this is no", "save it as UTF-8"),
+        ("train.R", b"x <- 1\n", "is a script of R", "the Python script"),
+        ("train.sh", b"echo\n", "is a script of the shell", "the Python script"),
+    ],
+)
+def test_what_is_no_script_is_told_with_what_to_do(tmp_path, name, content, message, hint):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModakError) as caught:
+        read_code(tmp_path / name)
+    assert message in str(caught.value)
+    assert hint in (caught.value.hint or "")
+
+
+def test_folders_and_links_to_nothing_are_told_as_that(tmp_path):
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "folder.py" / "inner.py").write_text("print(1)\n")
+    (tmp_path / "link.py").symlink_to("/nowhere/train.py")
+    with pytest.raises(UsageError, match="is a folder, and no script") as caught:
+        read_code(tmp_path / "folder.py")
+    assert caught.value.hint == "give the script: inner.py"
+    with pytest.raises(UsageError, match="is a link to /nowhere/train.py"):
+        read_code(tmp_path / "link.py")
 
 
 @given(st.text())

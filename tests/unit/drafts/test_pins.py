@@ -16,7 +16,7 @@ VERSIONS = st.lists(st.integers(0, 99), min_size=1, max_size=3).map(lambda parts
 
 
 def lines(folder):
-    return {name: (plain(pin.requirement), pin.source) for name, pin in pins_of([folder]).items()}
+    return {name: (plain(pin.requirement), pin.source) for name, pin in pins_of([folder]).asked.items()}
 
 
 def test_requirements_txt(tmp_path):
@@ -25,14 +25,28 @@ def test_requirements_txt(tmp_path):
         "# a comment\nnumpy==1.26.4  # why\nPyYAML>=6,<7\n-r more.txt\n--index-url https://example.org\n-e .\n"
         "pip @ https://example.org/pip.zip\nscikit_learn[alldeps] == 1.5 \\\n  --hash=sha256:00\n"
         'tomli; python_version < "3"\neinops\n'
+        "-c bounds.txt\n-r gone.txt\n???\n./wheels/mine-1.0-py3-none-any.whl\ngit+https://example.org/x/tool.git@v1\n"
+        "-e ../lib\n"
     )
+    (tmp_path / "bounds.txt").write_text("einops<1\n")
     assert lines(tmp_path) == {
         "numpy": ("numpy==1.26.4", "requirements.txt"),
         "pyyaml": ("PyYAML<7,>=6", "requirements.txt"),
         "tqdm": ("tqdm>=4", "requirements.txt"),
         "scikit-learn": ("scikit_learn[alldeps]==1.5", "requirements.txt"),
-        "einops": ("einops", "requirements.txt"),
+        "einops": ("einops<1", "requirements.txt"),
     }
+    pins = pins_of([tmp_path])
+    assert {name: each.is_here for name, each in pins.elsewhere.items() if name != canonicalize_name(tmp_path.name)} == {
+        "pip": False, "mine": True, "tool": False, "lib": True,
+    }  # fmt: skip
+    assert pins.elsewhere["mine"].said == "requirements.txt: ./wheels/mine-1.0-py3-none-any.whl"
+    where = "the target's file says where packages come from (pip_extra_index_urls, pip_find_links)"
+    assert pins.notes == [
+        "requirements.txt names gone.txt, which is not there",
+        f"requirements.txt: --index-url is not followed: {where}",
+        "requirements.txt: ??? is no requirement, and nothing is made of it",
+    ]
 
 
 def test_conda(tmp_path):
@@ -51,12 +65,12 @@ def test_pyproject_and_locks_of_which_the_lock_goes_first(tmp_path):
     (tmp_path / "pyproject.toml").write_text(
         '[project]\ndependencies = ["numpy>=1.20", "rich"]\n'
         '[tool.poetry.dependencies]\npython = "^3.11"\npandas = "^2.1"\nscipy = "~1.11.2"\nold = "^0.3.1"\nplain = "1.2"\n'
-        'own = { path = "../own" }\n'
+        'own = { path = "../own" }\n[tool.uv.sources]\nrich = { git = "https://example.org/rich" }\n'
     )
     found = {name: line for name, (line, _) in lines(tmp_path).items()}
     assert found == {
         "numpy": "numpy>=1.20", "rich": "rich", "pandas": "pandas<3,>=2.1", "scipy": "scipy<1.12,>=1.11.2",
-        "old": "old<0.4,>=0.3.1", "plain": "plain==1.2", "own": "own",
+        "old": "old<0.4,>=0.3.1", "plain": "plain==1.2",
     }  # fmt: skip
     (tmp_path / "uv.lock").write_text(
         '[[package]]\nname = "numpy"\nversion = "2.0.1"\nsource = { registry = "https://pypi.org/simple" }\n'
@@ -75,6 +89,10 @@ def test_a_damaged_file_asks_for_nothing(tmp_path):
     for name in ("uv.lock", "pyproject.toml", "environment.yml"):
         (tmp_path / name).write_text("[[[ : {")
     assert set(lines(tmp_path)) == {"tqdm"}
+    for name in ("uv.lock", "pyproject.toml", "environment.yml"):
+        assert any(
+            note.startswith(f"{name} cannot be read, and asks for nothing: ") for note in pins_of([tmp_path]).notes
+        )
 
 
 @given(st.dictionaries(NAMES, VERSIONS, min_size=1, max_size=5))
@@ -95,7 +113,7 @@ def test_each_kind_says_the_same_of_the_same_pins(tmp_path_factory, wanted):
     for name, text in forms.items():
         folder = tmp_path_factory.mktemp("pins")
         (folder / name).write_text(text)
-        said.append({each: str(pin.requirement.specifier) for each, pin in pins_of([folder]).items()})
+        said.append({each: str(pin.requirement.specifier) for each, pin in pins_of([folder]).asked.items()})
     assert all(each == said[0] for each in said)
     assert said[0] == {canonicalize_name(name): f"=={version}" for name, version in wanted.items()}
 
@@ -105,5 +123,5 @@ def test_whatever_stands_there_what_is_read_is_a_requirement(tmp_path_factory, t
     folder = tmp_path_factory.mktemp("any")
     for name in ("requirements.txt", "environment.yml", "pyproject.toml", "uv.lock"):
         (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    for name, pin in pins_of([folder]).items():
+    for name, pin in pins_of([folder]).asked.items():
         assert canonicalize_name(Requirement(plain(pin.requirement)).name) == name
