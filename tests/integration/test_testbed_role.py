@@ -277,5 +277,6 @@ def test_start_after_a_crash_keeps_what_was_there(testbed):
     subprocess.run([*AS_ROOT, "kill", "-KILL", str(testbed.state["pid"])], check=True)
     assert testbed.up() > 0
     assert testbed.ssh("cat kept") == "mine"
-    assert testbed.ended(job) == "FAILED|5:0"
+    # Where slurmctld had not yet saved the job's end, it queues the job again, and a requeued job waits two minutes.
+    assert testbed.ended(job, patience=240) == "FAILED|5:0"
     assert testbed.ended(testbed.submit("", "true")) == "COMPLETED|0:0"
