@@ -110,8 +110,9 @@ def test_never_more_at_once_than_allowed(swept):
 
 @pytest.mark.thorough
 def test_operations_on_one_point_leave_the_others_alone(swept):
+    # Each of these commands takes seconds, more where others work beside: the points must still run when the last is asked.
     filler = fill(swept)
-    sweep(swept, 4, arguments={"sleep": 20})
+    sweep(swept, 4, arguments={"sleep": 120})
     try:
         done, trainings = deploy(swept, "--detach")
         assert done.returncode == 0, done.stderr
@@ -126,8 +127,8 @@ def test_operations_on_one_point_leave_the_others_alone(swept):
         cancelled = command("cancel", point(swept, 3))
         assert (cancelled["job_id"], cancelled["state"]) == (f"{array}_2", "CANCELLED")
         states = {
-            load["job_id"]: load["state"]
-            for load in json.loads(modak("status", swept.path, "--json", cwd=swept.path).stdout)
+            one["job_id"]: one["state"]
+            for one in json.loads(modak("status", swept.path, "--json", cwd=swept.path).stdout)
         }
         assert states == {f"{array}_{number}": "CANCELLED" if number == 2 else "QUEUED" for number in range(4)}
     finally:

@@ -231,7 +231,7 @@ def test_exit_codes(state, blueprint, answers, options, code):
     done = call("build", *NAMES, "-b", blueprint.path, *options)
     assert done.exit_code == code
     if "--json" in options:
-        assert [load["outcome"] for load in json.loads(done.stdout)] == ["refused", "built"]
+        assert [one["outcome"] for one in json.loads(done.stdout)] == ["refused", "built"]
 
 
 def test_the_image_is_the_one_that_deployments_use(blueprint):
