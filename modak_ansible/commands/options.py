@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -68,56 +72,85 @@ def without_collecting() -> None:
     gc.disable()
 
 
-def given_inputs(
-    file: Path | None,
-    values: list[str] | None,
-    on: str | None = None,
-    *,
-    strict: bool = False,
-    words: list[str] | None = None,
-    nodes: int | None = None,
-    processes: int | None = None,
-) -> Inputs:
-    """The inputs of a command line.
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a command line says of a plan: of what, with which values, and where."""
 
-    Raises:
-        UsageError: a value is not NAME=VALUE, or there is no such target.
-    """
-    from modak_ansible.store.targets import target_file
+    blueprint: Blueprint = ""
+    words: Words = None
+    nodes: Nodes = None
+    processes: Processes = None
+    inputs: InputsFile = None
+    value: InputValues = None
+    training: Training = None
+    on: On = None
+    strict: Strict = False
 
-    pairs = []
-    for text in values or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
-        pairs.append((name, value))
-    return Inputs(file, tuple(pairs), target_file(on) if on else None, strict, tuple(words or ()), nodes, processes)
+    @property
+    def given(self) -> Inputs:
+        """The inputs.
+
+        Raises:
+            UsageError: a value is not NAME=VALUE, or there is no such target.
+        """
+        from modak_ansible.store.targets import target_file
+
+        pairs = []
+        for text in self.value or []:
+            name, separator, value = text.partition("=")
+            if not separator or not name:
+                raise UsageError(f"--input {text} is not NAME=VALUE", hint="such as --input epochs=4")
+            pairs.append((name, value))
+        targets, words = target_file(self.on) if self.on else None, tuple(self.words or ())
+        return Inputs(self.inputs, tuple(pairs), targets, self.strict, words, self.nodes, self.processes)
+
+    @property
+    def restated(self) -> str:
+        """What names the same plan again on a command line: the blueprint, and the options that were given."""
+        words = [self.blueprint]
+        words += ["--inputs", str(self.inputs)] if self.inputs else []
+        for value in self.value or []:
+            words += ["--input", value]
+        words += ["--training", self.training] if self.training else []
+        words += ["--on", self.on] if self.on else []
+        words += ["--strict"] if self.strict else []
+        words += ["--nodes", str(self.nodes)] if self.nodes else []
+        words += ["--processes-per-node", str(self.processes)] if self.processes else []
+        words += ["--", *self.words] if self.words else []
+        return shlex.join(words)
 
 
-def restated(
-    blueprint: str,
-    file: Path | None,
-    values: list[str] | None,
-    training: str | None,
-    on: str | None,
-    *,
-    strict: bool = False,
-    script_words: list[str] | None = None,
-    nodes: int | None = None,
-    processes: int | None = None,
-) -> str:
-    """What names the same plan again on a command line: the blueprint, and the options that were given."""
-    words = [blueprint]
-    words += ["--inputs", str(file)] if file else []
-    for value in values or []:
-        words += ["--input", value]
-    words += ["--training", training] if training else []
-    words += ["--on", on] if on else []
-    words += ["--strict"] if strict else []
-    words += ["--nodes", str(nodes)] if nodes else []
-    words += ["--processes-per-node", str(processes)] if processes else []
-    words += ["--", *script_words] if script_words else []
-    return shlex.join(words)
+NOTHING_ASKED = PlanOptions()
+_KIND = Parameter.POSITIONAL_OR_KEYWORD
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command those of :class:`PlanOptions` in place of its parameter ``asked``, which gets them together."""
+    hints = get_type_hints(PlanOptions, include_extras=True)
+    # a blueprint that a command takes has to be given
+    defaults = {name: getattr(PlanOptions, name) for name in names if name != "blueprint"}
+    taken = [
+        Parameter(name, _KIND, default=defaults.get(name, Parameter.empty), annotation=hints[name]) for name in names
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = get_type_hints(command, include_extras=True)
+        parameters: list[Parameter] = []
+        for name, parameter in inspect.signature(command).parameters.items():
+            parameters += taken if name == "asked" else [parameter.replace(annotation=own[name])]
+        signature = inspect.Signature(parameters)
+
+        @wraps(command)
+        def called(*words: Any, **options: Any) -> None:
+            bound = signature.bind(*words, **options)
+            bound.apply_defaults()
+            given = bound.arguments
+            command(asked=PlanOptions(**{name: given.pop(name) for name in names}), **given)
+
+        vars(called)["__signature__"] = signature
+        return called
+
+    return decorate
 
 
 def show_warnings(warnings: Iterable[Mistake]) -> None:

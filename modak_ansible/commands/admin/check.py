@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, Training, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.finding import Finding
@@ -30,12 +30,10 @@ SchedulerName = Annotated[
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
+@takes("inputs", "value", "on", "training")
 def command(
     target: Target = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
-    training: Training = None,
+    asked: PlanOptions = NOTHING_ASKED,
     scheduler: SchedulerName = "",
     job: Job = False,
     patience: Patience = 120,
@@ -52,7 +50,7 @@ def command(
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable
 
-    aim = aim_at(target, given_inputs(inputs, value, on), training)
+    aim = aim_at(target, asked.given, asked.training)
     wanted = Wanted(known_scheduler(scheduler), job, patience=patience)
     code = 0
     try:

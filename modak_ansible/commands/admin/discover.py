@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands.admin.check import Job, Patience, SchedulerName, Target, known_scheduler
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.description import Description
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak discover alice@login.cluster.example --job --save mycluster"
 
 
+@takes("inputs", "value", "on")
 def command(
     target: Target = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     output: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +59,7 @@ def command(
 
     if save and output:
         raise UsageError("--save and --output both say where it is written", hint="leave one of them out")
-    aim = aim_at(target, given_inputs(inputs, value, on))
+    aim = aim_at(target, asked.given)
     files = Files(str(new_target(save)) if save else output, force, save or "")
     files.check()
     with look(f"looking at {aim.target.address}", quiet=as_json):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak gc --dry-run, and then: modak gc --older-than 7d --yes"
 
 
+@takes("inputs", "value", "on")
 def command(
     targets: Annotated[
         list[str] | None,
@@ -26,9 +27,7 @@ def command(
             help="Targets by their name or address, or blueprints; without any, all that this project deployed to.",
         ),
     ] = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     older_than: Annotated[
         str, typer.Option(metavar="AGE", help="What was used within this time stays: 12h, 7d, 2w.")
     ] = "1d",
@@ -55,9 +54,7 @@ def command(
     age = _seconds(older_than)
     _check_answerable(dry_run=dry_run, yes=yes, as_json=as_json)
     console = Console(stderr=as_json, highlight=False)
-    collection = Collection.of_project(
-        Path.cwd(), targets or [], given_inputs(inputs, value, on), age, here=deployments
-    )
+    collection = Collection.of_project(Path.cwd(), targets or [], asked.given, age, here=deployments)
     with console.status("looking"):
         collection.survey()
     print_found(console, collection)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 if TYPE_CHECKING:
     from modak_ansible.discovery.aim import Aim
@@ -29,11 +29,10 @@ Target = Annotated[
 ]
 
 
+@takes("inputs", "value", "on")
 def command(
     target: Target = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     keep: Annotated[
         str, typer.Option(metavar="TIME", help="How long it stays open while nothing uses it, such as 90m or 12h.")
     ] = "12h",
@@ -52,11 +51,11 @@ def command(
         seconds = int(parse_duration(keep))
     except ValueError as error:
         raise UsageError(f"--keep: {error}") from error
-    aim = aimed(target, inputs, value, on)
+    aim = aimed(target, asked)
     if not sys.stdin.isatty() and not os.environ.get("SSH_ASKPASS"):
         raise UsageError("there is no terminal to ask at", hint="run modak login in one")
     with aim.entered() as connection:
-        is_new = log_in(connection, target or on or aim.target.name, seconds)
+        is_new = log_in(connection, target or asked.on or aim.target.name, seconds)
     if as_json:
         typer.echo(json.dumps({"address": aim.target.address, "state": "open", "changed": is_new}, indent=2))
     else:
@@ -64,7 +63,7 @@ def command(
         typer.echo(f"the connection to {aim.target.address} {was}: all commands go through it")
 
 
-def aimed(target: str | None, inputs: Path | None, value: list[str] | None, on: str | None) -> Aim:
+def aimed(target: str | None, asked: PlanOptions) -> Aim:
     """What is meant.
 
     Raises:
@@ -73,7 +72,7 @@ def aimed(target: str | None, inputs: Path | None, value: list[str] | None, on: 
     from modak_ansible.discovery.aim import aim_at
     from modak_ansible.errors import UsageError
 
-    aim = aim_at(target, given_inputs(inputs, value, on))
+    aim = aim_at(target, asked.given)
     if aim.target.local:
         raise UsageError("this machine needs no login", hint="name a target: modak targets lists them")
     return aim

@@ -7,18 +7,17 @@ import json
 import typer
 
 from modak_ansible.commands.admin.login import Target, aimed
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 EXAMPLES = "Example: modak logout mycluster"
 
 
-def command(
-    target: Target = None, inputs: InputsFile = None, value: InputValues = None, on: On = None, as_json: Json = False
-) -> None:
+@takes("inputs", "value", "on")
+def command(target: Target = None, asked: PlanOptions = NOTHING_ASKED, as_json: Json = False) -> None:
     """End the connection to a target. What runs there goes on; what is being sent through it breaks off."""
     from modak_ansible.transport.login import log_out
 
-    aim = aimed(target, inputs, value, on)
+    aim = aimed(target, asked)
     with aim.entered() as connection:
         was_open = log_out(connection)
     if as_json:

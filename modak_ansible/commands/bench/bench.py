@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from modak_ansible.commands.bench import report as bench_report
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 app = typer.Typer(
     name="bench",
@@ -22,11 +22,10 @@ Group = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help
 
 
 @app.command(epilog="Example: modak bench run smoke --rounds 1 --dry-run")
+@takes("inputs", "value", "on")
 def run(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's file, or the name of a shipped one.")],
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the suite's.")] = None,
     group: Group = None,
     records: Annotated[
@@ -52,7 +51,7 @@ def run(
     from modak_ansible.commands.bench.run import Benching
     from modak_ansible.measuring.suites.reader import find_suite
 
-    benching = Benching(find_suite(suite), given_inputs(inputs, value, on), tuple(group or ()), rounds)
+    benching = Benching(find_suite(suite), asked.given, tuple(group or ()), rounds)
     if dry_run:
         typer.echo(benching.listed(as_json=as_json))
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, Training, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, PlanOptions, takes
 
 app = typer.Typer(
     name="model",
@@ -84,14 +84,12 @@ def show(
 
 
 @app.command(epilog="Example: modak model explain mnist-pytorch-slurm")
+@takes("inputs", "value", "on", "training")
 def explain(
     subject: Annotated[
         str, typer.Argument(metavar="BLUEPRINT|QUESTION", help="A blueprint, or a question as a JSON file.")
     ],
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
-    training: Training = None,
+    asked: PlanOptions = NOTHING_ASKED,
     model: ModelFile = None,
     as_json: Json = False,
 ) -> None:
@@ -108,7 +106,7 @@ def explain(
     if path.suffix == ".json" and path.is_file():
         question = read_question(path)
     else:
-        question = planned_question(subject, given_inputs(inputs, value, on), training, known)
+        question = planned_question(subject, asked.given, asked.training, known)
     found = explained(known, question)
     if not as_json:
         print_explanation(found)

@@ -24,7 +24,7 @@ from modak_ansible.catalogue.own import check_name, text_of_entry, write_entry
 from modak_ansible.catalogue.reader import shipped_catalogue
 from modak_ansible.commands.catalogue.build import Builder, Result, request_for_image
 from modak_ansible.commands.deploy.progress import StageDisplay
-from modak_ansible.commands.options import given_inputs
+from modak_ansible.commands.options import PlanOptions
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.request import GivenImage
@@ -134,7 +134,7 @@ def _built(entry: Entry, asked: Asked, console: Console) -> Result | None:
     """What becomes of a build where a target is named; an image was looked into there already."""
     if not asked.on or entry.source:
         return None
-    builder = Builder(find_blueprint(_BLUEPRINT), given_inputs(None, None, asked.on), console, again=False)
+    builder = Builder(find_blueprint(_BLUEPRINT), PlanOptions(on=asked.on).given, console, again=False)
     builder.build([entry])
     return builder.results[0]
 
@@ -180,7 +180,7 @@ def _look(asked: Asked, name: str, console: Console) -> SeenImage:
     from modak_ansible.deployment.run import plans_of
 
     blueprint = find_blueprint(_BLUEPRINT)
-    like, state = request_of(blueprint, given_inputs(None, None, asked.on)), blueprint_state(blueprint)
+    like, state = request_of(blueprint, PlanOptions(on=asked.on).given), blueprint_state(blueprint)
     given = GivenImage(source=asked.what, python=asked.python)
     plan = make_plan(request_for_image(name, "python", given, like))
     planned = Planned(plan, blueprint, state, known_testbed(state))

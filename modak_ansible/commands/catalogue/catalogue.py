@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modak_ansible.commands import completion as completing
-from modak_ansible.commands.options import InputsFile, InputValues, Json, On, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, takes
 
 app = typer.Typer(
     name="catalogue", rich_markup_mode=None,
@@ -137,6 +137,7 @@ def remove(
 
 
 @app.command(epilog="Example: modak catalogue build pytorch-2.13-cpu-opt mxnet-1.6-pip -i site.yaml")
+@takes("inputs", "value", "on")
 def build(
     entries: Annotated[
         list[str],
@@ -147,9 +148,7 @@ def build(
     blueprint: Annotated[
         str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is built on.")
     ] = "mnist-pytorch-slurm",
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
     allow_refused: Annotated[
         bool, typer.Option("--allow-refused", help="Do not call it a failure when a probe refuses its build.")
@@ -171,7 +170,7 @@ def build(
 
     found = [find_entry(name) for name in dict.fromkeys(entries)]
     console = Console(stderr=as_json, highlight=False)
-    builder = Builder(find_blueprint(blueprint), given_inputs(inputs, value, on), console, again=again)
+    builder = Builder(find_blueprint(blueprint), asked.given, console, again=again)
     try:
         builder.build(found)
     finally:

@@ -8,28 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    Nodes,
-    On,
-    Processes,
-    Strict,
-    Training,
-    Words,
-    as_data,
-    given_inputs,
-    restated,
-    show_warnings,
-)
+from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes
 
 if TYPE_CHECKING:
     from modak_ansible.commands.deploy.notification import Ending
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.planning.service import Planned
-    from modak_ansible.reading.blueprint.inputs import Inputs
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -41,16 +25,9 @@ class AtTimeLimit(StrEnum):
     UNDEPLOY = "undeploy"
 
 
+@takes("blueprint", "words", "nodes", "processes", "inputs", "value", "training", "on", "strict")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    nodes: Nodes = None,
-    processes: Processes = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    training: Training = None,
-    on: On = None,
-    strict: Strict = False,
+    asked: PlanOptions,
     as_json: Json = False,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when the job is submitted.")] = False,
     time_limit: Annotated[
@@ -83,32 +60,14 @@ def command(
     ending = Ending(notify_command, junit)
     try:
         with ending:
-            given = given_inputs(inputs, value, on, strict=strict, words=words, nodes=nodes, processes=processes)
-            again = restated(
-                blueprint,
-                inputs,
-                value,
-                training,
-                on,
-                strict=strict,
-                script_words=words,
-                nodes=nodes,
-                processes=processes,
-            )
-            _deploy(
-                blueprint, given, training, f"modak deploy {again}", ending, deadline, at_time_limit,
-                as_json=as_json, detach=detach,
-            )  # fmt: skip
+            _deploy(asked, ending, deadline, at_time_limit, as_json=as_json, detach=detach)
     finally:
         if ending.problem:
             typer.echo(f"warning: the notification failed: {ending.problem}", err=True)
 
 
 def _deploy(
-    blueprint: str,
-    inputs: Inputs,
-    training: str | None,
-    again: str,
+    asked: PlanOptions,
     ending: Ending,
     deadline: float | None,
     at_time_limit: AtTimeLimit,
@@ -127,7 +86,8 @@ def _deploy(
     from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
 
-    given = find_blueprint(blueprint), inputs, training
+    given = find_blueprint(asked.blueprint), asked.given, asked.training
+    again = f"modak deploy {asked.restated}"
     found = plan_all(*given)
     if unseen(found):
         with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
@@ -143,7 +103,9 @@ def _deploy(
     what = f": {len(found)} trainings on {where}" if len(found) > 1 else f" on {where}, plan {plan.digest[:12]}"
     console.print(f"{plan.name}{what}", markup=False)
     if found[0].text:
-        console.print(f"its blueprint, made of {blueprint}: {found[0].store.drafted}", markup=False, soft_wrap=True)
+        console.print(
+            f"its blueprint, made of {asked.blueprint}: {found[0].store.drafted}", markup=False, soft_wrap=True
+        )
 
     def run(display: StageDisplay) -> int:
         try:

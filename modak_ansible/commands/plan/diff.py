@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    On,
-    Training,
-    Words,
-    given_inputs,
-    show_warnings,
-    without_collecting,
-)
+from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes, without_collecting
 from modak_ansible.commands.plan.differences import Differences, beside_lines, difference_lines, differences
 
 if TYPE_CHECKING:
@@ -28,13 +17,9 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak diff mnist-pytorch-slurm --input epochs=4"
 
 
+@takes("blueprint", "words", "inputs", "value", "training", "on")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    training: Training = None,
-    on: On = None,
+    asked: PlanOptions,
     as_json: Json = False,
 ) -> None:
     """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
@@ -42,7 +27,7 @@ def command(
     from modak_ansible.planning.service import plan_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(blueprint), given_inputs(inputs, value, on, words=words), training)
+    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training)
     show_warnings(planned.warnings)
     known = _deployed(planned)
     is_same = known is not None and known.plan["digest"] == planned.plan.digest

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from modak_ansible.commands.options import Blueprint, InputsFile, InputValues, Json, On, Words, given_inputs
+from modak_ansible.commands.options import NOTHING_ASKED, Blueprint, Json, PlanOptions, Words, takes
 
 EXAMPLES = "Example: modak package mine -i site.yaml -o mine.csar, and elsewhere: modak deploy mine.csar"
 
 
+@takes("inputs", "value", "on")
 def command(
     blueprint: Blueprint,
     words: Words = None,
@@ -25,9 +27,7 @@ def command(
             help="The archive, or with a slash at its end a new folder; the blueprint's name.csar else.",
         ),
     ] = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
+    asked: PlanOptions = NOTHING_ASKED,
     as_json: Json = False,
 ) -> None:
     """Pack a blueprint with all that it needs into one archive (CSAR), for another machine or for opera.
@@ -44,7 +44,7 @@ def command(
     from modak_ansible.target.core.files import write_whole
 
     path = find_blueprint(blueprint)
-    given = given_inputs(inputs, value, on, words=words)
+    given = replace(asked, words=words).given
     if output and output.endswith("/"):
         found, left_behind = contents(path, given)
         names, size, digest = sorted(found), sum(len(content) for content, _ in found.values()), ""

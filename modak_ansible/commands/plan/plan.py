@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    Nodes,
-    On,
-    Processes,
-    Strict,
-    Training,
-    Words,
-    as_data,
-    given_inputs,
-    show_warnings,
-    without_collecting,
-)
+from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes, without_collecting
 from modak_ansible.errors import Mistake
 from modak_ansible.reading.blueprint.forms.mistakes import NOT_KEPT
 
@@ -37,16 +22,9 @@ EXAMPLES = "Example: modak plan mnist-pytorch-slurm --input epochs=4 --explain"
 _WIDTH = 100
 
 
+@takes("blueprint", "words", "nodes", "processes", "inputs", "value", "training", "on", "strict")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    nodes: Nodes = None,
-    processes: Processes = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    training: Training = None,
-    on: On = None,
-    strict: Strict = False,
+    asked: PlanOptions,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="A new folder for the job script, the definitions and the plan."),
@@ -68,11 +46,8 @@ def command(
     from modak_ansible.planning.service import plan_trainings, the_one, those_named
     from modak_ansible.store.project import find_blueprint
 
-    path = find_blueprint(blueprint)
-    found = plan_trainings(
-        path, given_inputs(inputs, value, on, strict=strict, words=words, nodes=nodes, processes=processes), training
-    )
-    found = those_named(path, found, training)
+    path, training = find_blueprint(asked.blueprint), asked.training
+    found = those_named(path, plan_trainings(path, asked.given, training), training)
     # the plan itself has the wishes that it does not keep
     warnings = [warning for warning in found[0].warnings if warning.rule != NOT_KEPT]
     if len(found) > 1 and as_json and not (explain or texts or output or plot):

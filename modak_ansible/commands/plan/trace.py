@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    On,
-    Training,
-    Words,
-    given_inputs,
-    show_warnings,
-)
+from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
 
 if TYPE_CHECKING:
     from modak_ansible.model.measured.need import Need
@@ -25,13 +15,9 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak trace mnist-pytorch-slurm"
 
 
+@takes("blueprint", "words", "inputs", "value", "training", "on")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    training: Training = None,
-    on: On = None,
+    asked: PlanOptions,
     as_json: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
 ) -> None:
@@ -47,9 +33,7 @@ def command(
     from modak_ansible.store.project import find_blueprint
 
     change = Tracing()
-    planned = plan_blueprint(
-        find_blueprint(blueprint), given_inputs(inputs, value, on, words=words), training, change=change
-    )
+    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training, change=change)
     show_warnings(planned.warnings)
     if planned.plan.application.framework != "pytorch":
         raise ModakError(

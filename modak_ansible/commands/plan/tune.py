@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    On,
-    Training,
-    Words,
-    given_inputs,
-    show_warnings,
-)
+from modak_ansible.commands.options import Json, PlanOptions, show_warnings, takes
 from modak_ansible.store.deployment import DeploymentStore
 
 if TYPE_CHECKING:
@@ -30,13 +20,9 @@ if TYPE_CHECKING:
 EXAMPLES = "Example: modak tune mnist-pytorch-slurm --budget 300 --dry-run"
 
 
+@takes("blueprint", "words", "inputs", "value", "training", "on")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    training: Training = None,
-    on: On = None,
+    asked: PlanOptions,
     budget: Annotated[
         int | None,
         typer.Option("--budget", min=1, help="Seconds that all trials may take; the blueprint's own without it."),
@@ -53,9 +39,9 @@ def command(
     from modak_ansible.store.project import find_blueprint
 
     planned = plan_blueprint(
-        find_blueprint(blueprint),
-        given_inputs(inputs, value, on, words=words),
-        training,
+        find_blueprint(asked.blueprint),
+        asked.given,
+        asked.training,
         change=lambda request: tuning_alone(request, budget),
     )
     show_warnings(planned.warnings)

@@ -6,30 +6,14 @@ import json
 
 import typer
 
-from modak_ansible.commands.options import (
-    Blueprint,
-    InputsFile,
-    InputValues,
-    Json,
-    On,
-    Strict,
-    Words,
-    as_data,
-    given_inputs,
-    show_warnings,
-    without_collecting,
-)
+from modak_ansible.commands.options import Json, PlanOptions, as_data, show_warnings, takes, without_collecting
 
 EXAMPLES = "Example: modak validate tosca/blueprints/mnist-pytorch-slurm -i site.yaml"
 
 
+@takes("blueprint", "words", "inputs", "value", "on", "strict")
 def command(
-    blueprint: Blueprint,
-    words: Words = None,
-    inputs: InputsFile = None,
-    value: InputValues = None,
-    on: On = None,
-    strict: Strict = False,
+    asked: PlanOptions,
     as_json: Json = False,
 ) -> None:
     """Check a blueprint with tosca-parser and with MODAK's own rules, or a request, and report every mistake."""
@@ -40,9 +24,9 @@ def command(
     from modak_ansible.planning.service import check_blueprint
     from modak_ansible.store.project import find_blueprint
 
-    path = find_blueprint(blueprint)
+    path = find_blueprint(asked.blueprint)
     mistakes, warnings = Mistakes(), Mistakes()
-    plans = check_blueprint(path, given_inputs(inputs, value, on, strict=strict, words=words), mistakes, warnings)
+    plans = check_blueprint(path, asked.given, mistakes, warnings)
     show_warnings(warnings)
     if as_json:
         found = {"valid": not mistakes, "mistakes": as_data(mistakes), "warnings": as_data(warnings)}
