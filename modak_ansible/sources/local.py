@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, ClassVar
 
 from modak_ansible.errors import ModakError, nearest
-from modak_ansible.model.dataset import IDX, DataFile, DataSource
+from modak_ansible.model.dataset import IDX, DataFile, Dataset, DataSource
 from modak_ansible.sources import samples
 from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem
 from modak_ansible.sources.manifest import LISTED, below, change_of, contents_of, files_of, is_glob, matching, single
@@ -110,6 +112,35 @@ def local_files(source: DataSource, folder: Path) -> tuple[Path, list[DataFile]]
         raise ModakError(problem.reason, hint=problem.hint or "plan again") from problem
     except OSError as error:
         raise ModakError(f"{source.location} cannot be read: {error.strerror}", hint="plan again") from error
+
+
+def brought(datasets: Sequence[Dataset], folder: Path, here: Path) -> dict[Path, bool]:
+    """What datasets bring of a script's folder, by its real path, and whether the script finds it in the same place.
+
+    Args:
+        datasets: of the script's training.
+        folder: what their paths are relative to.
+        here: the script's folder.
+    """
+    found = {}
+    for dataset in datasets:
+        mount = _real(here / dataset.mount_as) if dataset.mount_as else None
+        for source in dataset.sources:
+            if source.kind not in Local.kinds:
+                continue
+            path = folder / expanded(source.location)
+            places = [path]
+            if source.kind == "glob":
+                _, root, names = _found(path, source.location, source.pattern)
+                places = [root / name for name in names]
+            for each in map(_real, places):
+                if not _real(here).is_relative_to(each):
+                    found[each] = mount is not None and each.is_relative_to(mount)
+    return found
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # which leaves links in a circle as they are
 
 
 def _found(path: Path, text: str, pattern: str) -> tuple[str, Path, list[str]]:

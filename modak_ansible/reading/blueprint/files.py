@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
+from types import MappingProxyType
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.store.project import project_root, shipped
@@ -27,7 +28,14 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_blueprint: bool) -> list[SourceFile]:
+def code_files(
+    folder: Path,
+    patterns: list[str] | None,
+    *,
+    top: Path,
+    is_blueprint: bool,
+    data: Mapping[Path, bool] = MappingProxyType({}),
+) -> list[SourceFile]:
     """The files that travel with a script; what links lead to travels as if it lay there.
 
     Hidden files and caches are left out; in the blueprint's own folder also the blueprint.
@@ -35,6 +43,8 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
     Args:
         patterns: which files travel, relative to the folder; None for all.
         top: the folder of the blueprint that names the script.
+        data: what datasets bring, by its real path, and whether the script finds it in the same place; it does not
+            travel, too, unless a pattern names it, or it is code that the script may import from there.
 
     Raises:
         ValueError: the files are larger than 200 MB together, or more than 50,000, which looks like a dataset; or a
@@ -44,7 +54,7 @@ def code_files(folder: Path, patterns: list[str] | None, *, top: Path, is_bluepr
     """
     found: list[SourceFile] = []
     total = 0
-    for path in _Walk(folder, patterns, top, is_blueprint=is_blueprint).files():
+    for path in _Walk(folder, patterns, top, data, is_blueprint=is_blueprint).files():
         relative = path.relative_to(folder).as_posix()
         size = path.stat().st_size
         total += size
@@ -62,9 +72,12 @@ class _Walk:
     What ships with this project may be linked from anywhere.
     """
 
-    def __init__(self, folder: Path, patterns: list[str] | None, top: Path, *, is_blueprint: bool) -> None:
+    def __init__(
+        self, folder: Path, patterns: list[str] | None, top: Path, data: Mapping[Path, bool], *, is_blueprint: bool
+    ) -> None:
         self._folder = folder
         self._patterns = patterns
+        self._data = data if patterns is None else {}
         # a package is unpacked below a hidden folder, and what it holds is not hidden in it
         self._roots = (project_root(top), _real(top), shipped("tosca").resolve().parent)
         self._own_files = _BLUEPRINT_FILES if is_blueprint else ()
@@ -75,23 +88,29 @@ class _Walk:
         self._check(self._folder.name, real)
         yield from self._below(self._folder, (real,))
 
-    def _below(self, folder: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    def _below(self, folder: Path, above: tuple[Path, ...], *, of_data: bool = False) -> Iterator[Path]:
         """The files of a folder that travel; ``above`` are the folders that it was reached through and itself, by
-        where they really are."""
+        where they really are, and of data only code does."""
         for path in sorted(folder.iterdir()):
             relative = path.relative_to(self._folder).as_posix()
             if path.name.startswith(".") or any(fnmatch(path.name, pattern) for pattern in _LEFT_OUT_FILES):
                 continue
+            lies_there = self._data.get(_real(path)) if self._data else None
+            if lies_there:
+                continue
+            is_data = of_data or lies_there is not None
             if path.is_dir():
                 if path.name not in _LEFT_OUT_FOLDERS and relative not in self._own_folders:
-                    yield from self._in_folder(path, relative, above)
+                    yield from self._in_folder(path, relative, above, of_data=is_data)
+            elif is_data and path.suffix != ".py":
+                continue
             elif self._is_named(relative) and not any(fnmatch(relative, file) for file in self._own_files):
                 if path.is_symlink():
                     self._check(relative, _real(path))
                 if path.is_file():
                     yield path
 
-    def _in_folder(self, path: Path, relative: str, above: tuple[Path, ...]) -> Iterator[Path]:
+    def _in_folder(self, path: Path, relative: str, above: tuple[Path, ...], *, of_data: bool) -> Iterator[Path]:
         real = _real(path) if path.is_symlink() else above[-1] / path.name
         try:
             if path.is_symlink():
@@ -102,7 +121,7 @@ class _Walk:
             if self._is_named(relative) or any(pattern.startswith(f"{relative}/") for pattern in self._patterns or ()):
                 raise
         else:
-            yield from self._below(path, (*above, real))
+            yield from self._below(path, (*above, real), of_data=of_data)
 
     def _is_named(self, relative: str) -> bool:
         return self._patterns is None or any(_matches(relative, pattern) for pattern in self._patterns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +26,7 @@ from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
 from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
+from modak_ansible.sources.local import brought
 from modak_ansible.sources.reader import Said, read_dataset
 
 TRAINING = "modak.nodes.Training"
@@ -54,10 +55,10 @@ class TrainingReader:
         if problem:
             place = self._topology.root.get("metadata", "template_name") or self._topology.root
             self._mistakes.add(place.location, "unsafe-value", problem, "give metadata: { template_name: a-name }")
-        application, beside = self._application(blueprint_name)
+        datasets = [dataset for dataset in self._datasets() if dataset]
+        application, beside = self._application(blueprint_name, datasets)
         resources = self._resources()
         job_options = self._job_options()
-        datasets = self._datasets()
         image = self._image()
         if target is None or application is None or resources is None or len(self._mistakes) > before:
             return None
@@ -71,7 +72,7 @@ class TrainingReader:
             else Optimisation(),
             target=target,
             dataset=datasets[0] if datasets else None,
-            more_datasets=tuple(dataset for dataset in datasets[1:] if dataset),
+            more_datasets=tuple(datasets[1:]),
             image=image,
             job_options=job_options,
             checkpoint=Checkpoint(**asked.plain()) if (asked := self._property("checkpoint")) else None,
@@ -119,9 +120,9 @@ class TrainingReader:
 
     # --- the application
 
-    def _application(self, name: str) -> tuple[Application | None, tuple[SourceFile, ...]]:
+    def _application(self, name: str, datasets: Sequence[Dataset]) -> tuple[Application | None, tuple[SourceFile, ...]]:
         """The application, and the files beside it on which it does not depend."""
-        script = self._script()
+        script = self._script(datasets)
         version = self._property("version")
         if version and version.value:
             self._note(version, rules.version_problem(str(version.value)), rule="version")
@@ -181,7 +182,7 @@ class TrainingReader:
             str(element.value) for item in (section.entries.values() if section else ()) for element in item.elements
         ]
 
-    def _script(self) -> tuple[PurePosixPath, list[SourceFile]] | None:
+    def _script(self, datasets: Sequence[Dataset]) -> tuple[PurePosixPath, list[SourceFile]] | None:
         item = self._property("script")
         if item is None:
             return None
@@ -200,7 +201,9 @@ class TrainingReader:
         if patterns is not None:
             patterns.append(path.name)
         try:
-            code = self._folders.files(self._folder / path.parent, patterns, top=self._folder)
+            here = self._folder / path.parent
+            data = brought(datasets, self._folder, here)
+            code = self._folders.files(here, patterns, top=self._folder, data=data)
         except (OSError, ValueError) as error:
             hint = "name those that travel under files, and declare data as a dataset"
             self._mistakes.add(item.location, "script-files", f"the files beside {text}: {error}", hint)

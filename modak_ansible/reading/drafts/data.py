@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,8 @@ _OF_DATA = re.compile(
 _OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
 _MOST_LETTERS = 200
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+# Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
+_MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
 # What load_dataset takes for a format of files, and not for a dataset.
 _BUILDERS = (
     "csv", "json", "text", "parquet", "arrow", "pandas", "sql", "xml", "imagefolder", "audiofolder", "videofolder",
@@ -98,6 +101,18 @@ def hub_datasets(folder: Path, trees: Mapping[str, ast.Module], options: Mapping
                 revision = texts.of(given.get("revision")) or ""
                 found.setdefault(name, revision if ANY not in revision else "")
     return list(found.items())
+
+
+def is_much(path: Path) -> bool:
+    """Whether a file or folder is too much to travel with a script, into each deployment anew."""
+    size = 0
+    found = [path] if path.is_file() else (Path(here, name) for here, _, names in os.walk(path) for name in names)
+    for number, each in enumerate(found, 1):
+        with suppress(OSError):
+            size += each.stat().st_size
+        if number > _MOST_FILES or size > _MOST_BYTES:
+            return True
+    return False
 
 
 def _texts_in(tree: ast.Module, texts: Texts, folder: Path) -> Iterator[str]:

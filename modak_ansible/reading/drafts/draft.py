@@ -18,7 +18,7 @@ from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.source import ScriptSource
-from modak_ansible.reading.drafts.data import Read, data_options, hub_datasets, read_by, torchvision_root
+from modak_ansible.reading.drafts.data import Read, data_options, hub_datasets, is_much, read_by, torchvision_root
 from modak_ansible.reading.drafts.imports import read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
@@ -26,6 +26,7 @@ from modak_ansible.reading.drafts.packages import PYTHON, frameworks_of, require
 from modak_ansible.reading.drafts.pins import pins_of
 from modak_ansible.reading.drafts.texts import ANY, below, replaced
 from modak_ansible.reading.drafts.words import arguments_of
+from modak_ansible.sources.reader import mount_problem
 from modak_ansible.store.project import project_root
 from modak_ansible.target.core.files import expanded
 from modak_ansible.target.jobs.results import ALL
@@ -189,12 +190,18 @@ class _Drafting:
 
     def _data(self) -> None:
         draft = self.draft
-        reads = read_by(self._code.folder, self._trees, self._values(), draft.outputs)
+        written = [each for each in draft.outputs if each != ALL]
+        reads = read_by(self._code.folder, self._trees, self._values(), written)
         draft.files = _patterns(self._code.files)
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
         datasets = [each for each in reads if not each.inside]
+        known = {each.option for each in reads}
+        much = None if datasets else next((each for each in reads if self._is_brought(each)), None)
+        if much:
+            self._inside(much)
+            reads = [each for each in reads if much.path not in (each.path, *each.path.parents)]
         for each in reads:
             if each.inside:
                 if not any(each.inside == other or each.inside.startswith(f"{other}/") for other in draft.files):
@@ -203,6 +210,8 @@ class _Drafting:
         root = torchvision_root(self._trees, self._values())
         if datasets and (datasets[0].word or self._hydra or not draft.words):
             self._outside(datasets.pop(0))
+        elif much:
+            pass
         elif root is not None and (mount := _torchvision_folder(root)):
             draft.data = Data("mnist", mount_as=mount, unpack=True)
             self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
@@ -211,7 +220,6 @@ class _Drafting:
         self._of_hub()
         for dataset in datasets:
             draft.notes.append(f"{dataset.path} ({self._why(dataset)}) stays here")
-        known = {each.option for each in reads}
         values = self._values()
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
@@ -242,6 +250,20 @@ class _Drafting:
             elif inside and not is_written and path.exists() and path.resolve() != self._code.folder.resolve():
                 found.append(Read(path, inside, word=word))
         return found
+
+    def _is_brought(self, read: Read) -> bool:
+        """Whether what lies below the script's folder is better a dataset, which the job cannot write to."""
+        inside = read.inside
+        is_written = any(each.startswith(f"{inside}/") for each in self.draft.outputs)
+        return bool(inside) and not is_written and not mount_problem(inside) and is_much(read.path)
+
+    def _inside(self, read: Read) -> None:
+        """Much data below the script's folder is brought once, and laid where it lies here."""
+        draft = self.draft
+        name = name_of(read.path)
+        source = PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
+        draft.data = Data("data" if name == KNOWN else name, source, mount_as=read.inside)
+        self._say("data", f"{source}, {self._why(read)}; it is brought to the target, and laid where it lies here")
 
     def _outside(self, read: Read) -> None:
         """Data that lies elsewhere on this machine is brought, and the option that names it says where it is then."""

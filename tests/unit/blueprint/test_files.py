@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 import zipfile
 
@@ -13,6 +14,8 @@ from modak_ansible.errors import InvalidBlueprint
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.files import code_files
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.sources.local import brought
+from modak_ansible.sources.reader import Said, read_dataset
 from modak_ansible.stages.jobs.code import code_archive
 
 
@@ -129,3 +132,57 @@ def test_a_package_may_be_unpacked_in_a_hidden_folder_of_a_project(blueprint, tm
     (folder / "train" / "other").symlink_to("../../..")
     with pytest.raises(ValueError, match=r"in the hidden \.opera"):
         code_files(folder / "train", None, top=folder, is_blueprint=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "place", "travels"),
+    [
+        (["data"], "data", []), (["data"], "", ["data/read.py"]), (["data"], "elsewhere", ["data/read.py"]),
+        (["data/a/*.bin"], "data/a", ["data/read.py", "data/words.txt"]),
+        (["data/words.txt"], "data/words.txt", ["data/a/1.bin", "data/read.py"]),
+        (["data/words.txt"], "", ["data/a/1.bin", "data/read.py"]), (["link"], "link", []),
+        (["."], "", ["data/a/1.bin", "data/read.py", "data/words.txt"]),
+    ],
+)  # fmt: skip
+def test_what_a_dataset_brings_does_not_travel_with_the_script_too(tmp_path, said, place, travels):
+    for name in ("train.py", "data/a/1.bin", "data/words.txt", "data/read.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    if said == ["link"]:
+        (tmp_path / "link").symlink_to("data")
+    dataset = read_dataset(Said(name="d", source=tuple(said), mount_as=place), tmp_path, lambda *_: None)
+    data = brought([dataset], tmp_path, tmp_path)
+    found = code_files(tmp_path, None, top=tmp_path, is_blueprint=True, data=data)
+    assert [each.path for each in found if each.path != "train.py"] == travels
+    named = code_files(tmp_path, ["*"], top=tmp_path, is_blueprint=True, data=data)
+    assert "data/words.txt" in [each.path for each in named]  # whoever names a file has it travel
+
+
+@pytest.mark.parametrize("form", ["blueprint", "request"])
+def test_data_beside_the_script_is_planned_as_the_page_on_data_says_it(tmp_path, form):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "corpus.txt").write_text("to be or not to be")
+    (tmp_path / "train.py").write_text("open('data/corpus.txt')\n")
+    if form == "blueprint":
+        path = tmp_path / "service.yaml"
+        path.write_text(
+            "tosca_definitions_version: tosca_simple_yaml_1_3\nmetadata: { template_name: corpus }\n"
+            "imports: [ types/modak.yaml ]\ntopology_template:\n  node_templates:\n"
+            "    cluster: { type: modak.nodes.Local }\n    corpus:\n      type: modak.nodes.Dataset\n      properties:\n"
+            "        name: corpus\n        source: [ data/corpus.txt ]\n        mount_as: data/corpus.txt\n"
+            "      requirements: [ { host: cluster } ]\n    training:\n      type: modak.nodes.Training\n"
+            "      properties: { framework: python, script: train.py }\n"
+            "      requirements: [ { host: cluster }, { dataset: corpus } ]\n"
+        )
+        plan = plan_blueprint(path, Inputs()).plan
+    else:
+        path = tmp_path / "request.json"
+        data = {"location": "data/corpus.txt", "name": "corpus", "mount_as": "data/corpus.txt"}
+        training = {"config": {"ai_framework": "python"}, "data": data}
+        path.write_text(json.dumps({"job": {
+            "application": {"executable": "train.py"}, "target": {"name": "local"},
+            "optimisation": {"app_type-ai_training": training},
+        }}))  # fmt: skip
+        plan = plan_blueprint(path, Inputs()).plan
+    assert [file.path for file in plan.application.files] == ["train.py"]
+    assert plan.datasets[0].mounted_file == "corpus.txt"

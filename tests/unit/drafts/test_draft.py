@@ -401,6 +401,38 @@ def test_data_that_lies_elsewhere_is_brought(project, tmp_path, absolute, is_fol
     assert [file.name for file in dataset.sources[0].files] == ["a.txt" if is_folder else "corpus.txt"]
 
 
+@pytest.mark.parametrize("holds", ["files", "bytes"])
+def test_much_data_beside_the_script_is_brought_once_and_laid_where_it_lies(project, holds, monkeypatch):
+    monkeypatch.setattr("modak_ansible.reading.drafts.data._MOST_FILES", 2 if holds == "files" else 500)
+    monkeypatch.setattr("modak_ansible.reading.drafts.data._MOST_BYTES", 10**6 if holds == "files" else 20)
+    for name in ("train/0/a.jpg", "train/1/b.jpg", "val/c.jpg"):
+        (project / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / "images" / name).write_text("an image")
+    script = project / "main.py"
+    script.write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--images', default='images')\n"
+        "args = parser.parse_args()\nopen(f'{args.images}/train/0/a.jpg')\nopen('private.txt')\n"
+    )
+    draft = draft_of(script)
+    assert draft.files == ["main.py", "private.txt"]
+    assert (draft.data.source, draft.data.mount_as, draft.arguments, draft.unsaid) == ("images", "images", {}, [])
+    service = project / "service.yaml"
+    service.write_text(text_of(draft))
+    made = plan_blueprint(service, Inputs()).plan
+    assert made.dataset.sources[0].contents.files == 3
+    assert {file.path for file in made.application.files} == {"main.py", "private.txt"}
+    script.write_text(
+        script.read_text() + "open('images/cache.bin', 'wb')\n"
+    )  # it writes there, and data cannot be written
+    assert draft_of(script).data is None
+
+
+def test_what_a_script_reads_travels_where_nothing_is_seen_that_it_writes(project):
+    (project / "main.py").write_text("print(open('private.txt').read())\n")
+    draft = draft_of(project / "main.py")
+    assert (draft.outputs, draft.files) == (["*"], ["main.py", "private.txt"])
+
+
 RANKS = "import torch\ntorch.distributed.init_process_group()\n"
 
 

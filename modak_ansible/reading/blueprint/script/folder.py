@@ -38,11 +38,13 @@ class ScriptFolders:
         self._prepares: dict[Path, bool] = {}
         self._overrides: dict[Path, bool] = {}
 
-    def files(self, folder: Path, patterns: list[str] | None, *, top: Path) -> list[SourceFile]:
+    def files(
+        self, folder: Path, patterns: list[str] | None, *, top: Path, data: Mapping[Path, bool]
+    ) -> list[SourceFile]:
         """The files that travel; see :func:`files.code_files`."""
-        key = (folder, None if patterns is None else tuple(patterns), top)
+        key = (folder, None if patterns is None else tuple(patterns), top, tuple(data.items()))
         if key not in self._files:
-            self._files[key] = files.code_files(folder, patterns, top=top, is_blueprint=folder == top)
+            self._files[key] = files.code_files(folder, patterns, top=top, is_blueprint=folder == top, data=data)
         return self._files[key]
 
     def workload(self, folder: Path, mistakes: Mistakes) -> Workload | None:

@@ -22,6 +22,7 @@ from modak_ansible.reading.requests.checks import APPLICATION
 from modak_ansible.reading.requests.form.form import JobForm
 from modak_ansible.reading.requests.form.notes import Notes
 from modak_ansible.reading.requests.targets import TARGETS_FILE
+from modak_ansible.sources.local import brought
 
 # What modak plan --output always writes.
 OUTPUT_FILES = ("plan.json", "job.sh")
@@ -162,7 +163,9 @@ def _travelling(program: Program, job: JobForm, folder: Path, data: Data) -> lis
     """The files beside a script or a program of the user's; of one that is on the target, those that it names."""
     if program.script:
         path = PurePosixPath(program.script)
-        return files.code_files(folder / path.parent, None, top=folder, is_blueprint=len(path.parts) == 1)
+        here = folder / path.parent
+        theirs = brought(data.datasets, folder, here)
+        return files.code_files(here, None, top=folder, is_blueprint=len(path.parts) == 1, data=theirs)
     build = job.runs.build
     first = program.command[0].removeprefix("./")
     if (build and build.src is None) or (not first.startswith("/") and (folder / first).is_file()):
