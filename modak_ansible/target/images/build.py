@@ -10,6 +10,7 @@ from ...errors import ModakError
 from ..core.background import Activity
 from ..core.files import lack_in, lack_of_room, tail
 from ..core.site import Site
+from .logins import refused_image
 
 # More than pip says of packages of which it has tried every release.
 _CONFLICT_LINES = 1000
@@ -37,6 +38,8 @@ def build_error(activity: Activity, code: int) -> ModakError:
     text = "\n".join(lines)
     if lack := lack_in(text) or lack_of_room(activity.log.parent):
         return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
+    if refused := refused_image(lines):
+        return refused
     if conflict := conflict_error(tail(activity.log, _CONFLICT_LINES)):
         return conflict
     telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]

@@ -1,14 +1,51 @@
-"""Which registry an image comes from, and how the runtime is told a login: by its environment, never by arguments."""
+"""Which registry an image comes from, how the runtime is told a login (by its environment, never by arguments), and
+what a registry's refusal means."""
 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, TypedDict
+from typing import Dict, List, Optional, TypedDict
 
+from ...errors import ModakError
 from ..core.plan import Layer
 
 _HUB = "docker.io"
 _FROM = re.compile(r"^Bootstrap: (docker|oras)\n(?:.*\n)*?From: (\S+)$", re.MULTILINE | re.IGNORECASE)
+_ADDRESS = re.compile(r"\b(?:docker|oras|library)://[^\s\"']*[^\s\"':,.]")
+# What the runtime says at the end of a line about an image, what that means, and what to do.
+_REFUSALS = (
+    (
+        r"authentication required|unauthorized|denied|status code:? 40[13]|statuscode: 40[13]",
+        "{registry} wants a login for {address}, or refuses the one that it is shown",
+        "MODAK_REGISTRY={registry}, MODAK_REGISTRY_USERNAME and MODAK_REGISTRY_PASSWORD in the environment of modak; "
+        "or once, on the target: apptainer registry login --username NAME docker://{registry}",
+    ),
+    (
+        r"manifest unknown|name unknown|not found|status code:? 404|statuscode: 404",
+        "{registry} has no image {address}, or shows it to who has a login alone",
+        "look at its name and its tag",
+    ),
+    (
+        r"failed to verify certificate|certificate signed by|x509",
+        "the certificate of {registry} is not trusted on the target",
+        "certificate_bundle of the target's site names a file there with the authorities that are",
+    ),
+    (
+        r"http response to https client",
+        "{registry} answers without TLS",
+        "where that is meant, a login shell of the target may export APPTAINER_NOHTTPS=1",
+    ),
+    (
+        r"no such host|connection refused|no route|unreachable|time-?out|connection reset|deadline exceeded",
+        "{registry} cannot be reached from the target",
+        "pull it where there is a way, copy the .sif file to the target, and give its path there as source",
+    ),
+    (
+        r"no library client",
+        "the target's runtime knows no library for {address}",
+        "there: apptainer remote add and apptainer remote use",
+    ),
+)
 
 
 class Login(TypedDict):
@@ -49,3 +86,23 @@ def login_environment(layer: Layer, secrets: Secrets) -> dict[str, str]:
         return {}
     values = {"DOCKER_USERNAME": login["username"], "DOCKER_PASSWORD": login["password"]}
     return {f"{runtime}_{name}": value for runtime in ("APPTAINER", "SINGULARITY") for name, value in values.items()}
+
+
+def refused_image(lines: List[str]) -> Optional[ModakError]:
+    """What it means that a runtime could not have an image of a registry; None where its log tells of none.
+
+    Args:
+        lines: the end of its log.
+    """
+    line = next((line for line in reversed(lines) if "FATAL" in line or "ERROR" in line), "")
+    found = _ADDRESS.search(line)
+    if found is None:
+        return None
+    address = found.group()
+    registry = registry_of(address) or address.partition("://")[0]
+    reason = line[found.end() :].strip(": ")
+    for sign, words, hint in _REFUSALS:
+        if re.search(sign, reason, re.IGNORECASE):
+            told = words.format(registry=registry, address=address)
+            return ModakError(f"{told}: {reason}", hint=hint.format(registry=registry))
+    return None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modak_ansible.target.images.logins import login_environment, registry_of, registry_of_layer
+from modak_ansible.target.images.logins import login_environment, refused_image, registry_of, registry_of_layer
 from modak_ansible.target.images.secrets import Hider, secret_words
 
 SECRETS = {
@@ -105,3 +105,42 @@ def test_a_login_is_told_to_its_own_registry_alone():
     expected |= {name.replace("APPTAINER", "SINGULARITY"): value for name, value in expected.items()}
     assert login_environment(given_one, SECRETS) == login_environment(own, SECRETS) == expected
     assert login_environment(hub, SECRETS) == login_environment(top, SECRETS) == login_environment(own, {}) == {}
+
+
+FAILED = "FATAL:   While making image from oci registry: error fetching image to cache: failed to get checksum for "
+
+
+@pytest.mark.parametrize(
+    ("line", "told", "hint"),
+    [  # as Apptainer 1.4 says it
+        (FAILED + "docker://r.example:5000/small:1: reading manifest 1 in r.example:5000/small: authentication required",
+         "r.example:5000 wants a login for docker://r.example:5000/small:1", "MODAK_REGISTRY=r.example:5000"),
+        (FAILED + 'docker://r.example/small:none: reading manifest none in r.example/small: StatusCode: 404, ""',
+         "r.example has no image docker://r.example/small:none", "its tag"),
+        (FAILED + "docker://acme/torch:9: reading manifest 9 in docker.io/acme/torch: manifest unknown",
+         "docker.io has no image docker://acme/torch:9", "its tag"),
+        (FAILED + "docker://acme/torch:9: reading manifest 9 in docker.io/acme/torch: errors: denied: requested access to "
+         "the resource is denied", "docker.io wants a login for docker://acme/torch:9", "apptainer registry login"),
+        (FAILED + 'docker://r.example/a:1: pinging container registry r.example: Get "https://r.example/v2/": tls: failed '
+         "to verify certificate: x509: certificate signed by unknown authority", "the certificate of r.example is not",
+         "certificate_bundle"),
+        (FAILED + 'docker://r.example/a:1: pinging container registry r.example: Get "https://r.example/v2/": http: server '
+         "gave HTTP response to HTTPS client", "r.example answers without TLS", "APPTAINER_NOHTTPS"),
+        (FAILED + 'docker://small:1: pinging container registry registry-1.docker.io: Get "https://registry-1.docker.io/v2/":'
+         " dial tcp: lookup registry-1.docker.io on 10.0.0.53:53: no such host", "docker.io cannot be reached from the target",
+         "copy the .sif file"),
+        ("FATAL:   While pulling image from oci registry: error fetching image to cache: failed to get checksum for oras://"
+         "r.example/a:none: GET https://r.example/v2/a/manifests/none: unexpected status code 404 Not Found",
+         "r.example has no image oras://r.example/a:none", "its tag"),
+    ],
+)  # fmt: skip
+def test_what_a_registry_refuses_is_told_with_what_to_do(line, told, hint):
+    error = refused_image(["INFO:    Starting", line, "INFO:    Cleaning up"])
+    assert error.message.startswith(told)
+    assert hint in error.hint
+
+
+def test_another_end_of_a_build_is_no_registrys():
+    assert refused_image(["FATAL:   While performing build: while running engine: exit status 1"]) is None
+    assert refused_image([FAILED + "docker://r.example/a:1: no space left on device"]) is None
+    assert refused_image([]) is None
