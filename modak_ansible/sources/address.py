@@ -7,7 +7,16 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import Asked, Carrier, Source, SourceProblem, fetch_here, is_unsafe, target_fetches
+from modak_ansible.sources.base import (
+    Asked,
+    Carrier,
+    Source,
+    SourceProblem,
+    fetch_here,
+    is_split,
+    is_unsafe,
+    target_fetches,
+)
 from modak_ansible.target.datasets.archive import is_archive, name_problem
 
 _SCHEMES = ("http", "https", "file")
@@ -79,7 +88,7 @@ def _source(asked: Asked, location: str, listed: tuple[DataFile, ...], more: str
 
 def _check(text: str) -> None:
     scheme, _, rest = text.partition("://")
-    if scheme not in _SCHEMES or not rest or is_unsafe(text):
+    if scheme not in _SCHEMES or not rest or is_unsafe(text) or not is_split(text):
         hint = "or one of hf://datasets/OWNER/NAME, s3://BUCKET/FOLDER, webdavs://HOST/FOLDER and sftp://HOST/FOLDER"
         raise SourceProblem("dataset-source", f"{text!r} is not an http, https or file address", hint)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
+from urllib.parse import urlsplit
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.dataset import DataFile, DataSource
@@ -143,6 +144,15 @@ class Source:
 def is_unsafe(text: str) -> bool:
     """Whether an address holds a sign that it would have to have as %20 or the like."""
     return bool(_UNSAFE & set(text)) or not text.isprintable()
+
+
+def is_split(text: str) -> bool:
+    """Whether an address has a host and a port that can be told."""
+    try:
+        _ = urlsplit(text).port
+    except ValueError:
+        return False
+    return True
 
 
 def fetch_here(source: DataSource, files: Sequence[DataFile], carrier: Carrier, access: Access | None = None) -> None:

@@ -191,6 +191,10 @@ def _listed(path: Path, archive: DataFile, said: int | None) -> list[DataFile]:
         raise SourceProblem("file-unreadable", f"{path} cannot be read: {error.strerror}") from error
     if not known:
         raise SourceProblem("archive", f"{path.name} holds no files", "pack the data into it")
+    if not any(known.values()):
+        raise SourceProblem(
+            "archive", f"all files of {path.name} are empty", "0 bytes are no data: look at what made it"
+        )
     return [DataFile(name=name, size=size) for name, size in known.items()]
 
 

@@ -13,6 +13,7 @@ from modak_ansible.sources.address import several
 from modak_ansible.sources.base import Asked, SourceProblem, kind_of, read_source
 from modak_ansible.sources.on_target import OnTarget
 from modak_ansible.sources.samples import format_of
+from modak_ansible.target.datasets.archive import name_problem
 from modak_ansible.target.datasets.shards import ENDING, key_of
 
 # Takes a field, the number of an element in it or None, and what is wrong there.
@@ -133,6 +134,8 @@ def mount_problem(text: str) -> str:
         return ""
     if not text.isprintable() or path.is_absolute() or text.startswith(("~", "-", "$")) or path == PurePosixPath():
         return f"{text!r} is not a path relative to the script's folder"
+    if problem := name_problem(text):
+        return problem
     beside = path.parts[0] == ".."
     if ".." in path.parts[1:] or (beside and len(path.parts) < 2):
         return f"{text} leads out of the deployment's folder"

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from modak_ansible.errors import close_to
 from modak_ansible.model.dataset import DataFile, DataSource
-from modak_ansible.sources.base import SourceProblem, Unreached
+from modak_ansible.sources.base import SourceProblem, Unreached, is_split
 from modak_ansible.sources.listed import Listed, Listing, chosen, missing, needed, root_of
 from modak_ansible.target.datasets.listed import Access, etag_of
 
@@ -83,7 +83,9 @@ def _place(text: str) -> _Place:
             near = close_to(name, _SETTINGS)
             hint = f"did you mean {near}?" if near else "; ".join(_SETTINGS)
             raise SourceProblem("dataset-source", f"{text}: {name} is no setting of such a source", hint)
-        if name == "endpoint_url" and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc):
+        if name == "endpoint_url" and (
+            not is_split(value) or urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc
+        ):
             raise SourceProblem("dataset-source", f"{text}: {value} is no address of a server", "https://HOST:PORT")
     return _Place(found["bucket"], found["path"] or "", settings)
 

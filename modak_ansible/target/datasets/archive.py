@@ -24,9 +24,12 @@ from typing import IO, Any, Callable, Iterator, Sequence
 from ...errors import ModakError
 
 MOST_FILES = 10**7
+LONGEST_NAME = 255  # bytes
 # What unpacks to more than this is taken for a bomb, unless the user says how large the data is.
 _FREE, _RATIO = 10**9, 200
 _BLOCK = 1 << 20
+_ENCRYPTED = 1  # among the flags of a zip's member
+_ENCRYPTED = 1  # among the flags of a zip's member
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
 _ARCHIVES = (*_TARS, ".zip")
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -63,6 +66,8 @@ def name_problem(name: str) -> str:
         return f"the name {name!a} is not in UTF-8"
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         return f"the name {name!a} holds a line break or another control character"
+    if any(len(part.encode()) > LONGEST_NAME for part in name.split("/")):
+        return f"the name {name[:40]}... is longer than the {LONGEST_NAME} bytes that a file system holds"
     return ""
 
 
@@ -99,7 +104,7 @@ def members_of(path: Path, limit: int) -> list[Member]:
         found.append(member)
         total += member.size
         _check_limits(path, total, len(found), limit)
-    _check_links(path, found)
+    _check_members(path, found)
     return found
 
 
@@ -123,12 +128,15 @@ def unpack(path: Path, folder: Path, limit: int, note: Callable[[str], None] = l
     for member, opened in _each(path):
         members.append(member)
         place = folder / member.name
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if member.leads_to:
-            continue
-        with _damage_told(path), opened() as source:
-            room.write(source, place)
-    _check_links(path, members)
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if member.leads_to:
+                continue
+            with _damage_told(path), opened() as source:
+                room.write(source, place)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise _twofold(path, member.name) from error
+    _check_members(path, members)
     known = {member.name: member for member in members}
     for member in members:
         if member.leads_to:
@@ -186,7 +194,8 @@ def _damage_told(path: Path) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise ModakError(
-            f"{path.name} is damaged, or is not what its name says: {error}", hint="make or fetch the archive again"
+            f"{path.name} is damaged, or is not what its name says: {_first_line(error)}",
+            hint="make or fetch the archive again",
         ) from error
     except OSError as error:
         if error.errno is None:  # of gzip and bz2
@@ -194,6 +203,10 @@ def _damage_told(path: Path) -> Iterator[None]:
         raise
     except RuntimeError as error:  # of zipfile
         raise ModakError(f"{path.name} cannot be unpacked: {error}", hint="archives with a password are not") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(":")  # tarfile's goes on with what each of its ways to read said
 
 
 def _in_tar(path: Path) -> Iterator[tuple[Member, Open]]:
@@ -228,6 +241,10 @@ def _in_zip(path: Path) -> Iterator[tuple[Member, Open]]:
             name = _checked(path, member.filename)
             if member.is_dir():
                 continue
+            if member.flag_bits & _ENCRYPTED:
+                raise ModakError(
+                    f"{path.name} holds {name}, which is encrypted", hint="unpack it yourself, and name the folder"
+                )
             if stat.S_ISLNK(mode):
                 target = os.fsdecode(archive.read(member)) if member.file_size < 4096 else "/"
                 yield Member(name, 0, _led_to(path, name, os.path.dirname(name), target)), _nothing
@@ -313,14 +330,23 @@ def _led_to(path: Path, name: str, start: str, target: str) -> str:
     return found
 
 
-def _check_links(path: Path, members: list[Member]) -> None:
+def _check_members(path: Path, members: list[Member]) -> None:
     known = {member.name: member for member in members}
     for member in members:
+        parts = member.name.split("/")
+        above = ["/".join(parts[:number]) for number in range(1, len(parts))]
+        twofold = next((name for name in above if name in known), "." if member.name == "." else "")
+        if twofold:
+            raise _twofold(path, twofold)
         if member.leads_to and not _end_of(member.name, known):
             raise ModakError(
                 f"{path.name} holds {member.name}, a link to {member.leads_to}, and no such file",
                 hint="pack the file that is meant in its place: tar --dereference",
             )
+
+
+def _twofold(path: Path, name: str) -> ModakError:
+    return ModakError(f"{path.name} holds {name!a} as a file and as a folder", hint="pack it anew")
 
 
 def _end_of(name: str, known: dict[str, Member]) -> str:

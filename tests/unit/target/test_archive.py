@@ -73,6 +73,11 @@ def out(tmp_path):
         ([device("x", tarfile.FIFOTYPE)], "a device or a pipe"),
         ([file("a\nb")], "a line break"),
         ([file("a\udcff")], "not in UTF-8"),
+        ([file("a/" + "é" * 128)], "longer than the 255 bytes"),
+        ([file("a"), file("a/b")], "as a file and as a folder"),
+        ([file("a/b"), file("a")], "as a file and as a folder"),
+        ([file("a/b"), link("a", "a/b")], "as a file and as a folder"),
+        ([file("./")], "'.' as a file and as a folder"),
     ],
 )
 def test_what_may_not_be_unpacked(tmp_path, out, members, said):
@@ -149,14 +154,27 @@ def test_zips(tmp_path, out):
         members_of(path, LIMIT)
 
 
+def test_an_encrypted_zip_is_told_before_anything_is_sent(tmp_path, out):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a", "one")
+    packed = bytearray(path.read_bytes())
+    packed[packed.find(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(packed)
+    for act in (lambda: members_of(path, LIMIT), lambda: unpack(path, out, LIMIT)):
+        with pytest.raises(ModakError, match=r"x.zip holds a, which is encrypted"):
+            act()
+
+
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.xz", "x.zip", "x.gz", "x.bz2"])
 @pytest.mark.parametrize("content", [b"", b"nothing of the kind", b"\x1f\x8b\x08" + b"\0" * 20, b"PK\x03\x04 broken"])
 def test_damage_is_told(tmp_path, out, name, content):
     if name == "x.gz" and not content:
         pytest.skip("an empty file is a file of gzip's without members")
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ModakError, match=r"is damaged|is not what its name says"):
+    with pytest.raises(ModakError, match=r"is damaged|is not what its name says") as caught:
         unpack(tmp_path / name, out, LIMIT)
+    assert "\n" not in caught.value.message
 
 
 def test_a_bomb_is_bounded(tmp_path, out, monkeypatch):
