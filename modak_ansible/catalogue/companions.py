@@ -124,11 +124,13 @@ def _families(entry: Entry) -> list[_Family]:
         version = versions[package]
         label = f"+{local}" if (local := Version(version).local) else ""
         made_for = {
-            name: next((made for parts, made in releases.items() if satisfies(version, parts)), None)
+            name: next((companion for parts, companion in releases.items() if satisfies(version, parts)), None)
             for name, releases in known.get("companions", {}).items()
         }
-        is_known = any(made is not None for made in made_for.values())
-        companions = {name: f"{made}{label}" if made else "" for name, made in made_for.items() if is_known}
+        is_known = any(companion is not None for companion in made_for.values())
+        companions = {
+            name: f"{companion}{label}" if companion else "" for name, companion in made_for.items() if is_known
+        }
         rivals = tuple(name for name in names if name != package)
         # under its first name the package is what others ask for
         bring = tuple(known.get("bring", ())) if package != first else ()

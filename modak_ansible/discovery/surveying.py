@@ -112,9 +112,9 @@ def version_numbers(text: str) -> tuple[int, ...]:
 def _ahead(connection: Connection) -> float | None:
     """How far the target's clock is ahead, taken in the middle of asking for it."""
     before = time.time()
-    told = re.search(r"(?m)^\d{9,12}(\.\d{1,9})?$", _ssh(connection, "date +%s.%N"))
+    clock = re.search(r"(?m)^\d{9,12}(\.\d{1,9})?$", _ssh(connection, "date +%s.%N"))
     after = time.time()
-    return round(float(told.group(0)) - (before + after) / 2, 2) if told else None
+    return round(float(clock.group(0)) - (before + after) / 2, 2) if clock else None
 
 
 def _ssh(connection: Connection, command: str, options: list[str] | None = None) -> str:

@@ -10,9 +10,9 @@ from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.measuring.executor import Executor, NodeFacts
 from modak_ansible.measuring.history import LEFT_OUT, History
 from modak_ansible.measuring.load import is_this_machine
-from modak_ansible.measuring.made import Turn, not_run, now, reason_of, record_of
 from modak_ansible.measuring.plans import Place, plan_look, plan_run
 from modak_ansible.measuring.progress import Progress
+from modak_ansible.measuring.recording import Turn, not_run, now, reason_of, record_of
 from modak_ansible.measuring.records import RecordFile
 from modak_ansible.measuring.suites.variants import Block, Variant
 from modak_ansible.model.measured.record import Record
@@ -85,7 +85,7 @@ class Runner:
 
     def _prepare(self, variants: list[Variant]) -> None:
         """Has all images and data where they are needed; what cannot be had is on record, and the others go on."""
-        made: dict[tuple[str, str], str] = {}
+        problems: dict[tuple[str, str], str] = {}
         for variant in variants:
             if self.history.is_refused(variant):
                 self._leave_out(variant)
@@ -96,10 +96,10 @@ class Runner:
                 self._drop(variant, "refused", reason_of(error))
                 continue
             key = (variant.target, planned.plan.image.digest)
-            if key not in made:
-                made[key] = self._image_problem(planned)
-            if made[key]:
-                self._drop(variant, *self._judged(variant, made[key]))
+            if key not in problems:
+                problems[key] = self._image_problem(planned)
+            if problems[key]:
+                self._drop(variant, *self._judged(variant, problems[key]))
 
     def _judged(self, variant: Variant, problem: str) -> tuple[Outcome, str]:
         """Whether an image that cannot be had is refused by its own probe: plans do not take it any more then."""

@@ -102,11 +102,11 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
 
 
 def _contributions(part: str, regression: Regression, features: Iterable[Feature], run: Run) -> list[Contribution]:
-    matters: dict[str, list[Feature]] = {}
+    subjects: dict[str, list[Feature]] = {}
     for feature in features:
-        matters.setdefault(_matter(feature, run), []).append(feature)
+        subjects.setdefault(_subject(feature, run), []).append(feature)
     found = []
-    for name, members in matters.items():
+    for name, members in subjects.items():
         counts = [regression.counts.get(each, 0) for group, each, _ in members if group in _COUNTED]
         found.append(Contribution(part, name, _together(regression, members), max(counts) if counts else None))
     return found
@@ -115,7 +115,7 @@ def _contributions(part: str, regression: Regression, features: Iterable[Feature
 _COUNTED = {"all", "framework", "entry", "workload", "machine", "switch", "pair", "container"}
 
 
-def _matter(feature: Feature, run: Run) -> str:
+def _subject(feature: Feature, run: Run) -> str:
     """What a feature belongs to, for people."""
     group, name, _ = feature
     if group == "all":

@@ -17,8 +17,8 @@ _OF_ANY_SCRIPT = (MEASURED_BY_USERS, "tuning")
 
 def is_stock(framework: str, name: str, value: str) -> bool:
     """Whether a setting stands where the framework has it by itself."""
-    matter = _by_name().get(name)
-    return matter.is_stock(framework, value) if matter else value in {"stock", ""}
+    optimisation = _by_name().get(name)
+    return optimisation.is_stock(framework, value) if optimisation else value in {"stock", ""}
 
 
 def switched(framework: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Whole configurations of a plan: a value for every matter, made by letting each optimisation act on a draft."""
+"""Whole configurations of a plan: a value for every optimisation, made by letting each optimisation act on a draft."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVES = {"same": "keeps results", "reassociation": "sums in another order", "any
 
 @dataclass
 class Configuration:
-    """A draft with a value for every matter, and the options that there were."""
+    """A draft with a value for every optimisation, and the options that there were."""
 
     draft: Draft
     values: dict[str, str]
@@ -45,14 +45,14 @@ class Configuration:
 
 
 class _Open(NamedTuple):
-    """What is open in one matter: its options, the value that records cannot change, and what is wrong with a wish."""
+    """What is open in one: its options, the value that records cannot change, and what is wrong with a wish."""
 
     options: tuple[Option, ...]
     fixed: str = ""
     problem: CannotPlan | None = None
 
 
-# From a matter, what is open in it, and nothing else, to a value.
+# From an optimisation, what is open in it, and nothing else, to a value.
 _Pick = Callable[[Optimisation, _Open], str]
 
 
@@ -70,10 +70,10 @@ class Configurations:
         found = optimisations()
         self.start = start
         self.image = next(optimisation for optimisation in found if optimisation.name == IMAGE)
-        self.matters = tuple(
+        self.optimisations = tuple(
             optimisation for optimisation in found if optimisation.name != IMAGE and _concerns(optimisation, start)
         )
-        self._reads = {matter.name: _reads(matter, found) for matter in self.matters}
+        self._reads = {optimisation.name: _reads(optimisation, found) for optimisation in self.optimisations}
         self._allowed = NUMERICS.index(start.request.optimisation.numerics)
         self._drafts: dict[str, Draft] = {}
         self._open: dict[tuple[str | None, ...], _Open] = {}
@@ -101,42 +101,42 @@ class Configurations:
             CannotPlan: a wish cannot be kept in it.
         """
 
-        def pick(matter: Optimisation, found: _Open) -> str:
+        def pick(optimisation: Optimisation, found: _Open) -> str:
             if found.problem:
                 raise found.problem
             if found.fixed:
                 return found.fixed
-            named = next((option for option in found.options if option.value == wanted.get(matter.name)), None)
+            named = next((option for option in found.options if option.value == wanted.get(optimisation.name)), None)
             return named.value if named and self.may(named) else found.options[0].value
 
-        return self._made(build, pick)
+        return self._configuration(build, pick)
 
     def exactly(self, build: str, wanted: Mapping[str, str]) -> Configuration:
         """The configuration with the values that are wanted, whether or not they may be taken; the rest is stock."""
 
-        def pick(matter: Optimisation, found: _Open) -> str:
-            value = wanted.get(matter.name, "")
+        def pick(optimisation: Optimisation, found: _Open) -> str:
+            value = wanted.get(optimisation.name, "")
             return value if any(option.value == value for option in found.options) else found.options[0].value
 
-        return self._made(build, pick)
+        return self._configuration(build, pick)
 
-    def is_fixed(self, matter: Optimisation, made: Configuration) -> bool:
-        """Whether a wish or safety has decided a matter."""
-        return bool(self._find(matter, made.draft, made.values).fixed)
+    def is_fixed(self, optimisation: Optimisation, configuration: Configuration) -> bool:
+        """Whether a wish or safety has decided it."""
+        return bool(self._find(optimisation, configuration.draft, configuration.values).fixed)
 
-    def _made(self, build: str, pick: _Pick) -> Configuration:
+    def _configuration(self, build: str, pick: _Pick) -> Configuration:
         draft = self._draft(build).copy()
-        made = Configuration(draft, {IMAGE: build}, {IMAGE: self.builds})
-        for matter in self.matters:
-            found = self._find(matter, draft, made.values)
+        configuration = Configuration(draft, {IMAGE: build}, {IMAGE: self.builds})
+        for optimisation in self.optimisations:
+            found = self._find(optimisation, draft, configuration.values)
             if not found.options:
                 if found.problem:
                     raise found.problem
                 continue
-            value = pick(matter, found)
-            matter.apply(draft, value)
-            made.values[matter.name], made.options[matter.name] = value, found.options
-        return made
+            value = pick(optimisation, found)
+            optimisation.apply(draft, value)
+            configuration.values[optimisation.name], configuration.options[optimisation.name] = value, found.options
+        return configuration
 
     def _draft(self, build: str) -> Draft:
         if build not in self._drafts:
@@ -144,22 +144,24 @@ class Configurations:
             self.image.apply(draft, build)
         return self._drafts[build]
 
-    def _find(self, matter: Optimisation, draft: Draft, values: Mapping[str, str]) -> _Open:
-        """What is open; it depends on the build and on the matters that the optimisation comes after."""
-        key = (matter.name, values[IMAGE], *(values.get(name) for name in self._reads[matter.name]))
+    def _find(self, optimisation: Optimisation, draft: Draft, values: Mapping[str, str]) -> _Open:
+        """What is open; it depends on the build and on those that the optimisation comes after."""
+        key = (optimisation.name, values[IMAGE], *(values.get(name) for name in self._reads[optimisation.name]))
         if key not in self._open:
-            options = matter.options(draft)
-            wish, problem = self._wish(matter, draft, options)
-            default = matter.default(draft) if options else None
+            options = optimisation.options(draft)
+            wish, problem = self._wish(optimisation, draft, options)
+            default = optimisation.default(draft) if options else None
             self._open[key] = _Open(options, wish or (default.value if default else ""), problem)
         return self._open[key]
 
-    def _wish(self, matter: Optimisation, draft: Draft, options: tuple[Option, ...]) -> tuple[str, CannotPlan | None]:
+    def _wish(
+        self, optimisation: Optimisation, draft: Draft, options: tuple[Option, ...]
+    ) -> tuple[str, CannotPlan | None]:
         """The user's wish, and what stands against it."""
-        wish = matter.wish(draft)
+        wish = optimisation.wish(draft)
         if not wish:
             return "", None
-        about = matter.about or f"optimisation.{matter.name}"
+        about = optimisation.about or f"optimisation.{optimisation.name}"
         there = [option.value for option in options if not option.why_not]
         hint = f"take any, or {' or '.join(there)}" if there else "take any"
         option = next((option for option in options if option.value == wish), None)
@@ -172,15 +174,15 @@ class Configurations:
         return wish, None
 
 
-def _concerns(matter: Optimisation, start: Draft) -> bool:
-    """Whether there is anything to say of a matter: nothing acts in the code of a program that is no training."""
-    return matter.reaches != "code" or start.request.application.is_training or bool(matter.wish(start))
+def _concerns(optimisation: Optimisation, start: Draft) -> bool:
+    """Whether there is anything to say of it: nothing acts in the code of a program that is no training."""
+    return optimisation.reaches != "code" or start.request.application.is_training or bool(optimisation.wish(start))
 
 
-def _reads(matter: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
-    """The matters whose outcome decides what is open in one: those that it comes after, and those that they do."""
+def _reads(optimisation: Optimisation, found: tuple[Optimisation, ...]) -> tuple[str, ...]:
+    """Those whose outcome decides what is open in one: those that it comes after, and those that they do."""
     by_name = {optimisation.name: optimisation for optimisation in found}
     names: list[str] = []
-    for name in matter.after:
+    for name in optimisation.after:
         names += [*_reads(by_name[name], found), name]
     return tuple(name for name in dict.fromkeys(names) if name != IMAGE)

@@ -1,4 +1,4 @@
-"""The reasons of a plan: for every matter what was taken, what was not, and the nearest whole configurations."""
+"""The reasons of a plan: for every optimisation what was taken, what was not, and the nearest whole configurations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Teller:
         stock: Configuration,
         found: list[Configuration],
     ) -> None:
-        self._made = made
+        self._configurations = made
         self._weighing = weighing
         self._best = best
         self._stock = stock
@@ -40,64 +40,66 @@ class Teller:
     # --- choices
 
     def choices(self) -> tuple[Choice, ...]:
-        """One for every matter that there is something to say of."""
-        matters = (self._made.image, *self._made.matters)
-        return tuple(self._choice(matter) for matter in matters if matter.name in self._best.values)
+        """One for every optimisation that there is something to say of."""
+        optimisations = (self._configurations.image, *self._configurations.optimisations)
+        return tuple(
+            self._choice(optimisation) for optimisation in optimisations if optimisation.name in self._best.values
+        )
 
-    def _choice(self, matter: Optimisation) -> Choice:
-        best, name = self._best, matter.name
+    def _choice(self, optimisation: Optimisation) -> Choice:
+        best, name = self._best, optimisation.name
         options, taken = best.options[name], best.option(name)
         gain = None
         if name != IMAGE and taken.value != options[0].value:
-            gain = self._weighing.gain(self._with(matter, options[0].value), best)
+            gain = self._weighing.gain(self._with(optimisation, options[0].value), best)
         known = gain if gain and gain.known else None
         return Choice(
             name=name,
             value=taken.value,
-            reason=self._reason(matter, taken),
+            reason=self._reason(optimisation, taken),
             numerics=taken.numerics,
             stock=options[0].value,
-            reaches=matter.reaches,
+            reaches=optimisation.reaches,
             speed=rounded(known.ratio) if known else None,
             records=known.records if known else 0,
-            evidence=matter.evidence(best.draft),
-            rejected=tuple(self._rejected(matter, option) for option in options if option.value != taken.value),
+            evidence=optimisation.evidence(best.draft),
+            rejected=tuple(self._rejected(optimisation, option) for option in options if option.value != taken.value),
         )
 
-    def _reason(self, matter: Optimisation, taken: Option) -> str:
-        draft = self._made.start if matter.name == IMAGE else self._best.draft
-        if matter.wish(draft):
+    def _reason(self, optimisation: Optimisation, taken: Option) -> str:
+        draft = self._configurations.start if optimisation.name == IMAGE else self._best.draft
+        if optimisation.wish(draft):
             return "asked for"
-        default = matter.default(draft)
+        default = optimisation.default(draft)
         if default:
             return default.reason
         return taken.reason or "nothing else that may be taken is known to be faster here"
 
-    def _rejected(self, matter: Optimisation, option: Option) -> Rejected:
-        gain = self._gain(matter, option)
+    def _rejected(self, optimisation: Optimisation, option: Option) -> Rejected:
+        gain = self._gain(optimisation, option)
         known = gain if gain and gain.known else None
         return Rejected(
             value=option.value,
-            reason=self._why_rejected(matter, option, gain),
+            reason=self._why_rejected(optimisation, option, gain),
             speed=rounded(known.ratio) if known else None,
             records=known.records if known else 0,
         )
 
-    def _gain(self, matter: Optimisation, option: Option) -> Gain | None:
+    def _gain(self, optimisation: Optimisation, option: Option) -> Gain | None:
         """Of an option over the one that was taken; None where it cannot be had."""
-        if matter.name == IMAGE:
+        if optimisation.name == IMAGE:
             other = self._builds.get(option.value)
             return self._weighing.gain(self._best, other) if other else None
-        return None if option.why_not else self._weighing.gain(self._best, self._with(matter, option.value))
+        return None if option.why_not else self._weighing.gain(self._best, self._with(optimisation, option.value))
 
-    def _why_rejected(self, matter: Optimisation, option: Option, gain: Gain | None) -> str:
+    def _why_rejected(self, optimisation: Optimisation, option: Option, gain: Gain | None) -> str:
         if option.why_not:
             return option.why_not
-        draft, taken = self._best.draft, self._best.values[matter.name]
-        own = matter.why_other(option.value, taken, draft)
-        if not self._made.permits(option):
-            return own or f"it {MOVES[option.numerics]}, and numerics: {self._made.allowed} is asked for"
-        default = None if matter.name == IMAGE else matter.default(draft)
+        draft, taken = self._best.draft, self._best.values[optimisation.name]
+        own = optimisation.why_other(option.value, taken, draft)
+        if not self._configurations.permits(option):
+            return own or f"it {MOVES[option.numerics]}, and numerics: {self._configurations.allowed} is asked for"
+        default = None if optimisation.name == IMAGE else optimisation.default(draft)
         if default is not None and default.value == taken:
             return own or f"good practice takes {taken}"
         if gain is None or not gain.known:
@@ -108,11 +110,13 @@ class Teller:
             return gain.apart
         return "faster, and not what is asked for" if gain.is_faster() else "no difference that is more than noise"
 
-    def _with(self, matter: Optimisation, value: str) -> Configuration:
-        """What was chosen, with another value in one matter, whether or not it may be taken."""
-        key = (matter.name, value)
+    def _with(self, optimisation: Optimisation, value: str) -> Configuration:
+        """What was chosen, with another value of one optimisation, whether or not it may be taken."""
+        key = (optimisation.name, value)
         if key not in self._changed:
-            self._changed[key] = self._made.exactly(self._best.build, {**self._best.values, matter.name: value})
+            self._changed[key] = self._configurations.exactly(
+                self._best.build, {**self._best.values, optimisation.name: value}
+            )
         return self._changed[key]
 
     # --- candidates
@@ -121,10 +125,10 @@ class Teller:
         """The chosen one, stock, and those that come nearest."""
         best = self._best
         others = [build for build in self._builds.values() if build is not best]
-        for matter in self._made.matters:
-            for option in best.options.get(matter.name, ()):
-                if not option.why_not and option.value != best.values[matter.name]:
-                    others.append(self._with(matter, option.value))
+        for optimisation in self._configurations.optimisations:
+            for option in best.options.get(optimisation.name, ()):
+                if not option.why_not and option.value != best.values[optimisation.name]:
+                    others.append(self._with(optimisation, option.value))
         gains = [(self._weighing.gain(best, other), other) for other in others]
         near = [(gain, each) for gain, each in gains if gain.known and not each.draft.is_alike(self._stock.draft)]
         near.sort(key=lambda each: -each[0].ratio.middle)
@@ -135,7 +139,7 @@ class Teller:
         return tuple(rows)
 
     def _note(self, gain: Gain, other: Configuration) -> str:
-        if NUMERICS.index(other.numerics) > NUMERICS.index(self._made.allowed):
+        if NUMERICS.index(other.numerics) > NUMERICS.index(self._configurations.allowed):
             return f"needs numerics: {other.numerics}"
         return "slower" if gain.ratio.high < 1 else "within noise"
 
@@ -156,7 +160,11 @@ class Teller:
             return None
         found = model.predict(made.question)
         settings = made.question.settings
-        safe = [matter.name for matter in self._made.matters if matter.name in settings and matter.default(made.draft)]
+        safe = [
+            optimisation.name
+            for optimisation in self._configurations.optimisations
+            if optimisation.name in settings and optimisation.default(made.draft)
+        ]
         if found.known or not safe:
             return found
         left = {name: value for name, value in settings.items() if name not in safe}
@@ -170,8 +178,8 @@ class Teller:
         without = model.predict(made.question.model_copy(update={"settings": left}))
         if not without.known:
             return found
-        told = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
-        doubt = f"without the effect of {told}, which was not measured"
+        switches = " and ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in unknown)
+        doubt = f"without the effect of {switches}, which was not measured"
         return without.model_copy(update={"doubts": (*without.doubts, doubt)})
 
 

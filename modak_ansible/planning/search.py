@@ -63,11 +63,11 @@ def _key(draft: Draft) -> str:
     """All of a request that choices depend on, as one text: neither its names, nor what the script alone reads."""
     application = draft.request.application
     relevant = switches_of(application)
-    told = [argument for argument in application.arguments if argument[0].replace("-", "_") in relevant]
+    arguments = [argument for argument in application.arguments if argument[0].replace("-", "_") in relevant]
     left_out = {"name": True, "arguments": True, "outputs": True, "environment": True}
     names = dict.fromkeys(("blueprint", "training", "node", "after", "parallel", "beside"), True)
     text = draft.request.model_dump_json(exclude={**names, "application": left_out})
-    return f"{text}{told}{draft.partition}{draft.layout}{draft.scaled}"
+    return f"{text}{arguments}{draft.partition}{draft.layout}{draft.scaled}"
 
 
 def _for_request(chosen: Chosen, draft: Draft) -> Chosen:
@@ -82,91 +82,95 @@ def _for_request(chosen: Chosen, draft: Draft) -> Chosen:
 
 class _Chooser:
     def __init__(self, draft: Draft, model: PerformanceModel | None) -> None:
-        self._made = Configurations(draft)
+        self._configurations = Configurations(draft)
         self._weighing = Weighing(model)
 
     def choose(self) -> Chosen:
-        names = self._made.names
+        names = self._configurations.names
         found = [self._descend(name) for name in names]
         best = self._weighing.best(found[0], found[1:])
-        stock = self._made.exactly(names[0], {})
-        teller = Teller(self._made, self._weighing, best, stock, found)
+        stock = self._configurations.exactly(names[0], {})
+        teller = Teller(self._configurations, self._weighing, best, stock, found)
         return Chosen(
             best.draft,
             teller.choices(),
             teller.candidates(),
             best,
-            self._made.exactly(best.build, {}),
+            self._configurations.exactly(best.build, {}),
             self._free(best),
-            lambda values: self._made.settled(values[IMAGE], values),
+            lambda values: self._configurations.settled(values[IMAGE], values),
             self._weighing.gain,
         )
 
     def _free(self, best: Configuration) -> dict[str, tuple[Option, ...]]:
-        """What may be taken in the matters that neither a wish nor safety has decided."""
+        """What may be taken of the optimisations that neither a wish nor safety has decided."""
         free = [
-            matter
-            for matter in self._made.matters
-            if matter.name in best.values and not self._made.is_fixed(matter, best)
+            optimisation
+            for optimisation in self._configurations.optimisations
+            if optimisation.name in best.values and not self._configurations.is_fixed(optimisation, best)
         ]
-        return {each.name: tuple(filter(self._made.may, best.options[each.name])) for each in free}
+        return {each.name: tuple(filter(self._configurations.may, best.options[each.name])) for each in free}
 
     def _descend(self, build: str) -> Configuration:
-        """The best configuration of a build, one matter at a time."""
-        now = self._made.settled(build, {})
+        """The best configuration of a build, one optimisation at a time."""
+        now = self._configurations.settled(build, {})
         if self._weighing.model is None:
             return now
         for _ in range(_SWEEPS):
             before = now.key
-            for matter in self._made.matters:
-                if matter.name in now.values and not self._made.is_fixed(matter, now):
-                    now = self._best_of(matter, now)
+            for optimisation in self._configurations.optimisations:
+                if optimisation.name in now.values and not self._configurations.is_fixed(optimisation, now):
+                    now = self._best_of(optimisation, now)
             if now.key == before:
                 break
         return now
 
-    def _best_of(self, matter: Optimisation, now: Configuration) -> Configuration:
-        stock, *others = now.options[matter.name]
-        open_to = [other.value for other in others if self._made.may(other)]
-        if not open_to and now.values[matter.name] == stock.value:
+    def _best_of(self, optimisation: Optimisation, now: Configuration) -> Configuration:
+        stock, *others = now.options[optimisation.name]
+        open_to = [other.value for other in others if self._configurations.may(other)]
+        if not open_to and now.values[optimisation.name] == stock.value:
             return now
-        first = self._with(now, matter, stock.value) or now
-        tried = [each for each in (self._with(now, matter, value) for value in open_to) if each]
-        together = [each for one in tried for each in self._with_what_it_opens(matter, now, one)]
-        instead = [configuration for one in tried for configuration in self._in_place_of_others(matter, first, one)]
+        first = self._with(now, optimisation, stock.value) or now
+        tried = [each for each in (self._with(now, optimisation, value) for value in open_to) if each]
+        together = [each for one in tried for each in self._with_what_it_opens(optimisation, now, one)]
+        instead = [
+            configuration for one in tried for configuration in self._in_place_of_others(optimisation, first, one)
+        ]
         return self._weighing.best(first, [*tried, *together, *instead])
 
     def _in_place_of_others(
-        self, matter: Optimisation, first: Configuration, one: Configuration
+        self, optimisation: Optimisation, first: Configuration, one: Configuration
     ) -> list[Configuration]:
         """Where nobody measured a value beside the others: configurations with it and one other at stock."""
         if not self._weighing.gain(first, one).apart:
             return []
         others = [
             each
-            for each in self._made.matters
-            if each.name in one.values and each is not matter and not self._made.is_fixed(each, one)
+            for each in self._configurations.optimisations
+            if each.name in one.values and each is not optimisation and not self._configurations.is_fixed(each, one)
         ]
         found = [self._with(one, other, one.options[other.name][0].value) for other in others]
         return [each for each in found if each and each.key != one.key]
 
-    def _with_what_it_opens(self, matter: Optimisation, now: Configuration, one: Configuration) -> list[Configuration]:
+    def _with_what_it_opens(
+        self, optimisation: Optimisation, now: Configuration, one: Configuration
+    ) -> list[Configuration]:
         """Configurations with a value that can be had only beside the one that is tried: the two may pay together."""
         found = []
-        for other in self._made.matters:
-            if matter.name not in other.after or other.name not in now.values:
+        for other in self._configurations.optimisations:
+            if optimisation.name not in other.after or other.name not in now.values:
                 continue
-            before = {option.value for option in now.options[other.name] if self._made.may(option)}
+            before = {option.value for option in now.options[other.name] if self._configurations.may(option)}
             for option in one.options.get(other.name, ()):
-                if self._made.may(option) and option.value not in before:
+                if self._configurations.may(option) and option.value not in before:
                     found.append(self._with(one, other, option.value))
         return [each for each in found if each]
 
-    def _with(self, now: Configuration, matter: Optimisation, value: str) -> Configuration | None:
+    def _with(self, now: Configuration, optimisation: Optimisation, value: str) -> Configuration | None:
         """The configuration with another value; None where a wish could not be kept with it."""
-        if now.values[matter.name] == value:
+        if now.values[optimisation.name] == value:
             return now
         try:
-            return self._made.settled(now.values[IMAGE], {**now.values, matter.name: value})
+            return self._configurations.settled(now.values[IMAGE], {**now.values, optimisation.name: value})
         except CannotPlan:
             return None

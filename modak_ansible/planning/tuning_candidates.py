@@ -14,7 +14,7 @@ MOST = 12  # with three times fewer in each rung, the last one compares two or t
 
 
 def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
-    """The chosen configuration, the stock one, and those that may be as fast: of one matter, of two, and so on.
+    """The chosen configuration, the stock one, and those that may be as fast: in one optimisation, in two, and so on.
 
     All of them live in the chosen image, and keep every wish and good practice. Where stock does not, it is only there
     to be compared with.
@@ -37,31 +37,33 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
 
 
 def _open(chosen: Chosen) -> Iterator[Configuration]:
-    """Those that differ in one matter, the most promising first, and then all that they combine to."""
+    """Those that differ in one optimisation, the most promising first, and then all that they combine to."""
     singles = []
     for name, options in chosen.free.items():
         for option in options:
-            made = chosen.settle({**chosen.best.values, name: option.value})
-            if made.values.get(name) == option.value != chosen.best.values[name] and _is_open(chosen, made):
-                singles.append(((name, option.value), made))
+            configuration = chosen.settle({**chosen.best.values, name: option.value})
+            if configuration.values.get(name) == option.value != chosen.best.values[name] and _is_open(
+                chosen, configuration
+            ):
+                singles.append(((name, option.value), configuration))
     singles.sort(key=lambda single: -_promise(chosen, single[1]))  # stable
-    yield from (made for _, made in singles)
+    yield from (configuration for _, configuration in singles)
     for size in range(2, len(chosen.free) + 1):
         for parts in combinations([change for change, _ in singles], size):
             wanted = dict(parts)
-            made = chosen.settle({**chosen.best.values, **wanted})
-            is_whole = len(wanted) == size and all(made.values.get(name) == value for name, value in parts)
-            if is_whole and _is_open(chosen, made):
-                yield made
+            configuration = chosen.settle({**chosen.best.values, **wanted})
+            is_whole = len(wanted) == size and all(configuration.values.get(name) == value for name, value in parts)
+            if is_whole and _is_open(chosen, configuration):
+                yield configuration
 
 
-def _is_open(chosen: Chosen, made: Configuration) -> bool:
-    gain = chosen.gain(chosen.best, made)
+def _is_open(chosen: Chosen, configuration: Configuration) -> bool:
+    gain = chosen.gain(chosen.best, configuration)
     return not gain.known or gain.ratio.high >= 1
 
 
-def _promise(chosen: Chosen, made: Configuration) -> float:
-    gain = chosen.gain(chosen.best, made)
+def _promise(chosen: Chosen, configuration: Configuration) -> float:
+    gain = chosen.gain(chosen.best, configuration)
     return gain.ratio.middle if gain.known else 1.0
 
 
@@ -74,34 +76,34 @@ def _runs_alike(one: Configuration, other: Configuration) -> bool:
     )
 
 
-def _candidate(chosen: Chosen, made: Configuration, number: int, *, may_win: bool) -> TuningCandidate:
-    draft = made.draft
+def _candidate(chosen: Chosen, configuration: Configuration, number: int, *, may_win: bool) -> TuningCandidate:
+    draft = configuration.draft
     own, samples = chosen.draft.question().work.batch_size, draft.question().work.batch_size
     return TuningCandidate(
         name=f"c{number}",
-        title=_title(chosen, made) if number else "the plan's choice",
-        values=dict(made.values),
+        title=_title(chosen, configuration) if number else "the plan's choice",
+        values=dict(configuration.values),
         settings={**draft.own, **draft.settings},
-        numerics=made.numerics,
+        numerics=configuration.numerics,
         environment=environment_of(draft),
         arguments=draft.arguments,
         threads=draft.threads,
         may_win=may_win,
-        is_stock=_runs_alike(made, chosen.stock),
-        total_steps=_total_steps(made),
+        is_stock=_runs_alike(configuration, chosen.stock),
+        total_steps=_total_steps(configuration),
         work_per_step=samples / own if own and samples else 1.0,
     )
 
 
-def _title(chosen: Chosen, made: Configuration) -> str:
+def _title(chosen: Chosen, configuration: Configuration) -> str:
     """What differs from the plan's choice."""
-    changed = {name: value for name, value in made.values.items() if chosen.best.values.get(name) != value}
+    changed = {name: value for name, value in configuration.values.items() if chosen.best.values.get(name) != value}
     words = ", ".join(f"{name} {value}" for name, value in changed.items())
-    return f"stock: {words}" if made is chosen.stock else words
+    return f"stock: {words}" if configuration is chosen.stock else words
 
 
-def _total_steps(made: Configuration) -> int | None:
-    work = made.draft.question().work
+def _total_steps(configuration: Configuration) -> int | None:
+    work = configuration.draft.question().work
     if not (work.epochs and work.samples and work.batch_size):
         return None
     return work.epochs * math.ceil(work.samples / work.batch_size)

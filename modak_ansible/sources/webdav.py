@@ -148,11 +148,11 @@ def _entries(server: str, folder: str, text: str) -> list[_Entry]:
         if any(prop.find("{DAV:}resourcetype/{DAV:}collection") is not None for prop in props):
             found.append(_Entry(path, None, ""))
             continue
-        told = {child.tag: child.text or "" for prop in props for child in prop if child.text}
-        size = told.get("{DAV:}getcontentlength", "")
+        properties = {child.tag: child.text or "" for prop in props for child in prop if child.text}
+        size = properties.get("{DAV:}getcontentlength", "")
         if not size.isdigit():
             raise SourceProblem("dataset-source", f"{server} does not say how large {path} is", "fetch it yourself")
-        version = etag_of(told.get("{DAV:}getetag", "")) or told.get("{DAV:}getlastmodified", "")
+        version = etag_of(properties.get("{DAV:}getetag", "")) or properties.get("{DAV:}getlastmodified", "")
         found.append(_Entry(path, int(size), version))
     return found
 

@@ -215,9 +215,9 @@ def _of_another_form(found: dict[str, float]) -> Metrics | None:
 
 def _chosen(choices: list[Choice]) -> list[tuple[str, str]]:
     """The image and what differs from stock, each with its reason; the rest by its names."""
-    told = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
-    rest = [choice["name"].replace("_", " ") for choice in choices if choice not in told]
-    lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in told]
+    shown = [choice for choice in choices if choice["name"] == "image" or choice["value"] != choice["stock"]]
+    rest = [choice["name"].replace("_", " ") for choice in choices if choice not in shown]
+    lines = [("chosen", f"{each['name'].replace('_', ' ')} {each['value']}: {each['reason']}") for each in shown]
     return lines + ([("chosen", f"as they come: {', '.join(rest)}")] if rest else [])
 
 

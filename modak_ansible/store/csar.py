@@ -40,13 +40,13 @@ def archive(entry: str, files: Mapping[str, tuple[bytes, bool]], creator: str) -
     """
     meta = f"TOSCA-Meta-File-Version: 1.1\nCSAR-Version: 1.1\nCreated-By: {creator}\nEntry-Definitions: {entry}\n"
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as made:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as zipped:
         for name, (content, executable) in sorted({**files, _META: (meta.encode(), False)}.items()):
             member = zipfile.ZipInfo(name, _DATE)
             member.create_system = 3  # Unix, wherever it is made
             member.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
             member.compress_type = zipfile.ZIP_DEFLATED
-            made.writestr(member, content)
+            zipped.writestr(member, content)
     return buffer.getvalue()
 
 

@@ -25,5 +25,5 @@ def take_logins(environment: MutableMapping[str, str] = os.environ) -> None:
     """Puts what was handed on where the clients look for it, once."""
     place = environment.pop(FILE, "")
     if place and place != os.devnull:
-        told = json.loads(Path(place).read_text(encoding="utf-8"))
-        environment.update({name: told[name] for name in VARIABLES if name in told})
+        handed = json.loads(Path(place).read_text(encoding="utf-8"))
+        environment.update({name: handed[name] for name in VARIABLES if name in handed})

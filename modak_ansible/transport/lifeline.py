@@ -41,11 +41,11 @@ def run_folder() -> Iterator[str]:
             is_ours = left.lstat().st_uid == os.getuid()
             if is_ours and (left / _LOCK).exists() and not Lock(left / _LOCK).is_taken():
                 shutil.rmtree(left, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
-    lock = Lock(made / _LOCK)
+    unseen = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    lock = Lock(unseen / _LOCK)
     lock.take(wait=False)
-    folder = made.with_name(made.name[1:])  # the lock is held before anybody looks for it
-    made.rename(folder)
+    folder = unseen.with_name(unseen.name[1:])  # the lock is held before anybody looks for it
+    unseen.rename(folder)
     try:
         yield str(folder)
     finally:

@@ -81,14 +81,14 @@ def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
         ModakError: the file is not there, others may read it, it lies in a project, it cannot be decrypted or is not
             of its form. No message holds anything of its content.
     """
-    told = _from_environment(environment)
+    here = _from_environment(environment)
     path = _file(environment)
     if path is None:
-        return told
+        return here
     kept = _from_file(path)
-    hosts = {login.registry for login in told.logins}
-    logins = (*told.logins, *(login for login in kept.logins if login.registry not in hosts))
-    return Secrets(logins, {**kept.pip, **told.pip})
+    hosts = {login.registry for login in here.logins}
+    logins = (*here.logins, *(login for login in kept.logins if login.registry not in hosts))
+    return Secrets(logins, {**kept.pip, **here.pip})
 
 
 @contextmanager

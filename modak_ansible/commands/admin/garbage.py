@@ -44,8 +44,8 @@ class KnownTarget:
         self.garbage, self.kept, self.removed = answer["garbage"], answer["kept"], answer["removed"]
 
     def as_json(self) -> dict[str, object]:
-        told = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}
-        return {"target": self.name, "address": self.address, "workspace": self.workspace, **told}
+        lists = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}
+        return {"target": self.name, "address": self.address, "workspace": self.workspace, **lists}
 
 
 @dataclass

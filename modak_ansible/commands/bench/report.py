@@ -25,16 +25,20 @@ def command(
     """Make one page of records: the paper's figures beside the paper's numbers, and which findings hold."""
     from modak_ansible.measuring.report.making import make_report, shipped_records
 
-    made = make_report(files or shipped_records(), output, figures)
+    written = make_report(files or shipped_records(), output, figures)
     if as_json:
         typer.echo(
             json.dumps(
-                {"page": str(output), "records": made.records, "figures": [str(figure) for figure in made.figures]},
+                {
+                    "page": str(output),
+                    "records": written.records,
+                    "figures": [str(figure) for figure in written.figures],
+                },
                 indent=2,
             )
         )
     else:
-        drawn = f", and {len(made.figures)} figures in {figures}" if made.figures else ""
-        typer.echo(f"{output}: {made.records} {'record' if made.records == 1 else 'records'}{drawn}")
+        drawn = f", and {len(written.figures)} figures in {figures}" if written.figures else ""
+        typer.echo(f"{output}: {written.records} {'record' if written.records == 1 else 'records'}{drawn}")
     if open_it:
         typer.launch(str(output.resolve()))

@@ -92,8 +92,8 @@ class Builder:
             outcome: Literal["refused", "failed"] = "refused" if refused else "failed"
             return Result(entry.name, outcome, refused or str(error), seconds), error.exit_code
         seconds = round(time.monotonic() - began, 1)
-        made: Literal["built", "there"] = "built" if changed else "there"
-        return Result(entry.name, made, "", seconds, image.get("size"), image.get("path", "")), 0
+        state: Literal["built", "there"] = "built" if changed else "there"
+        return Result(entry.name, state, "", seconds, image.get("size"), image.get("path", "")), 0
 
     def _make(self, entry: Entry) -> tuple[ImageFacts, bool]:
         from modak_ansible.deployment.playbook import run_playbook

@@ -47,7 +47,7 @@ class Row(TypedDict):
 
 def rows_of(entries: Iterable[Entry], state: Path) -> list[Row]:
     """A row for every entry, by the table's titles."""
-    told = _told(state)
+    states = _states(state)
     ordered = sorted(entries, key=lambda entry: (entry.framework, entry.name))
     return [
         {
@@ -58,7 +58,7 @@ def rows_of(entries: Iterable[Entry], state: Path) -> list[Row]:
             "compilers": list(entry.compilers),
             "needs": _needs(entry),
             "base": entry.base,
-            "state": _state(entry, told),
+            "state": _state(entry, states),
         }
         for entry in ordered
     ]
@@ -83,25 +83,25 @@ def _needs(entry: Entry) -> list[str]:
     return [*families, *entry.features, *([entry.accelerator] if entry.accelerator else []), *hub]
 
 
-def _told(state: Path) -> dict[str, str]:
+def _states(state: Path) -> dict[str, str]:
     """What this project knows of entries, by their names: where they were built, and where their probe refused them."""
-    told = {}
+    states = {}
     for plan_file in sorted(state.glob("*/*/plan.json")):
         plan = read_json(plan_file) or {}
         record = DeploymentStore(plan_file.parent).record
         stage = record.get("stages", {}).get("image", {})
         if stage.get("state") == "done" and "image" in plan:
-            told[plan["image"]["entry"]] = f"built on {plan['target']['name']}"
+            states[plan["image"]["entry"]] = f"built on {plan['target']['name']}"
     entries = {entry.name: entry for entry in load_catalogue().entries}
     for refusal in known_refusals(state):
         if refusal.entry in entries and entries[refusal.entry].digest == refusal.entry_digest:
-            told[refusal.entry] = f"refused on {refusal.processor} ({refusal.address})"
-    return told
+            states[refusal.entry] = f"refused on {refusal.processor} ({refusal.address})"
+    return states
 
 
-def _state(entry: Entry, told: dict[str, str]) -> str:
-    if entry.name in told:
-        return told[entry.name]
+def _state(entry: Entry, states: dict[str, str]) -> str:
+    if entry.name in states:
+        return states[entry.name]
     if entry.refusals:
         return f"refuses {', '.join(sorted(entry.refusals))}"
     return "untried" if entry.untried else "your own" if entry.name in own_entries() else ""

@@ -38,13 +38,13 @@ def _suite(plan: Plan, record: RecordData, error: BaseException | None) -> Xml.E
     suite = Xml.Element("testsuite", name=plan.deployment)
     properties = Xml.SubElement(suite, "properties")
     job: JobNote = record.get("job") or {}
-    told = {
+    facts = {
         "digest": plan.digest,
         "target": plan.target.name,
         "job_id": job.get("job_id"),
         "job_state": job.get("state"),
     }
-    for name, value in told.items():
+    for name, value in facts.items():
         Xml.SubElement(properties, "property", name=name, value=_text(value or ""))
     is_over = False  # what a record says of the stages behind the one that failed is of an earlier run
     total = 0.0

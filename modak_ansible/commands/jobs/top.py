@@ -222,7 +222,7 @@ def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[s
     gpus = part["gpus"]
     limit = node.get("memory_limit_bytes") if is_first else None
 
-    def told(name: str, show: Callable[[float], str]) -> str:
+    def of_each(name: str, show: Callable[[float], str]) -> str:
         known = [gpu[name] is not None for gpu in gpus]
         return ",".join(show(gpu[name]) if gpu[name] is not None else "?" for gpu in gpus) if any(known) else ""
 
@@ -236,9 +236,9 @@ def _cells(node: NodeUsage, rank: str, part: Usage, *, is_first: bool) -> list[s
         str(part["processes"]),
         f"{format_size(part['read_bytes_per_second'])}/s",
         f"{format_size(part['written_bytes_per_second'])}/s",
-        told("percent", lambda value: f"{value:.0f}%"),
-        told("memory_bytes", lambda value: format_size(int(value))),
-        told("watts", lambda value: f"{value:.0f} W"),
+        of_each("percent", lambda value: f"{value:.0f}%"),
+        of_each("memory_bytes", lambda value: format_size(int(value))),
+        of_each("watts", lambda value: f"{value:.0f} W"),
     ]
     # what a node says may hold anything, and must not move the cursor
     return ["".join(letter if letter.isprintable() else " " for letter in cell) for cell in cells]

@@ -18,11 +18,11 @@ def plan_story(plan: Plan, width: int, model: str) -> str:
     """
     lines = ["", "Where the numbers come from", *_wrapped(model, width, 2)]
     lines += _candidates([candidate for candidate in plan.candidates if candidate.prediction], width)
-    told = [choice for choice in plan.choices if choice.rejected or choice.value != choice.stock]
+    shown = [choice for choice in plan.choices if choice.rejected or choice.value != choice.stock]
     lines += ["", "Every option (modak_ansible/optimisations has a page on each)"]
-    for choice in told:
+    for choice in shown:
         lines += _choice(choice, width)
-    rest = [f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in told]
+    rest = [f"{choice.name.replace('_', ' ')} {choice.value}" for choice in plan.choices if choice not in shown]
     if rest:
         lines += _wrapped(f"as they come, with no other option here: {', '.join(rest)}", width, 2)
     lines += ["", "Brought to the target, in this order", *_brought(plan)]

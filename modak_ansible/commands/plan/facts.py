@@ -14,9 +14,9 @@ NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes r
 
 
 def facts_of(plan: Plan) -> list[tuple[str, str]]:
-    made = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
+    built = f"{_ways(plan.image.layers)}, {plan.image.digest[:12]}"
     facts = [("target", f"unverified: {plan.target.unverified}")] if plan.target.unverified else []
-    facts += [("image", made if plan.image.layers else "none: what is installed on the nodes")]
+    facts += [("image", built if plan.image.layers else "none: what is installed on the nodes")]
     facts += [("data", _data(dataset, plan)) for dataset in plan.datasets]
     facts.append(("runs as", _shape(plan)))
     if plan.memory:

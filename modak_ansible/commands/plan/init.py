@@ -84,9 +84,9 @@ def command(
         more += [f"--{name}", where] if where.strip() else []
     answers.check()
     if more:
-        told = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
-        told.target, told.walltime = draft.target, draft.walltime
-        draft = told
+        redrafted = draft_of(path, [*(words or ()), *more], folder=folder, framework=draft.framework)
+        redrafted.target, redrafted.walltime = draft.target, draft.walltime
+        draft = redrafted
     draft.nodes, draft.processes_per_node = nodes or 1, processes or 1
     _place(draft)
     written = _write(text_of(draft), folder, force=force)

@@ -29,7 +29,9 @@ def draw(plan: Plan, state: Path, file: Path) -> list[str]:
         _write(plan, rows, file)
     except (OSError, ValueError) as error:
         raise ModakError(f"{file} cannot be written: {error}", hint="its name ends in .png, .svg or .pdf") from error
-    return [f"{name}: {measured:.3g} s measured, {_told(predicted)} predicted" for name, predicted, measured in rows]
+    return [
+        f"{name}: {measured:.3g} s measured, {_interval(predicted)} predicted" for name, predicted, measured in rows
+    ]
 
 
 def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
@@ -49,7 +51,7 @@ def compared(plan: Plan, record: Record) -> list[tuple[str, Interval, float]]:
     return rows
 
 
-def _told(predicted: Interval) -> str:
+def _interval(predicted: Interval) -> str:
     return f"{predicted.middle:.3g} s ({predicted.low:.3g} to {predicted.high:.3g})"
 
 

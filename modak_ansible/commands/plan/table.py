@@ -112,12 +112,12 @@ def _not_kept(notes: Iterable[Note], width: int) -> list[str]:
 
 
 def _candidates(candidates: Iterable[Candidate], width: int) -> list[str]:
-    told = [candidate for candidate in candidates if candidate.prediction is not None]
-    if not any(each.prediction and each.prediction.known for each in told):
+    listed = [candidate for candidate in candidates if candidate.prediction is not None]
+    if not any(each.prediction and each.prediction.known for each in listed):
         return []  # a table of times without a time
-    chosen = next((each for each in told if each.chosen), told[0])
+    chosen = next((each for each in listed if each.chosen), listed[0])
     lines = ["", f"  {'time':>8}  {'interval':<18}  {'core-h':>6}  {'numerics':<13}  candidates"]
-    return lines + [line for each in told for line in _candidate(each, chosen, width)]
+    return lines + [line for each in listed for line in _candidate(each, chosen, width)]
 
 
 def _candidate(candidate: Candidate, chosen: Candidate, width: int) -> list[str]:
@@ -187,14 +187,14 @@ def _not_taken(choices: Sequence[Choice], width: int) -> list[str]:
     """What was not taken, and why; a reason that options of several kinds share is told once."""
     shared = _shared(choices)
     rows = [(choice, _grouped(choice, shared)) for choice in choices]
-    told = [(choice, text) for choice, text in rows if text and not _is_told(choice)]
-    told.sort(key=lambda each: -_promise(each[0]))  # stable
-    lines = ["", "  not taken"] if told or shared else []
-    for choice, text in told[:_SHOWN]:
+    listed = [(choice, text) for choice, text in rows if text and not _is_told(choice)]
+    listed.sort(key=lambda each: -_promise(each[0]))  # stable
+    lines = ["", "  not taken"] if listed or shared else []
+    for choice, text in listed[:_SHOWN]:
         lines += _row(_title(choice.name), text, width)
     for reason, options in shared.items():
         lines += _row("several", f"{', '.join(options)}: {reason}", width)
-    rest = [choice.name.replace("_", " ") for choice, _ in told[_SHOWN:]]
+    rest = [choice.name.replace("_", " ") for choice, _ in listed[_SHOWN:]]
     if rest:
         lines += _row("", f"and of {', '.join(rest)}; --explain tells all", width)
     return lines

@@ -58,10 +58,10 @@ def command(
             hint=f"what it wrote is in {folder / 'results'}; run it once, and its results say how much memory it took",
         )
     note_need(planned.state, need)
-    typer.echo(need.model_dump_json(indent=2) if as_json else _told(need))
+    typer.echo(need.model_dump_json(indent=2) if as_json else _text(need))
 
 
-def _told(need: Need) -> str:
+def _text(need: Need) -> str:
     from modak_ansible.model.measured.need import format_peak, peak_of
     from modak_ansible.model.quantities import format_size
 

@@ -140,15 +140,15 @@ def _title(comparison: Comparison, titles: Titles) -> str:
 
 def _native_charts(found: Iterable[Comparison]) -> list[Chart]:
     """Steady speed, import and time to the first step, of groups that have both."""
-    made = []
+    charts = []
     for comparison in (comparison.native_pairs for comparison in found if comparison.is_timed):
         if comparison.variants:
-            made += [
+            charts += [
                 speed_chart(comparison, f"{comparison.workload}: steady epochs", with_paper=False),
                 _start_chart(comparison, "process start to framework imported", "s", _imports),
                 _start_chart(comparison, "process start to first step", "s", _first_step),
             ]
-    return made
+    return charts
 
 
 def _start_chart(comparison: Comparison, what: str, unit: str, quantity: Quantity) -> Chart:
@@ -191,7 +191,7 @@ def _measured(samples: Iterable[Sample], names: tuple[str, ...] = ()) -> tuple[C
 
 def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequence[Sample]) -> Section:
     """Peaks, what was made of them, and a roofline for each machine that has both."""
-    made: list[Chart] = list(_measured(samples, PEAKS))
+    charts: list[Chart] = list(_measured(samples, PEAKS))
     roofs = []
     for machine in dict.fromkeys((comparison.processor, comparison.accelerator) for comparison in found):
         here = [comparison for comparison in found if (comparison.processor, comparison.accelerator) == machine]
@@ -202,11 +202,11 @@ def _peaks(found: Sequence[Comparison], work: Mapping[str, float], samples: Sequ
             for precision in dict.fromkeys(precision_of(each) for member in members for each in member.measured):
                 peaks = best(theirs, ("sgemm", "convolution"), precision)
                 chart = achieved_chart(members, work[workload], peaks, precision) if peaks else None
-                made += [chart] if chart else []
+                charts += [chart] if chart else []
         roof = roofline(here, work, theirs)
         roofs += [roof] if roof else []
     lead = "Work achieved is a workload's GFLOP for each image times images per second; peaks were measured here."
-    return Section("peaks", "Peaks and the roofline", lead, (*roofs, *made), missing=TODAY_SUITE)
+    return Section("peaks", "Peaks and the roofline", lead, (*roofs, *charts), missing=TODAY_SUITE)
 
 
 def _not_measured(runs: Sequence[Run]) -> Section:

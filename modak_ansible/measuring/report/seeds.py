@@ -76,12 +76,12 @@ def seeds(runs: Iterable[Run]) -> list[Seeds]:
         if training is not None and training.epochs and record.outcome in ("measured", "disturbed"):
             key = (record.suite, record.workload, record.target.processor, training.dataset, *_alike(training))
             found.setdefault(key, {}).setdefault(record.variant, {})[training.seed] = training
-    made = []
+    charts = []
     for (suite, workload, processor, dataset, images, epochs, *_), variants in found.items():
         several = {label: by_seed for label, by_seed in variants.items() if len(by_seed) >= LEAST_SEEDS}
         if len(several) > 1:
             caption = f"{processor}. {epochs} epochs of {images} images of {dataset}."
-            made.append(
+            charts.append(
                 Seeds(
                     slug(f"{suite} {workload}"),
                     f"{workload}: whole trainings",
@@ -89,7 +89,7 @@ def seeds(runs: Iterable[Run]) -> list[Seeds]:
                     tuple(map(_curve, several.items())),
                 )
             )
-    return made
+    return charts
 
 
 def mean(values: Iterable[float]) -> Mean:

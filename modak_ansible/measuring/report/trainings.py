@@ -145,8 +145,8 @@ def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool)
     else:
         ratio = paired_ratio(held.baseline.by_block(speed), variant.by_block(speed))
         tick = longest_tick(held.baseline, variant)
-        told = f"; no measure: {waits(tick)}" if tick else ""
-        cells += [held.baseline.label, ratio_text(ratio) + (f", {ratio.n}" if ratio else "") + told]
+        note = f"; no measure: {waits(tick)}" if tick else ""
+        cells += [held.baseline.label, ratio_text(ratio) + (f", {ratio.n}" if ratio else "") + note]
     if with_paper:
         older = ", of older versions" if held.newer else ""
         cells.append(f"{held.paper:g}{older}" if held.paper else "none stated")

@@ -90,8 +90,8 @@ def _chosen(draft: Draft) -> tuple[str, str]:
     all_lying, all_packed = in_all(home, data, packed=False), in_all(home, data, packed=True)
     making = to_pack(home, data)
     if lying is None or packed is None or making is None or all_lying is None or all_packed is None:
-        told = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
-        return "none", f"{files} are read as they lie: {told}; pack: squashfs asks for one image"
+        missing = "how fast the target opens files is not known (home: read_bandwidth, write_bandwidth, file_rate)"
+        return "none", f"{files} are read as they lie: {missing}; pack: squashfs asks for one image"
     later = again(home, data)
     memory = "" if later in (lying, None) else f" ({format_seconds(later)} in later epochs, out of memory)"
     each = (

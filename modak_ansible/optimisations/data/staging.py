@@ -70,8 +70,8 @@ class Staging(Optimisation):
         if times := _times(draft):
             best = min((_SHARED, way), key=lambda each: times[each])
             local = f"{format_seconds(times[way])} with {_COPIES[way]}"
-            told = f"{format_seconds(times[_SHARED])} of reading where it lies, and {local}"
-            return Default(best, f"{told}, as the storage was measured")
+            compared = f"{format_seconds(times[_SHARED])} of reading where it lies, and {local}"
+            return Default(best, f"{compared}, as the storage was measured")
         if nodes > 1 and way == _LOCAL:
             return Default(_SHARED, f"{nodes} nodes would copy it, and how fast the storage is, nobody has said")
         if draft.request.application.work.epochs == 1:

@@ -140,13 +140,13 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
             continue
         say(f"{kind} are left out, one after the other")
         predicted += make.left_out(kind, key, None, models=models)
-    told = PerformanceModel(whole)
+    in_sample = PerformanceModel(whole)
     regrets = [
         each
         for left_out in ("workload", "")  # what was told nothing of it comes first: the other knows the answer
         for table in _tables(found)
         for numerics in CLASSES
-        for model in (models.get(_workload(table[0])) if left_out else told,)
+        for model in (models.get(_workload(table[0])) if left_out else in_sample,)
         if model is not None and (each := _regret(table, numerics, left_out, model)) is not None
     ]
     return Validation(tuple(predicted), tuple(regrets), fmean(without) if without else None, tuple(skipped))

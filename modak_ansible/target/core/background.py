@@ -81,7 +81,7 @@ class Activity:
         status["line"] = doing(tail(self.log, _TAIL))
         return status
 
-    def wait_for_news(self, told: str, seen: str, seconds: float) -> None:
+    def wait_for_news(self, field: str, seen: str, seconds: float) -> None:
         """Comes back at the end of the work, when it tells something new after five seconds, or when the time is over.
 
         Args:
@@ -91,7 +91,7 @@ class Activity:
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             status = self.status()
-            if status["state"] != "running" or (status.get(told) != seen and time.monotonic() - began > _NEWS_AFTER):
+            if status["state"] != "running" or (status.get(field) != seen and time.monotonic() - began > _NEWS_AFTER):
                 return
             time.sleep(0.25)
 

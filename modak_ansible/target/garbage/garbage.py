@@ -121,8 +121,8 @@ class Garbage:
             locks = (self._workspace.images / f".{digest}.lock", self._workspace.images / f"{digest}.lock")
             known = read_json(self._workspace.images / f"{digest}.json") or {}
             name = f"{known['name']} ({digest[:12]})" if "name" in known else digest[:12]
-            told = f"{digest}.json" if known.get("refused") else ""  # it is remembered until it is tried again
-            mine = [path for path in paths if path.name != told]
+            marker = f"{digest}.json" if known.get("refused") else ""  # it is remembered until it is tried again
+            mine = [path for path in paths if path.name != marker]
             yield from self._parts("image", name, tops, mine, locks)
 
     def _datasets(self) -> Iterator[Found]:

@@ -127,8 +127,8 @@ class ImageStore:
 
     def refusal(self) -> Refusal | None:
         """What the probe said of the lowest layer that it refused on this processor; None when it refused none."""
-        made = [layer for layer in self.missing() if layer["kind"] != "file"]
-        found = (read_refusal(self._workspace.place(layer["path"])) for layer in made)
+        fresh = [layer for layer in self.missing() if layer["kind"] != "file"]
+        found = (read_refusal(self._workspace.place(layer["path"])) for layer in fresh)
         return next((refusal for refusal in found if refusal), None)
 
     def forget_refusals(self) -> None:
@@ -253,37 +253,37 @@ class ImageStore:
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
         scratch.mkdir(mode=0o700)
         try:
-            made = scratch / "image.sif"
+            fresh = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                self._pull(runtime, layer, made, activity)
+                self._pull(runtime, layer, fresh, activity)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
                 activity.note(f"probing {layer['name']}")
-                probe_image(runtime, made, list(layer.get("probe") or ()))
+                probe_image(runtime, fresh, list(layer.get("probe") or ()))
             if self._key:
                 activity.note(f"signing {layer['name']}")
-                sign_image(runtime, made, self._key)
+                sign_image(runtime, fresh, self._key)
             activity.note(f"checking {layer['name']}")
-            made.chmod(0o700)
-            known = {"size": made.stat().st_size, "sha256": sha256_of(made), "seconds": round(time.time() - began, 1)}
+            fresh.chmod(0o700)
+            known = {"size": fresh.stat().st_size, "sha256": sha256_of(fresh), "seconds": round(time.time() - began, 1)}
             seal = seal_path(self._workspace.images, layer["digest"])
             write_whole(seal, f"{known['sha256']} unknown\n")  # a job that begins meanwhile reads all of the image
             write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
-            made.replace(path)
+            fresh.replace(path)
             write_seal(seal, path, str(known["sha256"]))
             self._changed.clear()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _pull(self, runtime: str, layer: Layer, made: Path, activity: Activity) -> None:
+    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> None:
         bundle = self._settings().bundle
         environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
-        self._run([runtime, "pull", str(made), layer["source"]], activity, environment)
-        if layer["checksum"] and sha256_of(made) != layer["checksum"]:
+        self._run([runtime, "pull", str(fresh), layer["source"]], activity, environment)
+        if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
-                f"{layer['source']} has the SHA-256 {sha256_of(made)}, not {layer['checksum']}",
+                f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
                 hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
             )
 

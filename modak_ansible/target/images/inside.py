@@ -82,12 +82,12 @@ def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
     """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into."""
     result = TimedRun(timeout=_SECONDS, keep_locks=True)([runtime, "exec", str(image), python, "-c", _LOOK])
     lines = (result.out + result.err).splitlines()
-    told = [line for line in result.out.splitlines() if line.startswith(_MARK)]
+    marked = [line for line in result.out.splitlines() if line.startswith(_MARK)]
     if result.timed_out:
         return {"problem": f"it did not answer within {_SECONDS // 60} minutes"}
     if result.code != 0:
         return {"problem": telling_line(lines) or f"{python} ended with code {result.code} in it"}
-    if not told:
+    if not marked:
         return {"problem": f"{python} is no Python that answers"}
-    found: dict[str, Any] = json.loads(told[-1][len(_MARK) :])
+    found: dict[str, Any] = json.loads(marked[-1][len(_MARK) :])
     return found

@@ -362,8 +362,8 @@ class Campaign:
 
     def set_aside(self, wanted: Iterable[Wanted]) -> dict[str, int]:
         """Makes room for other attempts; gives the numbers under which those before are kept, by deployment."""
-        made = {each.deployment: self.deployment(each.deployment).set_aside(each.ended) for each in wanted}
-        return {name: attempt for name, attempt in made.items() if attempt is not None}
+        attempts = {each.deployment: self.deployment(each.deployment).set_aside(each.ended) for each in wanted}
+        return {name: attempt for name, attempt in attempts.items() if attempt is not None}
 
     def remove(self, names: Iterable[str], seconds: float = 60.0, *, leave: bool = False) -> Removed:
         """Cancels the jobs that live, and removes the deployments; the first submitted is cancelled last.

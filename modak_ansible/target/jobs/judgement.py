@@ -206,8 +206,8 @@ class Judgement:
         """When a job ended that did not note its end itself; None where it never began."""
         if started is None:
             return None
-        told = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
-        return started + told[0] if told else max(started, last_sign(self.path) or started)
+        durations = [each.elapsed for each in (record, kill) if each and each.elapsed is not None]
+        return started + durations[0] if durations else max(started, last_sign(self.path) or started)
 
     def _error_tail(self, rank: FailedRank | None) -> list[str]:
         """The last lines of what the job wrote about its failure; of its output where it wrote nothing there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modak_ansible.measuring.executor import Outcome
-from modak_ansible.measuring.made import Turn, record_of
+from modak_ansible.measuring.recording import Turn, record_of
 
 FACTS = {"processor": "A processor", "architecture": "zen2", "cores": 2, "memory": 2**34, "hostname": "frontend"}
 JOB = {"job_id": "7", "started": 1_700_000_000.5}
