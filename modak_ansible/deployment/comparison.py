@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from modak_ansible.deployment.curves import curves_of
+from modak_ansible.deployment.searches.kept import searches_of
 from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.numbers import numbers_of
 from modak_ansible.target.jobs.situation import LIVING
@@ -81,6 +83,9 @@ def compare(
         UsageError: none has a number of that name, or any.
     """
     remarks = fetched(stores, fetch)
+    searches = searches_of(stores)
+    if searches and by in (None, searches[0]["objective"]):  # which is best is what it was told
+        by, rising = searches[0]["objective"], searches[0]["rising"] if rising is None else rising
     runs = [run_of(store) for store in stores]
     counted = Counter(name for run in runs for name in {*run.curves.by_name, *run.numbers})
     order = {name: place for place, name in enumerate(numbers_of(dict.fromkeys(sorted(counted), 0.0)))}
@@ -131,12 +136,18 @@ def run_of(store: DeploymentStore) -> Run:
     return Run(
         deployment=store.name,
         training=str(plan.get("training", store.name)),
-        state="UNDEPLOYED" if record.get("undeployed") else str(job.get("state", "NONE")),
+        state=_state(record, str(job.get("state", "NONE"))),
         given=_given(plan),
         seconds=round(ended - started, 1) if started and ended and job.get("state") not in LIVING else None,
         numbers={name: float(value) for name, value in numbers.items() if math.isfinite(value)},
         curves=curves,
     )
+
+
+def _state(record: RecordData, state: str) -> str:
+    trial = record.get("trial")
+    is_pruned = state == "CANCELLED" and trial is not None and trial["pruned"]
+    return "UNDEPLOYED" if record.get("undeployed") else "PRUNED" if is_pruned else state
 
 
 def _given(plan: Plan) -> dict[str, str]:

@@ -73,6 +73,10 @@ class _Event(TypedDict, total=False):
     event_data: _EventData
 
 
+class Enough(Exception):
+    """A listener has heard what it waited for: the playbook is ended, and that is no error."""
+
+
 class Listener(Protocol):
     """Is told how a playbook gets on."""
 
@@ -123,6 +127,7 @@ def run_playbook(
 
     Raises:
         PlaybookError: a task failed; its message is the task's.
+        Enough: the listener raised it.
         TimeIsOver: the deadline came first.
         KeyboardInterrupt: the user, or a signal, ended it.
         BrokenPipeError: nobody reads any more what the listener writes.
@@ -153,11 +158,11 @@ def run_playbook(
             cmdline="--ask-become-pass" if become_password else None,
             settings={"pexpect_timeout": 1},
             event_handler=watcher.event,
-            cancel_callback=lambda: watcher.is_unheard or is_late() or bool(is_ended and is_ended()),
+            cancel_callback=lambda: bool(watcher.ended_by) or is_late() or bool(is_ended and is_ended()),
             quiet=True,
         )
-    if watcher.is_unheard:
-        raise BrokenPipeError
+    if watcher.ended_by:
+        raise watcher.ended_by
     if outcome.status == "canceled" and is_late() and not (is_ended and is_ended()):
         raise TimeIsOver("the time limit is over")
     if outcome.status == "canceled" or (is_ended and is_ended()):
@@ -215,13 +220,13 @@ class _Watcher:
         self._failure: tuple[str, int] | None = None
         self._unparsed: list[str] = []
         self.run = PlaybookRun()
-        self.is_unheard = False
+        self.ended_by: BrokenPipeError | Enough | None = None
 
     def event(self, event: _Event) -> bool:
         try:
             self._take(event)
-        except BrokenPipeError:
-            self.is_unheard = True
+        except (BrokenPipeError, Enough) as ended_by:
+            self.ended_by = ended_by
         return False
 
     def _take(self, event: _Event) -> None:

@@ -102,7 +102,9 @@ def row_of(entry: Entry) -> StatusRow:
     is_noted = job.get("job_id") == noted.get("job_id")
     progress = cast("Progress", _mapping(answer.get("progress") or (record.get("progress") if is_noted else None)))
     metrics = _mapping(record.get("metrics"))
-    numbers = _mapping(progress.get("numbers") or metrics.get("numbers"))
+    # the last look may have been before the end, of which all was brought
+    told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
+    numbers = _mapping(told[0].get("numbers") or told[1].get("numbers"))
     return {
         "deployment": entry.name,
         "training": plan["training"],
@@ -180,10 +182,17 @@ def _state(entry: Entry, job: JobNote) -> str:
         return "UNDEPLOYED"
     if entry.answer is None and is_damaged(entry.known):
         return "DAMAGED"
-    return str(job.get("state", "NONE"))
+    return "PRUNED" if _pruned(entry, job) else str(job.get("state", "NONE"))
+
+
+def _pruned(entry: Entry, job: JobNote) -> str:
+    """Why a trial of a search was cancelled; empty where it was not."""
+    return str(_mapping(entry.known.record.get("trial")).get("pruned", "")) if job.get("state") == "CANCELLED" else ""
 
 
 def _explanation(entry: Entry, job: JobNote) -> str:
+    if pruned := _pruned(entry, job):
+        return pruned
     if entry.answer is None and is_damaged(entry.known):
         return "its record here cannot be read; the target was not asked"
     if entry.answer and not entry.answer["there"] and _noted_job(entry.known.record).get("job_id"):

@@ -45,6 +45,7 @@ def ask_targets(
 
     Raises:
         PlaybookError: Ansible could not be run.
+        Enough: whoever hears raised it.
         KeyboardInterrupt: the user has seen enough.
     """
     groups = _groups([entry for entry in entries if may_live(entry.known)])

@@ -11,7 +11,7 @@ from typing import Any
 
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
-from modak_ansible.deployment.run import deploy as run_all
+from modak_ansible.deployment.searches.searching import deploy_all as run_all
 from modak_ansible.deployment.status import Entry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.errors import ModakError

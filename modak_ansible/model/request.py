@@ -13,6 +13,7 @@ from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.scaled import Scale
+from modak_ansible.model.search import Search
 from modak_ansible.model.target import Target
 
 
@@ -51,6 +52,7 @@ class Request(Model):
     parallel: int | None = None  # how many points of its sweep may run at once; None for as many as the target takes
     checkpoint: Checkpoint | None = None
     scale: Scale | None = Field(default=None, exclude_if=lambda value: not value)
+    search: Search | None = None  # what chooses its arguments, trial by trial; of a trial None
     beside: tuple[SourceFile, ...] = ()  # files that travel with the script's, and on which it does not depend
     # what makes its script parallel by itself; None where its source shows nothing of that
     parallelism: Parallelism | None = None

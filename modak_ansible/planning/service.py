@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +16,7 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import SeenImage
 from modak_ansible.model.plan import UNSIGNED, Note, Plan, digest_of
 from modak_ansible.model.request import Request, without
+from modak_ansible.model.search import Search, Value
 from modak_ansible.performance import PerformanceModel, load_model
 from modak_ansible.planning.dependency_order import after_planned, in_order, is_meant
 from modak_ansible.planning.plan import CannotPlan, plan_for
@@ -53,6 +54,9 @@ class Planned:
         node: the blueprint's node of the training; a sweep's points share it.
         parallel: how many of those may run at once; None for as many as the target takes.
         text: the blueprint, where it was made of a script and is in no file.
+        search: what is to be tried instead, trial by trial.
+        study: what tells that search from others.
+        inputs: that it was planned with.
     """
 
     plan: Plan
@@ -63,6 +67,9 @@ class Planned:
     node: str = ""
     parallel: int | None = None
     text: str = ""
+    search: Search | None = None
+    study: str = ""
+    inputs: Inputs = field(default_factory=Inputs)
 
     @property
     def folder(self) -> Path:
@@ -130,9 +137,22 @@ def plan_trainings(
     state = blueprint_state(path)
     testbed = known_testbed(state)
     return [
-        Planned(plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text)
+        Planned(
+            plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text, request.search,
+            request.search.key(request.application) if request.search else "", inputs,
+        )
         for request, plan in found
-    ]
+    ]  # fmt: skip
+
+
+def plan_trials(planned: Planned, points: Sequence[Mapping[str, Value]]) -> list[Planned]:
+    """The plans of trials of a search, each with the values that it is to have, in the order given.
+
+    Raises:
+        InvalidBlueprint: one of them cannot be planned.
+    """
+    inputs = replace(planned.inputs, points=tuple((planned.node, point) for point in points))
+    return plan_all(planned.blueprint, inputs, planned.node)
 
 
 def plan_node(path: Path, inputs: Inputs, node: str) -> list[Planned]:

@@ -39,6 +39,7 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         planned = _plans(arguments)
         if not planned:
             return {"plan_file": "", "targets": [], "changed": False}
+        check_no_search(planned)
         targets = _targets(planned, check=check)
     except ModakError as error:
         raise AnsibleActionFail(str(error)) from error
@@ -54,6 +55,16 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         "notes": notes,
         "targets": targets,
     }
+
+
+def check_no_search(planned: list[Planned]) -> None:
+    """
+    Raises:
+        ModakError: one is a search, whose trials are chosen one after another.
+    """
+    if search := next((each.node for each in planned if each.search), None):
+        hint = "modak deploy BLUEPRINT does; its trials are known here by their names: modak status"
+        raise ModakError(f"{search} is a search, whose trials no playbook chooses", hint=hint)
 
 
 def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:

@@ -89,6 +89,13 @@ class AppliedChoice(TypedDict):
     reason: str
 
 
+class TrialNote(TypedDict):
+    """Of which search a deployment is a trial, and why it was cancelled; empty where it was not."""
+
+    search: str
+    pruned: str
+
+
 class RecordData(TypedDict, total=False):
     stage: str  # the last one that began
     stages: dict[str, StageNote]
@@ -106,6 +113,7 @@ class RecordData(TypedDict, total=False):
     more_outputs: list[str]  # patterns of what is brought back besides the plan's outputs
     applied: list[AppliedChoice]
     tuning: list[tuple[str, str]]  # what that amounts to, as pairs of a title and a text
+    trial: TrialNote  # where it is one
     undeployed: float | None  # when that was, in seconds since the epoch
     updated: float  # when it was written, likewise
 

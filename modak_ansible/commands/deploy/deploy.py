@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from modak_ansible.commands.deploy.notification import Ending
     from modak_ansible.commands.deploy.progress import StageDisplay
     from modak_ansible.planning.service import Planned
+    from modak_ansible.store.deployment import DeploymentStore
 
 EXAMPLES = "Example: modak deploy mnist-pytorch-slurm -i site.yaml --input epochs=4"
 
@@ -81,7 +82,8 @@ def _deploy(
     from modak_ansible.commands.deploy.outcome import carry_out
     from modak_ansible.commands.deploy.progress import StageDisplay, whose_testbed
     from modak_ansible.deployment.looking import look_first, unseen
-    from modak_ansible.deployment.run import check_that_all_run, deploy
+    from modak_ansible.deployment.run import check_that_all_run
+    from modak_ansible.deployment.searches.searching import deploy_all, living_trials
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
@@ -94,9 +96,10 @@ def _deploy(
             found = look_first(found, lambda: plan_all(*given), display)
     show_warnings(found[0].warnings)
     check_that_all_run(found, wait=not detach)
-    for line in lines_again(found):
+    searches, others = [each for each in found if each.search], [each for each in found if not each.search]
+    for line in lines_again(others):
         typer.echo(line, err=as_json)
-    ending.deployments += [(planned.plan, planned.folder) for planned in found]
+    ending.deployments += [(planned.plan, planned.folder) for planned in others]
     console = Console(stderr=as_json, highlight=False)
     plan = found[0].plan
     where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))
@@ -107,21 +110,26 @@ def _deploy(
             f"its blueprint, made of {asked.blueprint}: {found[0].store.drafted}", markup=False, soft_wrap=True
         )
 
+    stores = [each.store for each in others]
+
     def run(display: StageDisplay) -> int:
         try:
-            return deploy(found, wait=not detach, deadline=deadline, listener=display).changed
+            done = deploy_all(found, wait=not detach, deadline=deadline, listener=display)
+            stores[:] = done.stores
+            return done.changed
         except TimeIsOver as over:
             undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
-            hint = _undeployed(found, display) if undeploys else _what_goes_on(found, again).replace("\n", "\n  ")
+            living = [*stores, *(trial for each in searches for trial in living_trials(each))]
+            hint = _undeployed(living, display) if undeploys else _what_goes_on(found, again).replace("\n", "\n  ")
             raise TimeIsOver("the time limit is over", hint=hint) from over
 
     carry_out(
-        [each.store for each in found],
+        stores,
         run,
         lambda: _what_goes_on(found, again),
         f"Nothing had to be built, staged or submitted: {'these plans were' if len(found) > 1 else 'this plan was'} "
         "carried out before.",
-        is_campaign=len(found) > 1,
+        is_campaign=len(found) > 1 or bool(searches),
         as_json=as_json,
         warnings=as_data(found[0].warnings),
     )
@@ -146,7 +154,7 @@ def deadline_in(text: str | None) -> float | None:
         raise UsageError(f"--time-limit: {error}") from error
 
 
-def _undeployed(planned: list[Planned], display: StageDisplay) -> str:
+def _undeployed(stores: list[DeploymentStore], display: StageDisplay) -> str:
     """Undeploys all after the end of the time; tells what is left."""
     import os
     from contextlib import suppress
@@ -155,7 +163,6 @@ def _undeployed(planned: list[Planned], display: StageDisplay) -> str:
     from modak_ansible.deployment.run import plans_of
     from modak_ansible.errors import ModakError
 
-    stores = [each.store for each in planned]
     with suppress(ModakError):  # what the jobs have written so far, where there is any
         run_playbook("results", plans_of(stores), display)
     ended = run_playbook("undeploy", plans_of(stores), display).job_messages
@@ -165,6 +172,9 @@ def _undeployed(planned: list[Planned], display: StageDisplay) -> str:
 
 def _what_goes_on(planned: list[Planned], again: str) -> str:
     """What goes on after Ctrl-C or the end of the time, and what to do about it."""
+    if any(each.search for each in planned):
+        rest = f"What was submitted goes on. To have the other trials run, too: {again}"
+        return f"{rest}\nTo end one: modak cancel DEPLOYMENT"
     if len(planned) > 1:
         queued = all(each.plan.target.scheduler != "none" for each in planned)
         alone = "What runs goes on to its end, and nothing is started after it"

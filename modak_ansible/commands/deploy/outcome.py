@@ -44,6 +44,7 @@ def carry_out(
 
     from modak_ansible.commands.deploy.progress import StageDisplay, print_pairs
     from modak_ansible.deployment.playbook import PlaybookError
+    from modak_ansible.deployment.searches.kept import searches_of, shown
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.stages.results import summary_lines
 
@@ -59,9 +60,11 @@ def carry_out(
             _print_table(console, _rows_of(stores))
         raise
     if is_campaign and as_json:
-        typer.echo(_json_of(_rows_of(stores), changed=changed))
+        typer.echo(_json_of(stores, changed=changed))
     elif is_campaign:
         _print_table(console, _rows_of(stores))
+        for search in searches_of(stores):
+            console.print(f"\n{shown(search)}", markup=False, soft_wrap=True)
     elif as_json:
         (store,) = stores
         facts = {"digest": store.plan["digest"], "deployment": store.name, "changed": changed}
@@ -91,9 +94,12 @@ _AS_JSON = {
 }
 
 
-def _json_of(rows: list[StatusRow], *, changed: bool) -> str:
-    trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in rows]
-    return json.dumps({"changed": changed, "trainings": trainings}, indent=2, sort_keys=True)
+def _json_of(stores: Sequence[DeploymentStore], *, changed: bool) -> str:
+    from modak_ansible.deployment.searches.kept import searches_of
+
+    trainings = [{name: row.get(field) for name, field in _AS_JSON.items()} for row in _rows_of(stores)]
+    searched = {"searches": found} if (found := searches_of(stores)) else {}
+    return json.dumps({"changed": changed, "trainings": trainings, **searched}, indent=2, sort_keys=True)
 
 
 def _print_table(console: Console, rows: list[StatusRow]) -> None:

@@ -74,6 +74,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
         nonlocal shown
         if not shown:
             _show(rows_of(entries), as_json=as_json)
+            _show_searches(entries, as_json=as_json)
             shown = True
 
     def heard() -> None:
@@ -127,6 +128,15 @@ def _show(rows: list[StatusRow], *, as_json: bool) -> None:
         typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
     else:
         _print_table(rows)
+
+
+def _show_searches(entries: list[Entry], *, as_json: bool) -> None:
+    if as_json or not any(each.known.record.get("trial") for each in entries):
+        return
+    from modak_ansible.deployment.searches.kept import searches_of, shown
+
+    for search in searches_of(each.known for each in entries):
+        typer.echo(shown(search))
 
 
 def _print_table(rows: list[StatusRow]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,3 +19,5 @@ class Inputs:
     # nodes, processes_per_node: of such a script; None for one
     nodes: int | None = None
     processes_per_node: int | None = None
+    # of a training's search the trials that are meant: the training's name, and values of arguments
+    points: tuple[tuple[str, Mapping[str, str | bool]], ...] = ()

@@ -14,8 +14,14 @@ REQUIREMENTS = ("after", "dependency")
 def read_order(topology: Topology, trainings: list[Node], mistakes: Mistakes) -> dict[str, tuple[Predecessor, ...]]:
     """What each training comes after, in the order of the file; circles and other targets are noted and left out."""
     named = {node.name: _named(node, trainings) for node in trainings}
+    searches = {node.name for node in trainings if "search" in node.properties}
     for node in trainings:
         for name, item in named[node.name].items():
+            if name in searches:
+                message = (
+                    f"{name} is a search, and which trials it will have nobody knows when {node.name} is submitted"
+                )
+                mistakes.add(item.location, "search", message, f"let {node.name} be a blueprint of its own")
             host, other = node.requirements.get("host"), topology.nodes[name].requirements.get("host")
             if host and other and host != other:
                 mistakes.add(

@@ -110,7 +110,7 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
         root, given = placed_on(root, words, given, definitions, mistakes)
     root, given = with_targets(root, given, definitions, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
-    blueprint = _Reader(path, topology, mistakes).read()
+    blueprint = _Reader(path, topology, mistakes, inputs).read()
     blueprint.inputs, blueprint.template, blueprint.imported = given.plain(), root, definitions.files
     return blueprint
 
@@ -205,8 +205,9 @@ def _read_inputs(inputs: Inputs, mistakes: Mistakes) -> Item:
 
 
 class _Reader:
-    def __init__(self, path: Path, topology: Topology, mistakes: Mistakes) -> None:
+    def __init__(self, path: Path, topology: Topology, mistakes: Mistakes, inputs: Inputs) -> None:
         self._path = path
+        self._inputs = inputs
         self._topology = topology
         self._mistakes = mistakes
         self._folders = ScriptFolders()
@@ -235,7 +236,8 @@ class _Reader:
         reader = TrainingReader(self._topology, node, self._path.parent, self._mistakes, self._folders)
         places = {"": node.item.key_location("type"), **_places(self._topology, node)}
         request = reader.read(self._blueprint_name(), target)
-        points = reader.points(request.model_copy(update={"after": after})) if request else []
+        trials = [point for name, point in self._inputs.points if name == node.name]
+        points = reader.points(request.model_copy(update={"after": after}), trials) if request else []
         blueprint.requests += points
         blueprint.places.update(dict.fromkeys((node.name, *(point.training for point in points)), places))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from modak_ansible.errors import nearest
@@ -45,7 +45,7 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
                 section.key_location(name), "sweep", f"{name} is swept, and is no argument of {node.name}",
                 hint or f"give it among the arguments, too: {name}: its usual value",
             )  # fmt: skip
-        axes.append(Axis(name, _values(name, item, scalar, mistakes)))
+        axes.append(Axis(name, read_values(name, item, scalar, mistakes)))
     points = math.prod(len(axis.values) for axis in axes)
     if points > LIMIT:
         place = node.item.get("properties")
@@ -55,20 +55,21 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
     return tuple(axes)
 
 
-def _values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tuple[Value, ...]:
+def read_values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tuple[Value, ...]:
+    """The values that an argument may take, each once."""
     if not item.is_list:
         hint = f"{name}: [ {item.text} ]" if item.text else ""
         mistakes.add(item.location, "sweep", f"the values of {name} must be a list", hint)
         return ()
     if not item.elements:
-        mistakes.add(item.location, "sweep", f"{name} is swept over no values", "give at least one, or leave it out")
+        mistakes.add(item.location, "sweep", f"{name} has no values", "give at least one, or leave it out")
     found: dict[str, Value] = {}
     for element in item.elements:
         value = scalar(element, f"a value of {name}")
         if value is None:
             continue
         if _text(value) in found:
-            mistakes.add(element.location, "sweep", f"{name} is swept over {_text(value)} twice", "leave one out")
+            mistakes.add(element.location, "sweep", f"{name} has the value {_text(value)} twice", "leave one out")
         found[_text(value)] = value
     return tuple(found.values())
 
@@ -79,12 +80,12 @@ def points_of(axes: tuple[Axis, ...]) -> Iterator[dict[str, Value]]:
         yield {axis.name: value for axis, value in zip(axes, values, strict=True)}
 
 
-def point_name(training: str, point: dict[str, Value]) -> str:
+def point_name(training: str, point: Mapping[str, Value]) -> str:
     """A name for a point that does not change when others come or go: ``train:lr=0.1,batch-size=64``."""
     return f"{training}:{','.join(f'{name}={_shown(value)}' for name, value in point.items())}"
 
 
-def with_point(arguments: Arguments, point: dict[str, Value]) -> Arguments:
+def with_point(arguments: Arguments, point: Mapping[str, Value]) -> Arguments:
     """Arguments with a point's values in the places of the usual ones."""
     found: list[tuple[str, Value]] = []
     done: set[str] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,6 +23,7 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.script.counting import counting
 from modak_ansible.reading.blueprint.script.folder import ScriptFolders, work_of
 from modak_ansible.reading.blueprint.script.parallelism import parallelism_of
+from modak_ansible.reading.blueprint.search import read_search
 from modak_ansible.reading.blueprint.sweep import point_name, points_of, read_axes, with_point
 from modak_ansible.reading.blueprint.types.topology import Node, Topology
 from modak_ansible.sources import SourceProblem
@@ -81,20 +82,27 @@ class TrainingReader:
             parallelism=parallelism_of(self._folder / application.folder, application.files),
         )
 
-    def points(self, request: Request) -> list[Request]:
-        """The training itself, or one for each point of its sweep; none where the sweep is wrong."""
+    def points(self, request: Request, trials: Sequence[Mapping[str, str | bool]] = ()) -> list[Request]:
+        """The training itself, or one for each point of its sweep; none where the sweep is wrong.
+
+        Args:
+            request: with the usual values.
+            trials: of its search, those that are meant; without any the training stands for all.
+        """
         before = len(self._mistakes)
         axes = read_axes(self._node, self._fit, self._mistakes)
+        search = read_search(self._node, self._fit, self._mistakes)
         parallel = self._property("parallel")
         request = request.model_copy(update={"node": self._node.name, "parallel": parallel.value if parallel else None})
         if len(self._mistakes) > before:
             return []
-        found = [self._at(request, point) for point in points_of(axes)] if axes else [request]
+        points = trials if search else list(points_of(axes)) if axes else ()
+        found = [self._at(request, point) for point in points] or [request.model_copy(update={"search": search})]
         application = request.application
         here = self._folder / application.folder / application.script
         return list(map(_with_overrides, found)) if self._folders.takes_overrides(here) else found
 
-    def _at(self, request: Request, point: dict[str, str | bool]) -> Request:
+    def _at(self, request: Request, point: Mapping[str, str | bool]) -> Request:
         application, given = request.application, self._property("work")
         arguments = with_point(application.arguments, point)
         work = work_of(given.plain() if given else {}, application.workload, arguments)

@@ -64,8 +64,8 @@ def test_a_limit_changes_no_plan(blueprint):
     [
         ("{ epoch: [ 1 ] }", (42, 18), "epoch is swept, and is no argument of training", "did you mean epochs?"),
         ("{ epochs: 3 }", (42, 26), "the values of epochs must be a list", "epochs: [ 3 ]"),
-        ("{ epochs: [] }", (42, 26), "epochs is swept over no values", "give at least one, or leave it out"),
-        ("{ epochs: [ 1, 2, 1 ] }", (42, 34), "epochs is swept over 1 twice", "leave one out"),
+        ("{ epochs: [] }", (42, 26), "epochs has no values", "give at least one, or leave it out"),
+        ("{ epochs: [ 1, 2, 1 ] }", (42, 34), "epochs has the value 1 twice", "leave one out"),
         ("{ epochs: [ [ 1 ] ] }", (42, 28), "a value of epochs must be a single value", ""),
         ("[ 1 ]", (42, 16), "sweep must be a mapping of names to values", ""),
     ],

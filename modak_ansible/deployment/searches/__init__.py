@@ -1,0 +1,1 @@
+"""Searches: trials chosen by a study, deployed, watched, and pruned."""

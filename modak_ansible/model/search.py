@@ -1,0 +1,45 @@
+"""What of a training's arguments is searched for, and what makes one trial better than another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from modak_ansible.model.application import Application
+from modak_ansible.model.base import Model
+
+Value = str | bool
+
+
+class Dimension(Model):
+    """An argument, and where its value lies: among choices, or between two numbers."""
+
+    name: str
+    choices: tuple[Value, ...] = Field(default=(), description="empty where it is a number of a range")
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = Field(default=False, description="whether orders of magnitude are alike")
+    step: float | None = Field(default=None, description="None for any number of the range; whole numbers then by 1")
+    is_whole: bool = False
+
+
+class Search(Model):
+    """A study: trials of a training, each with other values, of which those before tell where to look."""
+
+    trials: int = Field(ge=1)
+    over: tuple[Dimension, ...]
+    objective: str = Field(description="the name of a number that the training writes")
+    rising: bool = Field(description="whether more of it is better")
+    sampler: Literal["tpe", "random"] = "tpe"
+    prune: Literal["median", "none"] = "none"
+    seed: int = 0
+
+    def key(self, application: Application) -> str:
+        """What tells this study from others: what is searched, and for what training. More trials go on with it."""
+        asked = self.model_dump(exclude={"trials", "prune"})
+        trained = application.model_dump(mode="json", exclude={"arguments", "work", "words"})
+        usual = [each for each in application.arguments if each[0] not in {one.name for one in self.over}]
+        return hashlib.sha256(json.dumps([asked, trained, usual], sort_keys=True).encode()).hexdigest()[:12]

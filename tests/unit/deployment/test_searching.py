@@ -1,0 +1,304 @@
+"""Searches: trials are deployments that a study chooses; killed anywhere, none is lost and none runs twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from modak_ansible.deployment.comparison import compare
+from modak_ansible.deployment.run import Deployed
+from modak_ansible.deployment.searches import searching
+from modak_ansible.deployment.searches.kept import SearchStore, searches_of, shown
+from modak_ansible.deployment.searches.study import behind_median
+from modak_ansible.deployment.status import Entry, rows_of
+from modak_ansible.errors import JobFailed, TimeIsOver, UsageError
+from modak_ansible.planning.service import plan_all
+from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import Record
+
+ARGUMENTS = "          batch-size: 128\n"
+SEARCH = """\
+        arguments: { epochs: 2, lr: 0.1, kind: a }
+        search:
+          trials: 12
+          over: { lr: { from: 1e-4, to: 1, log: true }, kind: [ a, b ] }
+          objective: val_loss
+          prune: median
+"""
+
+
+class Killed(BaseException):
+    """The command is killed: nothing of it goes on."""
+
+
+class Cluster:
+    """What the target does: jobs that take three looks, and log a curve that follows from their arguments."""
+
+    LOOKS = 3
+
+    def __init__(self, monkeypatch):
+        self.jobs, self.calls, self.kill_at, self.cancelled = {}, 0, None, []
+        self.forget_results, self.broken = False, set()
+        for name in ("deploy", "ask_targets", "run_playbook", "fetch_results"):
+            monkeypatch.setattr(searching, name, self.step(getattr(self, name)))
+
+    def step(self, act):
+        """Before and after each call the command may be killed."""
+
+        def called(*given, **more):
+            self.tick()
+            answer = act(*given, **more)
+            self.tick()
+            return answer
+
+        return called
+
+    def tick(self):
+        self.calls += 1
+        if self.calls == self.kill_at:
+            raise Killed
+
+    def deploy(self, planned, **_):
+        for each in planned:
+            each.save()
+            if each.plan.deployment not in self.jobs:  # as the real one, it looks first
+                self.jobs[each.plan.deployment] = {"looks": 0, "state": "RUNNING"}
+            self.tick()  # submitted, and nothing of it is noted here yet
+            Record(each.folder).note_job(self.situation(each.plan.deployment))
+        return Deployed(1, tuple(each.store for each in planned))
+
+    def situation(self, name):
+        job = self.jobs.get(name)
+        if job is None:
+            return {"state": "NONE", "job_id": "", "explanation": ""}
+        return {"state": job["state"], "job_id": name, "explanation": "", "started": 1.0, "ended": 9.0}
+
+    def curve(self, store):
+        arguments = dict(DeploymentStore(store.folder).plan["application"]["arguments"])
+        floor = (math.log10(float(arguments["lr"])) + 2) ** 2 + (arguments["kind"] == "a")
+        return [floor + 1 / step for step in range(1, self.LOOKS + 1)]
+
+    def ask_targets(self, entries, every=0.0, heard=None):
+        while True:
+            for entry in entries:
+                job = self.jobs.get(entry.name)
+                if job and job["state"] == "RUNNING":
+                    job["looks"] += 1
+                    if job["looks"] >= self.LOOKS:
+                        job["state"] = "FAILED" if entry.name in self.broken else "COMPLETED"
+                looks = min(self.LOOKS, job["looks"]) if job else 0
+                numbers = {"val_loss": self.curve(entry.known)[looks - 1]} if looks else {}
+                entry.answer = {
+                    "situation": self.situation(entry.name), "there": bool(job),
+                    "progress": {"step": looks, "numbers": numbers},
+                }  # fmt: skip
+                if job:
+                    Record(entry.known.folder).note_job(self.situation(entry.name))
+            if heard is None:
+                return
+            heard()
+            if not any(job["state"] == "RUNNING" for job in self.jobs.values()):
+                return
+
+    def run_playbook(self, playbook, variables):
+        assert (playbook, variables["job_state"]) == ("act", "cancelled")
+        for file in variables.get("modak_plans") or [variables["modak_plan"]]:
+            name = Path(file).parent.name
+            if self.jobs[name]["state"] == "RUNNING":
+                self.jobs[name]["state"] = "CANCELLED"
+                self.cancelled.append(name)
+
+    def fetch_results(self, *stores):
+        for store in stores:
+            (store.folder / "results").mkdir(exist_ok=True)
+            looks = self.jobs[store.name]["looks"]
+            lines = [{"step": n, "val_loss": value} for n, value in enumerate(self.curve(store)[:looks], 1)]
+            name = "other" if self.forget_results else "val_loss"
+            text = "".join(json.dumps({"step": each["step"], name: each["val_loss"]}) + "\n" for each in lines)
+            (store.folder / "results/metrics.jsonl").write_text(text)
+            (store.folder / "results/manifest.json").write_text(
+                '{"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]}'
+            )
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    return Cluster(monkeypatch)
+
+
+@pytest.fixture
+def asked(blueprint):
+    text = blueprint.service.read_text()
+    begin, end = text.index("        arguments:\n"), text.index("        resources:")
+    blueprint.service.write_text(text[:begin] + SEARCH + text[end:])
+    (blueprint.path / ".modak").mkdir()
+    return blueprint
+
+
+def planned_of(asked, **changes):
+    (planned,) = plan_all(asked.service, Inputs())
+    return dataclasses.replace(planned, **changes)
+
+
+def run(asked, cluster, planned=None, **changes):
+    said = []
+    listener = type("Told", (), {"progress": lambda _, stage, text: said.append(text)})()
+    done, _ = searching.carry_out_search(planned or planned_of(asked, **changes), listener=listener)
+    return done, said
+
+
+def facts(asked, done):
+    """What came of the trials, by what they were given."""
+    found = {}
+    for each in done:
+        store = DeploymentStore(each.folder)  # as its files are now
+        found[store.plan["training"]] = rows_of([Entry(store)])[0]["state"]
+    return found
+
+
+def test_trials_are_deployments_and_the_bad_ones_are_pruned(asked, cluster):
+    done, said = run(asked, cluster)
+    found = facts(asked, done)
+    assert len(found) == len(done) == 12 == len(cluster.jobs)
+    assert all(name.startswith("training:lr=") and ",kind=" in name for name in found)
+    pruned = [name for name, state in found.items() if state == "PRUNED"]
+    assert len(pruned) == len(cluster.cancelled) > 0
+    assert sum("is pruned: val_loss" in line and "where half of the others had" in line for line in said) == len(pruned)
+    (search,) = searches_of(DeploymentStore(each.folder) for each in done)
+    comparison = compare([DeploymentStore(each.folder) for each in done])
+    assert comparison.by == "val_loss"
+    assert comparison.runs[0].deployment == search["best"]["deployment"]
+    assert {run.state for run in comparison.runs} == {"COMPLETED", "PRUNED"}
+    assert search["states"] == {"complete": 12 - len(pruned), "pruned": len(pruned)}
+    assert shown(search).startswith(
+        f"search training: 12 of 12 trials ({12 - len(pruned)} completed, {len(pruned)} pruned)"
+    )
+
+
+def test_an_ended_search_changes_nothing_and_more_trials_go_on(asked, cluster):
+    run(asked, cluster)
+    done, changed = searching.carry_out_search(planned_of(asked))
+    assert (len(done), changed, len(cluster.jobs)) == (12, False, 12)
+    asked.replace("trials: 12", "trials: 14")
+    done, changed = searching.carry_out_search(planned_of(asked))
+    assert (len(done), changed, len(cluster.jobs)) == (14, True, 14)
+
+
+def test_killed_anywhere_it_goes_on_as_if_it_had_not_been(asked, monkeypatch):
+    """Each place is tried in which the command may be killed around what it does to the target."""
+    cluster = Cluster(monkeypatch)
+    asked.replace("trials: 12", "trials: 6")
+    planned, plans, plan_trials = planned_of(asked), {}, searching.plan_trials
+
+    def planned_once(_, points):
+        key = str(points)
+        if key not in plans:
+            plans[key] = plan_trials(planned, points)
+        return plans[key]
+
+    monkeypatch.setattr(searching, "plan_trials", planned_once)
+    whole = facts(asked, run(asked, cluster, planned)[0])
+    calls = cluster.calls
+    for kill_at in range(1, calls + 1):
+        shutil.rmtree(asked.path / ".modak")
+        (asked.path / ".modak").mkdir()
+        cluster = Cluster(monkeypatch)
+        cluster.kill_at = kill_at
+        with pytest.raises(Killed):
+            run(asked, cluster, planned)
+        done, _ = run(asked, cluster, planned)
+        assert facts(asked, done) == whole, kill_at
+        assert len(cluster.jobs) == 6
+
+
+def test_a_line_that_was_cut_off_is_mended(asked, cluster):
+    cluster.kill_at = 9
+    with pytest.raises(Killed):
+        run(asked, cluster)
+    (journal,) = (asked.path / ".modak/searches").glob("*/journal.log")
+    before = journal.read_bytes()
+    journal.write_bytes(before + b'{"op_code": 5, "worker')
+    assert len(run(asked, cluster)[0]) == 12
+    assert journal.read_bytes().startswith(before)
+
+
+def test_several_at_once(asked, cluster):
+    assert len(run(asked, cluster, parallel=4)[0]) == 12 == len(cluster.jobs)
+
+
+def test_values_that_come_again_are_not_trained_again(asked, cluster):
+    asked.replace("lr: { from: 1e-4, to: 1, log: true }, kind", "kind")
+    done, said = run(asked, cluster)
+    assert len(done) == 2 == len(cluster.jobs)
+    assert sum(", as trial " in line for line in said) == 10
+
+
+def test_a_number_that_is_not_there_fails_the_trial_and_says_which_there_are(asked, cluster):
+    cluster.forget_results = True
+    asked.replace("trials: 12", "trials: 3")
+    with pytest.raises(JobFailed, match="no trial of training came to a value of val_loss\n  .*it has other"):
+        run(asked, cluster)
+    assert len(cluster.jobs) == 3
+
+
+def test_a_trial_that_fails_is_one_of_them(asked, cluster):
+    deploy = searching.deploy
+
+    def breaking(planned, **more):
+        cluster.broken |= {planned[0].plan.deployment} if len(cluster.jobs) == 2 else set()
+        return deploy(planned, **more)
+
+    searching.deploy = breaking
+    done, said = run(asked, cluster)
+    assert sorted(facts(asked, done).values()).count("FAILED") == 1
+    assert any(line.startswith("trial 2 failed: failed") for line in said)
+
+
+def test_what_was_undeployed_begins_anew(asked, cluster):
+    done, _ = run(asked, cluster)
+    for each in done:
+        Record(each.folder).update(undeployed=1.0)
+    cluster.jobs.clear()
+    run(asked, cluster)
+    assert len(cluster.jobs) == 12
+
+
+def test_who_goes_on_with_it_is_alone(asked, cluster):
+    run(asked, cluster)
+    (folder,) = (asked.path / ".modak/searches").iterdir()
+    with SearchStore(folder), pytest.raises(UsageError, match="another modak deploy goes on with this search"):
+        run(asked, cluster)
+
+
+def test_its_time_may_be_over(asked, cluster):
+    with pytest.raises(TimeIsOver):
+        searching.carry_out_search(planned_of(asked), deadline=0.0)
+    assert len(searching.living_trials(planned_of(asked))) == 1
+
+
+def test_nobody_searches_detached(asked):
+    with pytest.raises(UsageError, match="training is a search: somebody has to choose its trials"):
+        searching.deploy_all([planned_of(asked)], wait=False)
+
+
+@pytest.mark.parametrize(
+    ("mine", "rising", "median"),
+    [
+        ({}, False, None),
+        ({1: 9.0}, False, 2.5),
+        ({1: 1.0, 2: 9.0}, False, None),  # its best until now counts
+        ({0: 9.0}, False, None),  # the others had nothing there
+        ({2: 9.0}, True, None),
+        ({2: 0.0}, True, 1.5),
+    ],
+)
+def test_behind_the_median(mine, rising, median):
+    others = [{1: 1.0, 2: 0.0}, {1: 2.0, 2: 1.0}, {1: 3.0, 2: 2.0}, {1: 4.0, 2: 3.0}]
+    assert behind_median(mine, others, rising=rising) == median
+    assert behind_median(mine, others[:3], rising=rising) is None
