@@ -1,0 +1,155 @@
+"""modak tensorboard: trainings in TensorBoard, while they go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modak_ansible.commands import completion as completing
+from modak_ansible.commands.jobs.operate import Only
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from modak_ansible.deployment.exporting.live import LiveEvents
+
+EXAMPLES = "Example: modak tensorboard mine"
+# How long TensorBoard may take until it answers, and how often another port is tried, where one is taken meanwhile.
+_PATIENCE, _TRIES = 60.0, 3
+
+
+def command(
+    deployments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DEPLOYMENT...",
+            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
+            autocompletion=completing.deployments,
+        ),
+    ],
+    training: Only = None,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often what is new is fetched.")] = 10.0,
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="On this machine; a free one without it.")
+    ] = None,
+) -> None:
+    """Show trainings in TensorBoard while they go on, until Ctrl-C.
+
+    All numbers that a script writes are shown, whatever their form: what is new is fetched again and again, as long as
+    jobs run. TensorBoard listens on this machine's own address alone.
+    """
+    import signal
+    import tempfile
+
+    from modak_ansible.deployment.exporting.live import LiveEvents
+    from modak_ansible.model.quantities import counted
+    from modak_ansible.store.deployments import find_trainings
+
+    program = _program()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # however this command is ended, TensorBoard ends with it
+        signal.signal(number, signal.default_int_handler)
+    found = list({store.name: store for text in deployments for store in find_trainings(text, training)}.values())
+    with tempfile.TemporaryDirectory(prefix="modak-tensorboard-") as folder:
+        process, address = _started(program, Path(folder), port)
+        try:
+            typer.echo(f"{counted(len(found), 'training')} at {address}; Ctrl-C ends it")
+            _show([store.folder for store in found], LiveEvents(Path(folder)), process, every)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _show(folders: list[Path], events: LiveEvents, process: subprocess.Popen[bytes], every: float) -> None:
+    """Fetches and adds what is new until all have ended, and stays as long as TensorBoard does.
+
+    Raises:
+        ModakError: TensorBoard has ended.
+    """
+    import subprocess
+    from contextlib import suppress
+
+    from modak_ansible.deployment.comparison import fetched
+    from modak_ansible.deployment.run import fetch_results
+    from modak_ansible.errors import ModakError
+    from modak_ansible.store.deployment import DeploymentStore
+
+    said, is_first, all_ended = "", True, False
+    while process.poll() is None:
+        if not all_ended:
+            stores = [DeploymentStore(folder) for folder in folders]
+            remarks = fetched(stores, lambda wanted: fetch_results(*wanted))
+            count = events.add(stores)
+            all_ended = all(store.is_brought for store in stores)
+            if remarks and remarks != [said]:
+                said = remarks[0]
+                typer.echo(f"note: {said}", err=True)
+            if is_first and not count and not all_ended:
+                typer.echo("no numbers yet; they are shown as they come")
+            is_first = False
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(every)
+    raise ModakError(f"TensorBoard has ended with code {process.returncode}")
+
+
+def _program() -> str:
+    """
+    Raises:
+        UsageError: there is no TensorBoard.
+    """
+    import shutil
+    import sys
+
+    from modak_ansible.errors import UsageError
+
+    beside = Path(sys.executable).parent / "tensorboard"
+    found = str(beside) if beside.exists() else shutil.which("tensorboard")
+    if found is None:
+        hint = "pip install tensorboard; or for one elsewhere: modak export DEPLOYMENT --tensorboard FOLDER"
+        raise UsageError("tensorboard is not installed here", hint=hint)
+    return found
+
+
+def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.Popen[bytes], str]:
+    """TensorBoard, once it answers, and its address.
+
+    Raises:
+        ModakError: it ends, or does not answer.
+        UsageError: the port is taken.
+    """
+    import socket
+    import subprocess
+    import time
+    from contextlib import suppress
+
+    from modak_ansible.errors import ModakError, UsageError
+
+    said = b""
+    for _ in range(_TRIES):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port or 0))
+            except OSError as error:
+                raise UsageError(f"port {port}: {error.strerror}", hint="leave --port out for a free one") from error
+            number = probe.getsockname()[1]
+        words = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(number), "--reload_interval", "5"]
+        log = folder.with_name(f"{folder.name}.log")
+        with log.open("wb") as output:
+            process = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        deadline = time.monotonic() + _PATIENCE
+        try:
+            while process.poll() is None and time.monotonic() < deadline:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", number), 1):
+                    return process, f"http://127.0.0.1:{number}/"
+                time.sleep(0.2)
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            said = log.read_bytes()
+            log.unlink()
+        process.terminate()
+        process.wait()
+    last = said.decode(errors="replace").strip().splitlines()
+    raise ModakError(f"TensorBoard did not begin: {last[-1] if last else 'it says nothing'}")
