@@ -120,7 +120,11 @@ def _deploy(
         except TimeIsOver as over:
             undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
             living = [*stores, *(trial for each in searches for trial in living_trials(each))]
-            hint = _undeployed(living, display) if undeploys else _what_goes_on(found, again).replace("\n", "\n  ")
+            hint = (
+                _undeployed(living, display)
+                if undeploys and living
+                else _what_goes_on(found, again).replace("\n", "\n  ")
+            )
             raise TimeIsOver("the time limit is over", hint=hint) from over
 
     carry_out(
