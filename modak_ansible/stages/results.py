@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.schedulers.base import JobState
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.record import record_job
@@ -29,6 +30,8 @@ from modak_ansible.transport.rsync import pull
 
 # Numbers of a script's own form in a summary; all are in its metrics.json.
 _SHOWN = 6
+# What each job leaves, whatever its script does; error.log has words of the container's runtime.
+_NOT_THEIRS = {"applied.json", "job.sh", "error.log", "scheduler.log"}
 Bring = Callable[[list[str], Path], None]
 
 
@@ -99,6 +102,9 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     left = listed.get("left") if is_over else None
     if left and left["count"]:
         message += f"; {words_of_left(left)}"
+    has_ended_well = is_over and job.get("state") == JobState.COMPLETED
+    if has_ended_well and not (left and left["count"]) and _is_silent(folder, listed["files"]):
+        message += "; the training has ended well, and neither printed nor wrote anything"
     metrics = read_metrics(folder)
     summary = _summary(metrics, folder, listed)
     tuning = read_report(folder)
@@ -140,6 +146,15 @@ def _check_paths(files: list[ResultFile]) -> None:
 
 def _is_here(path: Path, file: ResultFile) -> bool:
     return path.is_file() and path.stat().st_size == file["size"] and sha256_of(path) == file["sha256"]
+
+
+def _is_silent(folder: Path, files: Sequence[ResultFile]) -> bool:
+    """Whether nothing that came is from a script itself: no line, and no file."""
+    names = {PurePosixPath(file["path"]).name for file in files if file["size"]}
+    if not files or names - _NOT_THEIRS:
+        return False
+    lines = [line for path in folder.rglob("error.log") for line in path.read_text(errors="replace").splitlines()]
+    return all(line.startswith("INFO:  ") for line in lines)  # of the container's runtime
 
 
 def _forget_what_was_set_aside(folder: Path, listed: set[str]) -> None:

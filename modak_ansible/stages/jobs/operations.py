@@ -62,7 +62,7 @@ def follow_job(stage: Stage, log: str = "output.log", offset: int = 0) -> Outcom
     (member,) = campaign.members
     if not member.known.situation.job_id:
         raise ModakError("no job was submitted", hint="modak deploy submits it")
-    output = Output(member, campaign.call, log, offset)
+    output = Output(member, campaign.call, log, offset, is_whole=True)
     while member.known.situation.is_living:
         campaign.watch(output, alone=True)
     output.drain()

@@ -9,8 +9,10 @@ from modak_ansible.stages.jobs.members import Member
 from modak_ansible.store.logs import note_look
 from modak_ansible.target.jobs.campaign import Wanted
 
-# What is shown of a line, in characters, and of what a job wrote before its end was seen, in bytes.
+# What is shown of a line, in characters, of what came since the last look, in lines, and of what a job wrote before its
+# end was seen, in bytes. Nobody reads more, and each line goes through Ansible: 10 MB took minutes.
 _LINE = 2000
+_LINES = 200
 _DRAIN = 4 << 20
 
 
@@ -22,10 +24,19 @@ class Output:
         call: has the target's module do something, as :meth:`Campaign.call`.
         log: which one.
         offset: how many bytes of it are left out.
+        is_whole: whether every line is asked for, however many there are.
     """
 
-    def __init__(self, member: Member, call: Callable[..., Any], log: str = "output.log", offset: int = 0) -> None:
-        self._member, self._call, self._log, self._offset = member, call, log, offset
+    def __init__(
+        self,
+        member: Member,
+        call: Callable[..., Any],
+        log: str = "output.log",
+        offset: int = 0,
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        self._member, self._call, self._log, self._offset, self._is_whole = member, call, log, offset, is_whole
         self._said = ""
 
     def say_state(self) -> None:
@@ -39,7 +50,11 @@ class Output:
         """Waits for news or for more of the log, shows that, and gives what the module answered."""
         stage = self._member.stage
         answer = self._call("watch", known, log=self._log, offset=self._offset, seconds=seconds)
-        for line in _shown_lines(answer["output"]):
+        lines = _shown_lines(answer["output"])
+        if len(lines) > _LINES and not self._is_whole:
+            stage.say(f"{len(lines) - _LINES:,} lines that came at once are in {self._log}")
+            lines = lines[-_LINES:]
+        for line in lines:
             stage.say(line[:_LINE])
         self._offset = answer["offset"]
         note_look(stage.folder, self._member.known.situation.job_id, self._log, self._offset)

@@ -16,6 +16,16 @@ from .logins import refused_image
 _CONFLICT_LINES = 1000
 # How pip tells which packages do not go together.
 _REASON = re.compile(r"The user requested |\S+ \S+ (depends on|requires) ")
+# How it tells a package that it has not found, with what needs that and the versions that there are ...
+_NOT_THERE = re.compile(
+    r"ERROR: Could not find a version that satisfies the requirement ([^\s(]+(?:\s?[<>=!~][^(]*?)?)"
+    r"(?: \(from (?!versions)([^)]*)\))? \(from versions: ([^)]*)\)"
+)
+_NOT_REACHED = re.compile(r"WARNING: Retrying \(Retry\(total=0")
+# ... and one whose sources it could not build, in the words of several releases
+_NOT_BUILT = re.compile(r"ERROR: Failed building wheel for (\S+)|ERROR: Failed to build '([^\s']+)'")
+_COLLECTING = re.compile(r"\s*Collecting (\S+)")
+_LACKS = re.compile(r"(error|fatal): |command '[^']+' failed", re.IGNORECASE)
 # What a definition has in the place of a Debian mirror.
 MIRROR = "{{ apt_mirror }}"
 
@@ -40,13 +50,48 @@ def build_error(activity: Activity, code: int) -> ModakError:
         return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
     if refused := refused_image(lines):
         return refused
-    if conflict := conflict_error(tail(activity.log, _CONFLICT_LINES)):
-        return conflict
+    whole = tail(activity.log, _CONFLICT_LINES)
+    if of_packages := conflict_error(whole) or requirement_error(whole):
+        return ModakError(
+            of_packages.message, hint=f"{of_packages.hint}; the whole log is {activity.log} on the target"
+        )
     telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
     said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
     return ModakError(
         f"the build ended with code {code}: {said}", hint=f"the whole log is {activity.log} on the target"
     )
+
+
+def requirement_error(lines: List[str]) -> Optional[ModakError]:
+    """What pip says at the end of its log of a package that is not there, or that it could not build."""
+    for line in reversed(lines):
+        if found := _NOT_THERE.search(line):
+            name, brings, versions = found.group(1), found.group(2), found.group(3).split(", ")
+            asked = f", which {brings} needs" if brings else ""
+            if any(_NOT_REACHED.search(each) for each in lines) and versions == ["none"]:
+                text = f"the package index was not reached, and has not told of {name}{asked}"
+                return ModakError(text, hint="the site's pip_index_url is another one, or pip_proxy leads there")
+            if versions == ["none"]:
+                text = f"the package index has no {name}{asked}, or none for this Python"
+                return ModakError(text, hint="mend its name where it is asked for, or leave it out")
+            text = f"the package index has no {name}{asked}, for this Python: it has {', '.join(versions[:-6:-1])}"
+            more = " and earlier ones" if len(versions) > 5 else ""
+            return ModakError(text + more, hint="ask for one of those, or leave the version to pip")
+        if found := _NOT_BUILT.search(line):
+            return _unbuilt(found.group(1) or found.group(2), lines)
+        if "metadata-generation-failed" in line:
+            return _unbuilt(
+                next((each.group(1) for each in map(_COLLECTING.match, reversed(lines)) if each), "it"), lines
+            )
+    return None
+
+
+def _unbuilt(name: str, lines: List[str]) -> ModakError:
+    text = f"{name} has no wheel for this Python, and cannot be built from its sources in the image"
+    said = [each.strip(" |\t") for each in lines if _LACKS.search(each) and "subprocess-exited" not in each]
+    said = [each for each in said if not each.startswith(("ERROR: ", "FATAL: ", "error: metadata"))]
+    text += f": {said[-1][:200]}" if said else ""
+    return ModakError(text, hint="ask for a version that has wheels, or give an image of your own")
 
 
 def conflict_error(lines: List[str]) -> Optional[ModakError]:

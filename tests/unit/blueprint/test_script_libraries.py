@@ -109,7 +109,14 @@ def test_fields_of_dataclasses_are_options_and_there_are_more(tmp_path):
     options = options_of(tmp_path / "x.py")
     assert list(options.missing(["rate"])) == ["--model_name"]
     assert list(options.missing(["model-name"])) == []
-    assert options.problem("num_train_epochs", "3") == ("", "")
+    for name in (
+        "num_train_epochs",
+        "do_train",
+        "model_type",
+        "rank",
+        "debug",
+    ):  # of TrainingArguments, or of a like one
+        assert options.problem(name, "3") == ("", "")
     assert options.problem("model_nane", "3") == ("has no option --model_nane", "did you mean model_name?")
     assert options.problem("lr", "x")[0] == "takes a number for --lr, not x"
     assert options.problem("depth", "x")[0] == "takes a whole number for --depth, not x"

@@ -74,6 +74,25 @@ def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
     assert stage.record.read()["missing_outputs"] == (["model.pt"] if has_ended else [])
 
 
+@pytest.mark.component
+@pytest.mark.parametrize(
+    ("files", "is_silent"),
+    [
+        ({"output.log": "", "error.log": "INFO:    gocryptfs not found\n", "applied.json": "{}", "job.sh": "x"}, True),
+        ({"output.log": "one line\n", "error.log": ""}, False),
+        ({"output.log": "", "error.log": "a warning of its own\n"}, False),
+        ({"output.log": "", "error.log": "", "model.pt": "x"}, False),
+    ],
+)
+def test_a_training_that_ends_well_and_gives_nothing_is_told(make_stage, tmp_path, files, is_silent):
+    (tmp_path / "remote").mkdir()
+    for name, text in files.items():
+        (tmp_path / "remote" / name).write_text(text)
+    stage, _ = make_stage(listed_alone(lambda: listing(tmp_path / "remote")))
+    stage.record.update(job={"state": "COMPLETED", "job_id": "7"})
+    assert ("neither printed nor wrote anything" in fetch_results(stage).message) == is_silent
+
+
 def test_a_summary_says_what_differs_from_stock_and_names_the_rest():
     choices = [
         {"name": "image", "value": "pytorch-2.13-cpu", "stock": "pytorch-2.13-cpu", "reason": "it fits"},

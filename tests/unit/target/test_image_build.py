@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.target.images.build import conflict_error
+from modak_ansible.target.images.build import conflict_error, requirement_error
 
 # As pip 23.2 prints it, blank lines left out as in the end of a log.
 CONFLICT = """\
@@ -76,3 +76,51 @@ def test_other_failures_are_none():
 def test_whatever_a_log_holds(lines):
     error = conflict_error(["The conflict is caused by:", *lines])
     assert "\n" not in error.message.replace("\r", "") or any("\n" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ["ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none)",
+             "ERROR: No matching distribution found for nosuch"],
+            "the package index has no nosuch, or none for this Python",
+        ),
+        (
+            ["ERROR: Could not find a version that satisfies the requirement six==99.0 (from versions: 1.0b1, 1.1.0, "
+             "1.2.0, 1.3.0, 1.16.0, 1.17.0)"],
+            "the package index has no six==99.0, for this Python: it has 1.17.0, 1.16.0, 1.3.0, 1.2.0, 1.1.0 and earlier ones",
+        ),
+        (
+            ["ERROR: Could not find a version that satisfies the requirement a>=2 (from b) (from versions: 1.0)"],
+            "the package index has no a>=2, which b needs, for this Python: it has 1.0",
+        ),
+        (
+            ["WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'NewConnectionError'",
+             "ERROR: Could not find a version that satisfies the requirement six (from versions: none)"],
+            "the package index was not reached, and has not told of six",
+        ),
+        (
+            ["  error: subprocess-exited-with-error", "      error: [Errno 2] No such file or directory: 'gcc'",
+             "  note: This error originates from a subprocess", "  ERROR: Failed building wheel for pycosat",
+             "Failed to build pycosat", "ERROR: Could not build wheels for pycosat, which is required",
+             "FATAL:   While performing build: exit status 1"],
+            "pycosat has no wheel for this Python, and cannot be built from its sources in the image: "
+            "error: [Errno 2] No such file or directory: 'gcc'",
+        ),
+        (
+            ["Collecting mine==1.0", "  error: subprocess-exited-with-error", "      RuntimeError: no compiler",
+             "error: metadata-generation-failed", "FATAL:   While performing build: exit status 1"],
+            "mine==1.0 has no wheel for this Python, and cannot be built from its sources in the image: RuntimeError: no compiler",
+        ),
+    ],
+)  # fmt: skip
+def test_a_package_that_is_not_there_or_not_built_is_told_in_one_line(lines, message):
+    error = requirement_error(["Looking in indexes: https://index.example/simple", *lines])
+    assert error.message == message
+    assert error.hint
+
+
+@given(st.lists(st.text(max_size=60)))
+def test_a_log_that_says_nothing_of_packages_is_left_to_others(lines):
+    assert requirement_error([line for line in lines if "ERROR" not in line and "metadata" not in line]) is None

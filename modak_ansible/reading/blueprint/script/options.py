@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.errors import NEAR, nearest
+from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application
 from modak_ansible.model.request import Request
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
@@ -24,6 +25,7 @@ from modak_ansible.reading.blueprint.script.syntax import syntax_of
 _MAX_BYTES = 2**20
 _MOST_FILES = 100
 _OF_OPTIONS = re.compile(rb"ArgumentParser|add_argument")
+_SLIP = 0.85  # of two names that are alike
 _OF_FIELDS = re.compile(rb"ArgumentParser|add_argument|dataclass")
 _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "int": (int, "a whole number"),
@@ -59,9 +61,9 @@ class Options:
         """What is to be said of a name that no option has, and a hint; empty where one has it, or may have it."""
         if self._meant(_written(name)):
             return "", ""
-        hint = self._nearest(name)
-        is_far = self.has_more and not hint.startswith(NEAR)
-        return ("", "") if is_far else (f"has no option {_written(name)}", hint)
+        if self.has_more and not self._is_slip(name):
+            return "", ""
+        return f"has no option {_written(name)}", self._nearest(name)
 
     def missing(self, names: Iterable[str]) -> Iterator[str]:
         """The options that the script does not start without, and that none of these names is."""
@@ -76,6 +78,11 @@ class Options:
         if exact or not self.abbreviates or not written.startswith("--"):
             return exact
         return [each for each in self.declared if any(known.startswith(written) for known in each.names)]
+
+    def _is_slip(self, name: str) -> bool:
+        """Whether a name is as good as one that is declared: others have their options in libraries."""
+        known = {one.lstrip("-") for each in self.declared for one in each.names}
+        return bool(difflib.get_close_matches(name, known, n=1, cutoff=_SLIP))
 
     def _nearest(self, name: str) -> str:
         known = {one.lstrip("-"): one for each in self.declared for one in each.names if one not in ("-h", "--help")}
