@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue.locks import pythons_of
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.containers import container_findings
-from modak_ansible.discovery.environments import environment_findings
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.discovery.limits import limit_findings
 from modak_ansible.discovery.node import node_findings
 from modak_ansible.discovery.storage import storage_findings
-from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey
+from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey, version_numbers
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.cluster import ClusterFacts
@@ -127,3 +128,23 @@ def _module_findings(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
         yield ok("modules", f"{shell['modules']}{': ' + ', '.join(wanted) + ' can be loaded' if wanted else ''}")
     else:
         yield ok("modules", "no environment modules, and none are asked for")
+
+
+def environment_findings(aim: Aim, entrance: Entrance) -> Iterator[Finding]:
+    """Whether there is a Python whose packages a lock of the catalogue knows, for a framework that is asked for."""
+    framework = aim.request.application.framework if aim.request else ""
+    if aim.target.container_runtime != "none":
+        return
+    entries = [entry for entry in load_catalogue().of_framework(framework) if not entry.source]
+    pythons = {version_numbers(python) for entry in entries for python in pythons_of(entry)}
+    known = sorted(python for python in pythons if python >= (3,))
+    if not known:
+        return
+    for path, version in entrance.pythons:
+        if version_numbers(version) in known:
+            yield ok("environment", f"{framework} can be installed for Python {version} ({path})")
+            return
+    wanted = " or ".join(".".join(map(str, each)) for each in known)
+    there = ", ".join(version for _, version in entrance.pythons) or "none"
+    todo = f"have one of them in PATH on {aim.target.address}, or use a container runtime"
+    yield missing("environment", f"{framework} needs Python {wanted} without a container, and there is {there}", todo)

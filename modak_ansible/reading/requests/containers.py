@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.reader import FormReader
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.requests.form.form import ContainerForm, JobForm
-from modak_ansible.reading.requests.form.notes import notes_of
-from modak_ansible.reading.requests.read import Read
+from modak_ansible.reading.requests.form.notes import Notes, notes_of
 
 _HUB = "docker"
 
@@ -29,3 +30,12 @@ def read_container(tree: Item, mistakes: Mistakes, warnings: Mistakes, *, strict
     source = form.container_file if "://" in form.container_file else f"{hub}://{form.container_file}"
     options = {"job_options": {"job_name": form.name}} if form.name else {}
     return Read(JobForm.model_validate(options), notes, source)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A request that was read: its form, where its mistakes go, and the image where it asks for nothing else."""
+
+    job: JobForm
+    notes: Notes
+    image: str = ""

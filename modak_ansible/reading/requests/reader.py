@@ -17,13 +17,12 @@ from modak_ansible.reading.blueprint.forms.yaml_tree import Item, parse_yaml, re
 from modak_ansible.reading.blueprint.reader import Blueprint, Inputs
 from modak_ansible.reading.requests.application.app_name import with_app_name
 from modak_ansible.reading.requests.checks import APPLICATION, HPC, OPTIMISATION, OPTIONS, TRAINING, check
-from modak_ansible.reading.requests.containers import read_container
+from modak_ansible.reading.requests.containers import Read, read_container
 from modak_ansible.reading.requests.form.form import ApplicationForm, JobForm, RequestForm
 from modak_ansible.reading.requests.form.json_tree import parse_json
 from modak_ansible.reading.requests.form.notes import notes_of
 from modak_ansible.reading.requests.form.older import OLDER
 from modak_ansible.reading.requests.mapping import Mapper
-from modak_ansible.reading.requests.read import Read
 from modak_ansible.reading.requests.targets import TargetProblem, find_target
 
 
