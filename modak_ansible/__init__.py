@@ -5,6 +5,7 @@
     planned = modak.plan("mnist-pytorch-slurm", values={"epochs": 4})
     modak.deploy(planned)
     print(modak.status("mnist-pytorch-slurm"))
+    print(modak.compare("mnist-pytorch-slurm", by="loss").runs[0].deployment)
 
 What is named here is all that is public; the modak command is a thin layer over it.
 """
@@ -14,9 +15,9 @@ __path__.append(f"{__path__[0]}/share/playbooks/collections/ansible_collections/
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from modak_ansible.deployment.surface import ModakError, __version__, deploy, plan, results, status
+    from modak_ansible.deployment.surface import ModakError, __version__, compare, deploy, export, plan, results, status
 
-__all__ = ["ModakError", "__version__", "deploy", "plan", "results", "status"]
+__all__ = ["ModakError", "__version__", "compare", "deploy", "export", "plan", "results", "status"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,18 +9,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from modak_ansible.deployment.comparison import Comparison, fetched
+from modak_ansible.deployment.comparison import compare as compare_all
+from modak_ansible.deployment.exporting.exported import TOOLS
+from modak_ansible.deployment.exporting.exported import export as export_all
 from modak_ansible.deployment.playbook import Listener
 from modak_ansible.deployment.results import Results, results_of
+from modak_ansible.deployment.run import fetch_results
 from modak_ansible.deployment.searches.searching import deploy_all as run_all
 from modak_ansible.deployment.status import Entry, StatusRow, rows_of
 from modak_ansible.deployment.status_query import ask_targets
-from modak_ansible.errors import ModakError
+from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.planning.service import Planned, plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.deployments import find_trainings, known_deployments
 from modak_ansible.store.project import find_blueprint, state_folder
 
-__all__ = ["ModakError", "Planned", "Results", "StatusRow", "__version__", "deploy", "plan", "results", "status"]
+__all__ = [
+    "Comparison", "ModakError", "Planned", "Results", "StatusRow", "__version__",
+    "compare", "deploy", "export", "plan", "results", "status",
+]  # fmt: skip
 __version__ = version("modak-ansible")
 
 
@@ -112,3 +121,55 @@ def results(deployment: str, *, training: str | None = None, to: Path | None = N
         ModakError: there is no such deployment, its target cannot be asked, or a file is not what came from there.
     """
     return results_of(find_trainings(deployment, training), to)
+
+
+def compare(
+    *deployments: str,
+    by: str | None = None,
+    training: str | None = None,
+    rising: bool | None = None,
+    ask: bool = True,
+) -> Comparison:
+    """Holds trainings against each other by one of their numbers, the best first.
+
+    Args:
+        deployments: or blueprints, for the newest one of each of their trainings and points.
+        by: the number's name; without it what a search looked for, or a loss.
+        training: of blueprints only this one.
+        rising: whether more of it is better; by its name where that is not said.
+        ask: whether what is not here is fetched; what stands in the way is among the comparison's remarks.
+
+    Raises:
+        ModakError: there is no such deployment, or none has a number of that name.
+    """
+    return compare_all(_all(deployments, training), by, rising=rising, fetch=_fetch if ask else None)
+
+
+def export(*deployments: str, tool: str, to: str | Path, training: str | None = None, ask: bool = True) -> int:
+    """Writes the numbers and the arguments of trainings in the form of another tool; gives how many have any.
+
+    Args:
+        deployments: or blueprints, as :func:`compare` has them.
+        tool: mlflow, tensorboard or wandb.
+        to: its folder, in which other runs may lie.
+        training: of blueprints only this one.
+        ask: whether what is not here is fetched, as far as that can be done.
+
+    Raises:
+        ModakError: there is no such deployment, no such tool, or the folder cannot be written.
+    """
+    if tool not in TOOLS:
+        raise UsageError(f"runs are not written for {tool}", hint=nearest(tool, TOOLS))
+    stores = _all(deployments, training)
+    fetched(stores, _fetch if ask else None)
+    return export_all(tool, stores, Path(to))[0]
+
+
+def _all(deployments: Sequence[str], training: str | None) -> list[DeploymentStore]:
+    """All that are meant, each once."""
+    found = [store for text in deployments for store in find_trainings(text, training)]
+    return list({store.name: store for store in found}.values())
+
+
+def _fetch(stores: Sequence[DeploymentStore]) -> None:
+    fetch_results(*stores)

@@ -48,11 +48,21 @@ class Login:
 
 
 @dataclass(frozen=True)
+class Webhook:
+    """Where a chat is told of the end of a deployment."""
+
+    name: str
+    kind: str
+    url: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Secrets:
     """What is known; ``pip`` holds addresses by the name of pip's setting, such as ``index-url``."""
 
     logins: tuple[Login, ...] = ()
     pip: Mapping[str, str] = field(default_factory=dict, repr=False)
+    webhooks: Mapping[str, Webhook] = field(default_factory=dict)
 
     def for_target(self, layers: Sequence[Layer]) -> TargetSecrets:
         """What making an image needs to be told: the logins of its own registries, and pip's addresses."""
@@ -88,7 +98,7 @@ def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
     kept = _from_file(path)
     hosts = {login.registry for login in here.logins}
     logins = (*here.logins, *(login for login in kept.logins if login.registry not in hosts))
-    return Secrets(logins, {**kept.pip, **here.pip})
+    return Secrets(logins, {**kept.pip, **here.pip}, kept.webhooks)
 
 
 @contextmanager
@@ -223,18 +233,24 @@ def _parsed(path: Path, text: str) -> Secrets:
         # the parser's own words may hold what stands there
         raise ModakError(f"the secrets in {path} are not YAML", hint=_FORM)
     for name in root.entries:
-        if name not in ("registries", "pip", "sops"):
-            raise ModakError(f"{root.key_location(name)}: {name} is unknown", hint=nearest(name, ["registries", "pip"]))
-    registries, pip = root.get("registries"), root.get("pip")
+        if name not in (*_SECTIONS, "sops"):
+            raise ModakError(f"{root.key_location(name)}: {name} is unknown", hint=nearest(name, _SECTIONS))
+    registries, pip, webhooks = (root.get(name) for name in _SECTIONS)
     logins = [_login(name, item) for name, item in (registries.entries if registries else {}).items()]
     settings = {name: _text(item) for name, item in (pip.entries if pip else {}).items()}
     for name in settings:
         if name not in _PIP.values():
             raise ModakError(f"{pip.location if pip else path}: pip has no secret {name}", hint=_FORM)
-    return Secrets(tuple(logins), settings)
+    chats = {name: _webhook(name, item) for name, item in (webhooks.entries if webhooks else {}).items()}
+    return Secrets(tuple(logins), settings, chats)
 
 
-_FORM = "registries: { HOST: { username: NAME, password: WORD } }, and pip: { index-url: ADDRESS }"
+_SECTIONS = ("registries", "pip", "webhooks")
+
+_FORM = (
+    "registries: { HOST: { username: NAME, password: WORD } }, pip: { index-url: ADDRESS }, "
+    "and webhooks: { NAME: { kind: slack, url: ADDRESS } }"
+)
 
 
 def _login(registry: str, item: Item) -> Login:
@@ -245,6 +261,13 @@ def _login(registry: str, item: Item) -> Login:
             f"{item.location}: the login of {registry} needs username and password, and no more", hint=_FORM
         )
     return Login(registry, values["username"], values["password"])
+
+
+def _webhook(name: str, item: Item) -> Webhook:
+    values = {word: _text(each) for word, each in item.entries.items()}
+    if set(values) != {"kind", "url"} or not values["url"].startswith(("https://", "http://")):
+        raise ModakError(f"{item.location}: the webhook {name} needs kind and url, an address of https", hint=_FORM)
+    return Webhook(name, values["kind"], values["url"])
 
 
 def _text(item: Item) -> str:

@@ -48,6 +48,15 @@ def command(
             help="Run a command at the end, which finds how it went in MODAK_STATE and others.",
         ),
     ] = "",
+    webhook: Annotated[
+        str,
+        typer.Option(
+            "--webhook",
+            envvar="MODAK_WEBHOOK",
+            metavar="NAME",
+            help="Tell a chat at the end: one of the webhooks in ~/.config/modak/secrets.yaml.",
+        ),
+    ] = "",
 ) -> None:
     """Build the image, stage the data, submit the job once, watch it, and bring back its results.
 
@@ -58,7 +67,7 @@ def command(
     from modak_ansible.commands.deploy.notification import Ending
 
     deadline = deadline_in(time_limit)
-    ending = Ending(notify_command, junit)
+    ending = Ending(notify_command, junit, webhook=webhook)
     try:
         with ending:
             _deploy(asked, ending, deadline, at_time_limit, as_json=as_json, detach=detach)
@@ -83,7 +92,7 @@ def _deploy(
     from modak_ansible.commands.deploy.progress import StageDisplay, whose_testbed
     from modak_ansible.deployment.looking import look_first, unseen
     from modak_ansible.deployment.run import check_that_all_run
-    from modak_ansible.deployment.searches.searching import deploy_all, living_trials
+    from modak_ansible.deployment.searches.searching import deploy_all, trials_of
     from modak_ansible.errors import TimeIsOver
     from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
@@ -111,6 +120,10 @@ def _deploy(
         )
 
     stores = [each.store for each in others]
+    ending.stores = lambda: [
+        *(each.store for each in others),
+        *(trial for each in searches for trial in trials_of(each)),
+    ]
 
     def run(display: StageDisplay) -> int:
         try:
@@ -119,7 +132,7 @@ def _deploy(
             return done.changed
         except TimeIsOver as over:
             undeploys = at_time_limit is AtTimeLimit.UNDEPLOY
-            living = [*stores, *(trial for each in searches for trial in living_trials(each))]
+            living = [*stores, *(trial for each in searches for trial in trials_of(each) if not trial.has_ended)]
             hint = (
                 _undeployed(living, display)
                 if undeploys and living

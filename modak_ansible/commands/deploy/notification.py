@@ -6,9 +6,11 @@ import os
 import shlex
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from modak_ansible.commands.deploy.junit import junit_xml
 from modak_ansible.errors import JOB_FAILED, TIME_OVER, ModakError, UsageError
@@ -16,6 +18,9 @@ from modak_ansible.model.plan import Plan
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.files import write_whole
+
+if TYPE_CHECKING:
+    from modak_ansible.transport.secrets import Webhook
 
 # How long a notification may take, in seconds.
 _PATIENCE = 60
@@ -29,11 +34,18 @@ class Ending:
     junit: Path | None = None  # a file that the report is written into; None for none
     # the plans that are carried out, with their folders
     deployments: list[tuple[Plan, Path]] = field(default_factory=list)
+    webhook: str = ""  # the name of one among the secrets; empty for none
+    stores: Callable[[], Sequence[DeploymentStore]] | None = None  # what a webhook tells of, at the end
     problem: str = ""  # why the notification failed; empty where it did not
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._command = split_command(self.notify)
+        self._webhook: Webhook | None = None
+        if self.webhook:
+            from modak_ansible.commands.deploy.webhook import webhook_of
+
+            self._webhook = webhook_of(self.webhook)
 
     def __enter__(self) -> Ending:
         return self
@@ -49,6 +61,11 @@ class Ending:
             write_whole(self.junit, junit_xml(self._read(), error, seconds))
         if self._command and not isinstance(error, KeyboardInterrupt):
             self.problem = run_command(self._command, facts_of(self._read(), error, seconds))
+        if self._webhook and not isinstance(error, KeyboardInterrupt):
+            from modak_ansible.commands.deploy.webhook import tell
+
+            problem = tell(self._webhook, self.stores() if self.stores else [], error, seconds)
+            self.problem = self.problem or (problem and f"webhook {self.webhook}: {problem}")
 
     def _read(self) -> list[tuple[Plan, RecordData]]:
         return [(plan, DeploymentStore(folder).record_now()) for plan, folder in self.deployments]

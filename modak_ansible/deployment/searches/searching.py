@@ -81,11 +81,10 @@ def carry_out_search(
         return _Searching(planned, store, deadline, listener).run()
 
 
-def living_trials(planned: Planned) -> list[DeploymentStore]:
-    """Those of a search whose jobs may still run."""
+def trials_of(planned: Planned) -> list[DeploymentStore]:
+    """What this machine keeps of a search's trials."""
     name = _store_of(planned).folder.name
-    trials = [each for each in known_deployments(planned.state) if each.record.get("trial", {}).get("search") == name]
-    return [each for each in trials if not each.has_ended]
+    return [each for each in known_deployments(planned.state) if each.record.get("trial", {}).get("search") == name]
 
 
 def _store_of(planned: Planned) -> SearchStore:

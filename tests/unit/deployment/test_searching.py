@@ -279,7 +279,7 @@ def test_who_goes_on_with_it_is_alone(asked, cluster):
 def test_its_time_may_be_over(asked, cluster):
     with pytest.raises(TimeIsOver):
         searching.carry_out_search(planned_of(asked), deadline=0.0)
-    assert len(searching.living_trials(planned_of(asked))) == 1
+    assert len(searching.trials_of(planned_of(asked))) == 1
 
 
 def test_nobody_searches_detached(asked):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def runs(monkeypatch):
 
 def test_it_names_all_that_is_public():
     assert {name for name in dir(modak) if not name.startswith("_") or name == "__version__"} == set(modak.__all__)
-    assert all(getattr(modak, name).__doc__ for name in ("plan", "deploy", "status", "results"))
+    assert all(getattr(modak, name).__doc__ for name in ("plan", "deploy", "status", "results", "compare", "export"))
     assert modak.__version__.count(".") == 2
 
 
@@ -57,6 +58,25 @@ def test_what_is_planned_is_deployed_and_told(tmp_path, monkeypatch, runs):
     assert how["wait"] is False and how["deadline"] is not None
     assert (row["deployment"], row["state"]) == (planned[0].plan.deployment, "NONE")
     assert modak.status(ask=False) == [row]
+
+
+def test_trainings_are_compared_and_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, losses in (("a-0", [3, 2]), ("a-1", [3, 1])):
+        folder = tmp_path / ".modak/deployments" / name
+        (folder / "results").mkdir(parents=True)
+        plan = {"digest": name, "name": "a", "training": name, "application": {"arguments": [["seed", name]]}}
+        (folder / "plan.json").write_text(json.dumps({**plan, "target": {"name": "x"}}))
+        (folder / "state.json").write_text('{"job": {"state": "COMPLETED", "job_id": "7"}}')
+        lines = [json.dumps({"step": step, "loss": loss}) + "\n" for step, loss in enumerate(losses, 1)]
+        (folder / "results/metrics.jsonl").write_text("".join(lines))
+        (folder / "results/manifest.json").write_text('{"files": [{"path": "metrics.jsonl", "size": 1, "sha256": ""}]}')
+    found = modak.compare("a-0", "a-1", "a-0", by="loss", ask=False)
+    assert [(run.deployment, found.best(run)) for run in found.runs] == [("a-1", (2, 1)), ("a-0", (2, 2))]
+    assert modak.export("a-0", "a-1", tool="tensorboard", to=tmp_path / "runs", ask=False) == 2
+    assert len(list((tmp_path / "runs").glob("*/events.out.tfevents.*"))) == 2
+    with pytest.raises(UsageError, match="runs are not written for mlfow\n  did you mean mlflow"):
+        modak.export("a-0", tool="mlfow", to=tmp_path)
 
 
 def test_what_is_not_there_is_one_clear_error(tmp_path, monkeypatch):
