@@ -55,6 +55,9 @@ class HuggingFace(Listed):
     def knows(self, text: str) -> bool:
         return text.startswith(_SCHEME) or bool(_page(text))
 
+    def server(self) -> str:
+        return _endpoint() or ""
+
     def listing(self, text: str) -> Listing:
         place = _place(text)
         commit, files, samples = _tree(place)

@@ -52,7 +52,11 @@ class Listed(Source):
     """A kind of source that is asked what it holds when the plan is made, and again when that is brought."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, Listing]] = {}
+        self._kept: dict[tuple[str, str], tuple[float, Listing]] = {}  # by server and text
+
+    def server(self) -> str:
+        """The server that is asked, as far as the environment names another than the usual one."""
+        return ""
 
     def listing(self, text: str) -> Listing:
         """Asks what is there.
@@ -98,11 +102,12 @@ class Listed(Source):
         )
 
     def _listing(self, text: str) -> Listing:
-        kept = self._kept.get(text)
+        server = self.server()
+        kept = self._kept.get((server, text))
         if kept and time.monotonic() - kept[0] < _KEPT:
             return kept[1]
         listing = self._now_or_before(text)
-        self._kept[text] = self._kept[listing.location] = (time.monotonic(), listing)
+        self._kept[server, text] = self._kept[server, listing.location] = (time.monotonic(), listing)
         return listing
 
     def _now_or_before(self, text: str) -> Listing:
@@ -111,7 +116,7 @@ class Listed(Source):
         Raises:
             SourceProblem: it cannot be told.
         """
-        key = hashlib.sha256(f"{next(iter(self.kinds))} {text}".encode()).hexdigest()
+        key = hashlib.sha256(f"{next(iter(self.kinds))} {self.server()} {text}".encode()).hexdigest()
         place = cache_folder() / "listed" / f"{key}.json"
         try:
             listing = self.listing(text)

@@ -87,9 +87,13 @@ def _walk(folder: Path, prefix: str, above: tuple[tuple[int, int], ...], text: s
         )
     for entry in entries:
         name = f"{prefix}/{entry.name}" if prefix else entry.name
-        if Path(entry).is_dir():  # the entry's own raises where links lead round in a circle
+        # of a link the entry's own raises where links lead round in a circle
+        if Path(entry).is_dir() if entry.is_symlink() else entry.is_dir():
             _check_name(name, text)
             yield from _walk(Path(entry.path), name, (*above, here), text)
+        elif entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK):  # as most of very many
+            _check_name(name, text)
+            yield name
         else:
             yield _checked(Path(entry.path), name, text)
 

@@ -44,6 +44,9 @@ class S3(Listed):
     def knows(self, text: str) -> bool:
         return text.startswith(_SCHEME)
 
+    def server(self) -> str:
+        return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
     def listing(self, text: str) -> Listing:
         place = _place(text)
         client, objects = _asked(place, lambda: _objects(place))

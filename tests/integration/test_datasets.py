@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hub_server import Repository, hub_at_loopback
 from test_secrets import Watch, look_everywhere
+from test_three_doors import ansible, opera
 
 from modak_ansible.catalogue import idx
 
@@ -194,4 +195,13 @@ def test_a_private_dataset_of_a_hub_is_fetched_by_the_target_with_a_token_that_i
         assert watch.seen == set()
         assert staged(project)["location"] == f"hf://datasets/team/plays@{commit}"
         look_everywhere(project, token, done.stdout, done.stderr)
+        for door in ("ansible", "opera"):  # each brings what a newer commit holds
+            remove(project)
+            commit = hub.repositories["team/plays"].commit({"data/corpus.txt": door, "large.bin": b"x" * 10**6})
+            with Watch(token) as watch:
+                done = ansible(project) if door == "ansible" else opera(project, "deploy", "-c", "-f", "service.yaml")
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (project.folder / "results" / "output.log").read_text() == f"{door} 1000000\n"
+            assert (staged(project)["location"], watch.seen) == (f"hf://datasets/team/plays@{commit}", set())
+            look_everywhere(project, token, done.stdout, done.stderr)
         remove(project)

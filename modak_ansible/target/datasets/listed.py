@@ -76,7 +76,9 @@ def is_page(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         begin = file.read(1024)
-    return begin.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
+    begin = begin.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    is_wrapped = begin.startswith((b"<?xml", b"<!--")) and b"<html" in begin  # it says that it is XML, or a comment
+    return is_wrapped or begin.startswith((b"<!doctype html", b"<html"))
 
 
 def digest_said(file: Mapping[str, Any]) -> str:

@@ -173,6 +173,7 @@ def test_a_hub_that_is_busy_or_away(hub, sources, monkeypatch):
     monkeypatch.setattr("modak_ansible.sources.hugging_face._ATTEMPTS", 1)
     hub.busy = 9
     assert "is asked too often" in sources.problem("hf://datasets/team/flowers@v1").reason
+    monkeypatch.setattr(HuggingFace, "server", lambda _, same=hub.address: same)  # which does not answer any more
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.warns(SourceWarning, match="http://127.0.0.1:9 cannot be asked for team/flowers: .* planned with"):
         assert sources.one("hf://datasets/team/flowers")[1] == there

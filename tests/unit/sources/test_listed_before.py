@@ -4,7 +4,9 @@ import pytest
 
 from modak_ansible.model.dataset import DataFile
 from modak_ansible.sources.base import Asked, SourceWarning, Unreached
+from modak_ansible.sources.hugging_face import HuggingFace
 from modak_ansible.sources.listed import Listed, Listing
+from modak_ansible.sources.s3 import S3
 
 FILES = (DataFile(name="a/b.csv", size=7, sha256="a" * 64), DataFile(name="c.csv", size=3, version="v1"))
 
@@ -12,9 +14,12 @@ FILES = (DataFile(name="a/b.csv", size=7, sha256="a" * 64), DataFile(name="c.csv
 class Far(Listed):
     kinds = ("far",)
 
-    def __init__(self, answer):
+    def __init__(self, answer, server=""):
         super().__init__()
-        self._answer = answer
+        self._answer, self._server = answer, server
+
+    def server(self):
+        return self._server
 
     def listing(self, text):
         if self._answer is None:
@@ -38,3 +43,22 @@ def test_what_was_never_asked_is_told_as_that():
     with pytest.raises(Unreached) as raised:
         Far(None).read(Asked(text="far://x/d", name="d", format="", folder=None))
     assert "never asked before from here" in raised.value.hint
+
+
+def test_what_another_server_held_before_is_not_what_this_one_holds():
+    asked = Asked(text="far://x/d", name="d", format="", folder=None)
+    Far(FILES, "https://mirror.example").read(asked)
+    with pytest.raises(Unreached):
+        Far(None, "https://other.example").read(asked)
+    source = Far(FILES, "https://mirror.example")
+    source.read(asked)
+    source._server, source._answer = "https://other.example", FILES[:1]
+    assert source.read(asked).files == FILES[:1]
+
+
+def test_mirrors_of_the_environment_are_other_servers(monkeypatch):
+    for source, name in ((HuggingFace(), "HF_ENDPOINT"), (S3(), "AWS_ENDPOINT_URL")):
+        monkeypatch.delenv(name, raising=False)
+        before = source.server()
+        monkeypatch.setenv(name, "https://mirror.example")
+        assert (before, source.server()) == ("", "https://mirror.example")

@@ -182,8 +182,9 @@ def test_a_download_that_is_not_there(store, server):
 
 @pytest.mark.component
 @pytest.mark.parametrize("digest", [None, "ab" * 32])
-def test_a_page_that_asks_for_a_login_is_no_data(store, server, digest):
-    server.state[1] = b"\n<!DOCTYPE html><html>Sign in</html>"
+@pytest.mark.parametrize("begin", [b"\n<!DOCTYPE html>", b'<?xml version="1.0"?>\n', b"<!-- ours -->"])
+def test_a_page_that_asks_for_a_login_is_no_data(store, server, digest, begin):
+    server.state[1] = begin + b"<html>Sign in</html>"
     files = [{**entry(), "sha256": digest, "size": None}]
     store.start_download(source_of(kind="url", location=server.address, files=files), {})
     status = wait(store)
