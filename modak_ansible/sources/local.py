@@ -78,12 +78,14 @@ class Local(Source):
 
     def _counted(self, source: DataSource, digest: str, folder: Path, form: str) -> dict[str, Any]:
         """What was found in the files, which are read once."""
-        place = cache_folder() / "samples" / f"{digest}-{form}-2.json"
+        place = cache_folder() / "samples" / f"{digest}-{form}-3.json"
         known = read_json(place)
         if known is None:
             _, root, names = _found(folder / expanded(source.location), source.location, source.pattern)
             number = samples.count(root, names, form)
             known = {"samples": number, "damaged": samples.damaged(root, names, form) if number is None else ""}
+            if samples.lacking(form):  # until it is installed
+                return known
             with suppress(OSError):  # it is a cache
                 make_private(place.parent)
                 write_json(place, known)

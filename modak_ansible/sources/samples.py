@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gzip
 import importlib
+import importlib.util
 import re
 import struct
 import tarfile
@@ -90,6 +91,11 @@ def damaged(root: Path, names: Sequence[str], form: str) -> str:
         except _DAMAGE:
             return name
     return ""
+
+
+def lacking(form: str) -> str:
+    """The library that counts the samples of a format, where it is not installed; empty where none is lacking."""
+    return "h5py" if form == "hdf5" and importlib.util.find_spec("h5py") is None else ""
 
 
 def of_names(names: Sequence[str], form: str) -> int | None:
@@ -190,10 +196,9 @@ def _arrays(root: Path, names: Sequence[str]) -> Iterator[tuple[str, int, IO[byt
 
 def _rows_of_hdf5(root: Path, names: Sequence[str]) -> int | None:
     """The first length of each file's largest dataset; None where h5py is not installed."""
-    try:
-        h5py = importlib.import_module("h5py")
-    except ImportError:
+    if lacking("hdf5"):
         return None
+    h5py = importlib.import_module("h5py")
     total = 0
     for name in names:
         if not name.lower().endswith(_ENDINGS["hdf5"]):

@@ -9,6 +9,8 @@ from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
 from modak_ansible.performance.doubts import STRANGER
+from modak_ansible.sources.local import Local
+from modak_ansible.sources.samples import lacking
 
 NUMERICS = {"same": "exact", "reassociation": "reassociation", "any": "changes results"}
 
@@ -104,7 +106,9 @@ def _data(dataset: PlannedDataset, plan: Plan) -> str:
     mounted = f"; the script finds it as {dataset.mount_as}" if dataset.mount_as else ""
     missing = ["its size"] if dataset.size is None else []
     if dataset is plan.dataset and plan.application.work.samples is None and plan.application.is_training:
-        why = f", for {dataset.damaged} is damaged, or is no {dataset.format}" if dataset.damaged else ""
+        library = lacking(dataset.format) if first.kind in Local.kinds else ""
+        why = f", for {library} is not installed where modak runs, which counts {dataset.format}" if library else ""
+        why = f", for {dataset.damaged} is damaged, or is no {dataset.format}" if dataset.damaged else why
         missing.append(f"the number of samples{why}")
     unknown = f"; not known: {' and '.join(missing)}" if missing else ""
     return f"{dataset.name}{size}, {way}{packed}{copied}{mounted}{unknown}"

@@ -164,6 +164,18 @@ def test_files_of_a_script_are_one_line(made):
     ]
 
 
+def test_what_counts_a_format_and_is_not_installed_is_named(made, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    source = made.dataset.sources[0].model_copy(update={"kind": "folder"})
+    dataset = made.dataset.model_copy(update={"format": "hdf5", "sources": (source,)})
+    application = made.application.model_copy(
+        update={"work": made.application.work.model_copy(update={"samples": None})}
+    )
+    text = plan_table(made.model_copy(update={"dataset": dataset, "application": application}), 200)
+    told = "not known: the number of samples, for h5py is not installed where modak runs, which counts hdf5"
+    assert told in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import shutil
 import struct
 import tarfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.sources import samples
+from modak_ansible.sources.reader import Said, read_dataset
 
 
 def parquet(path, rows):
@@ -96,6 +98,18 @@ def test_hdf5_is_counted_where_its_library_is():
     """The file is h5py's own, 3.16."""
     count = 41 if importlib.util.find_spec("h5py") else None
     assert samples.count(RECORDED, ["digits.h5"], "hdf5") == count
+
+
+def test_hdf5_is_counted_anew_when_its_library_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copy(RECORDED / "digits.h5", tmp_path)
+    said = Said(name="d", source=("digits.h5",))
+    with monkeypatch.context() as without:
+        without.setattr(samples, "lacking", lambda form: "h5py")
+        assert read_dataset(said, tmp_path, print).samples is None
+    monkeypatch.setattr(samples, "lacking", lambda form: "")
+    monkeypatch.setattr(samples, "count", lambda *_: 41)
+    assert read_dataset(said, tmp_path, print).samples == 41
 
 
 def test_parts_of_arrays_are_one_and_other_arrays_are_not(tmp_path):
