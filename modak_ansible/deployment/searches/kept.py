@@ -25,18 +25,13 @@ class Best(TypedDict):
 
 
 class SearchState(TypedDict):
-    """How a search is, for whoever asks; the truth is its study.
-
-    Attributes:
-        objective: the name of the number, of which more is better where it is rising.
-        states: how many trials are in each of optuna's states, in lower case.
-    """
+    """How a search is, for whoever asks; the truth is its study."""
 
     training: str
     trials: int
-    objective: str
+    objective: str  # the name of the number, of which more is better where it is rising
     rising: bool
-    states: dict[str, int]
+    states: dict[str, int]  # how many trials are in each of optuna's states, in lower case
     best: Best | None
 
 

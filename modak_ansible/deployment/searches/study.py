@@ -27,26 +27,17 @@ _OVER = ("complete", "pruned", "fail")
 
 @dataclass(frozen=True)
 class Trial:
-    """What is known of a trial.
-
-    Attributes:
-        point: the values of its arguments.
-        state: optuna's, in lower case: running, complete, pruned or fail.
-        value: of the objective; None where there is none.
-        pruned: why it is cancelled; empty where it is not.
-        why: it has failed.
-        reported: values by their places, while it ran.
-    """
+    """What is known of a trial."""
 
     number: int
-    point: Mapping[str, Value]
-    state: str
-    value: float | None
+    point: Mapping[str, Value]  # the values of its arguments
+    state: str  # optuna's, in lower case: running, complete, pruned or fail
+    value: float | None  # of the objective; None where there is none
     deployment: str
     training: str
-    pruned: str
-    why: str
-    reported: Mapping[int, float]
+    pruned: str  # why it is cancelled; empty where it is not
+    why: str  # it has failed
+    reported: Mapping[int, float]  # values by their places, while it ran
 
     @property
     def is_over(self) -> bool:
