@@ -19,6 +19,9 @@ _OF_DATA = re.compile(
 )
 _OF_OUTPUT = re.compile(r"(^|_)(out|output|save|saved|checkpoint|ckpt|log|logs|result|results|export|cache)(_|$)")
 _MOST_LETTERS = 200
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log")
+_HOMES = ("/home/", "/Users/", "/mnt/", "/media/", "/Volumes/", "~/")
+_IN_HOME = 3  # parts of a path that only names a home
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 # Of more files or bytes than this each deployment would send a copy of its own; a dataset is brought once.
 _MOST_FILES, _MOST_BYTES = 500, 20 * 10**6
@@ -61,6 +64,51 @@ def read_by(
     reads = [each for each in found.values() if not _is_code(each.path, folder, trees)]
     tops = [each for each in reads if not any(other.path in each.path.parents and not other.option for other in reads)]
     return sorted(tops, key=lambda each: (str(each.path), each.option))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A path outside of a script's folder that its source spells out."""
+
+    text: str
+    place: str  # the file and the line that name it
+    path: Path
+    is_here: bool  # on this machine
+
+
+def elsewhere_by(folder: Path, trees: Mapping[str, ast.Module], options: Mapping[str, str]) -> list[Elsewhere]:
+    """The paths elsewhere that a script seems to read: those that are there, and those of somebody's home.
+
+    A folder of code, or one that the script lies in, is none of them, nor is what an option says by default.
+    """
+    held = {name.replace("-", "_"): value for name, value in options.items()}
+    found: dict[Path, Elsewhere] = {}
+    for name, tree in trees.items():
+        texts = Texts(tree, held)
+        for node in ast.walk(tree):
+            text = texts.of(node) if isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.JoinedStr) else None
+            if not text or not text.startswith(("../", "/", "~/")) or ANY in text or not _is_path(text):
+                continue
+            path = Path(os.path.normpath(folder / expanded(text)))
+            is_here = _is_data(path, folder)
+            is_somebodys = text.startswith(_HOMES) and len(PurePosixPath(text).parts) > _IN_HOME and not path.exists()
+            if (is_here or is_somebodys) and text not in options.values():
+                found.setdefault(path, Elsewhere(text, f"{name}:{getattr(node, 'lineno', 1)}", path, is_here))
+    # the longest of those that begin alike: a folder that is joined with a name is named by the way
+    return [each for path, each in found.items() if not any(path in other.parents for other in found)]
+
+
+def _is_data(path: Path, folder: Path) -> bool:
+    """Whether something of the user's lies there that is no code and no folder of the system."""
+    if any(path.is_relative_to(system) for system in _SYSTEM) or path in (Path(path.anchor), Path("/tmp")):  # noqa: S108
+        return False
+    if folder.resolve().is_relative_to(path.resolve()):
+        return False
+    try:
+        is_data = path.is_dir() and any(path.iterdir()) and not any(path.glob("*.py"))
+        return is_data or (path.is_file() and path.suffix != ".py")
+    except OSError:
+        return False
 
 
 def data_options(names: Sequence[str]) -> list[str]:

@@ -18,7 +18,16 @@ from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
 from modak_ansible.reading.blueprint.script.source import ScriptSource
-from modak_ansible.reading.drafts.data import Read, data_options, hub_datasets, is_much, read_by, torchvision_root
+from modak_ansible.reading.drafts.data import (
+    Elsewhere,
+    Read,
+    data_options,
+    elsewhere_by,
+    hub_datasets,
+    is_much,
+    read_by,
+    torchvision_root,
+)
 from modak_ansible.reading.drafts.imports import read_code
 from modak_ansible.reading.drafts.installed import Installed, environment_folders
 from modak_ansible.reading.drafts.outputs import downloads, outputs_of
@@ -196,6 +205,8 @@ class _Drafting:
         if self._hydra and self._hydra.folder:
             reads = self._with_configuration(self._hydra.folder, reads)
         reads = [*self._of_words(), *reads]
+        defaults = {longest(each): each.default for each in self._declared if isinstance(each.default, str)}
+        spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
         datasets = [each for each in reads if not each.inside]
         known = {each.option for each in reads}
         much = None if datasets else next((each for each in reads if self._is_brought(each)), None)
@@ -218,6 +229,7 @@ class _Drafting:
         elif root is not None:
             draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
         self._of_hub()
+        self._spelled_out(spelled, root)
         for dataset in datasets:
             draft.notes.append(f"{dataset.path} ({self._why(dataset)}) stays here")
         values = self._values()
@@ -285,6 +297,25 @@ class _Drafting:
                     draft.arguments.pop(name)
             draft.arguments[read.option] = there
         self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
+
+    def _spelled_out(self, spelled: list[Elsewhere], root: str | None) -> None:
+        """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
+        draft = self.draft
+        for each in spelled:
+            if each.text in self._elsewhere or (root is not None and each.text.startswith(root)):
+                continue
+            mount = PurePosixPath(each.text if each.path.is_dir() else each.text.rpartition("/")[0]).as_posix()
+            if not each.is_here:
+                words = f"it names {each.text} ({each.place}), which is not on this machine"
+                draft.notes.append(f"{words}: a job finds it only where the target has it")
+            elif draft.data is None and not mount_problem(mount):
+                source = PurePosixPath(os.path.relpath(each.path, draft.folder)).as_posix()
+                name = name_of(each.path.resolve())
+                draft.data = Data("data" if name == KNOWN else name, source, mount_as=mount)
+                self._say("data", f"{source}, which {each.place} names; it is brought, and laid where it looks for it")
+            else:
+                words = f"it names {each.text} ({each.place}), which stays here, and no job finds it there"
+                draft.notes.append(f"{words}: let an option name it (--data), which then names a dataset")
 
     def _of_hub(self) -> None:
         """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""

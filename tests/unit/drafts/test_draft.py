@@ -618,3 +618,25 @@ def test_settings_that_a_script_executes_say_where_it_reads_and_writes(project):
     assert "data/small/train.bin" in draft.files
     assert not any("large" in each or each == "data" for each in draft.files)
     assert draft_of(project / "plain.py").outputs == ["out/last.pt"]
+
+
+def test_what_the_source_names_elsewhere_is_laid_there_or_told(project, tmp_path):
+    """A job finds nothing of this machine by its path."""
+    (project / "scripts").mkdir()
+    (project / "shared").mkdir()
+    (project / "shared" / "rows.csv").write_text("1,2\n")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "more.csv").write_text("3\n")
+    (project / "code").mkdir()
+    (project / "code" / "other.py").write_text("")
+    (project / "scripts" / "run.py").write_text(
+        "import sys\nsys.path.append('../code')\nrows = open('../shared/rows.csv')\n"
+        f"more = open('{tmp_path}/own/more.csv')\nlast = open('/home/alice/data/last.csv')\n"
+        "open('/dev/null')\nopen('../gone.csv')\nopen('../../')\n"
+    )
+    draft = draft_of(project / "scripts" / "run.py")
+    assert (draft.data.source, draft.data.mount_as, draft.data.name) == ("../shared/rows.csv", "../shared", "rows")
+    notes = "\n".join(draft.notes)
+    assert f"it names {tmp_path}/own/more.csv (run.py:4), which stays here" in notes
+    assert "it names /home/alice/data/last.csv (run.py:5), which is not on this machine" in notes
+    assert len(draft.notes) == 2
