@@ -147,8 +147,9 @@ def test_what_says_that_it_is_for_accelerators_is_left_alone(torch, tmp_path):
     ],
 )
 def test_operators_that_a_package_adds_have_to_run_here(torch, tmp_path, kernel, accelerated, said):
-    code = f"import torch\ntorch._C.operators['vision::nms'] = ['{kernel}']\n"
-    compiled = library(tmp_path, 'const char *needs = "libtorch";')
+    """Importing it also loads a part of PyTorch whose own operators need not."""
+    code = f"import torch\ntorch._C.operators['vision::nms'] = ['{kernel}']\ntorch._C.operators['symm_mem::get'] = ['CUDA']\n"
+    compiled = library(tmp_path, 'const char *needs = "libtorch", *space = "vision";')
     torch.install("vision", **{"vision/__init__.py": code, "vision/_C.so": compiled})
     assert torch.run("vision", modules=["torch"], accelerated=accelerated).endswith(said)
 
