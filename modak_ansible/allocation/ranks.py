@@ -11,7 +11,7 @@ from typing import Literal
 
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
-from modak_ansible.model.distributed import PREPARED, SHARED_OUT, Distributed, Parallelism, Prepared
+from modak_ansible.model.distributed import ALIKE, PREPARED, SHARED_OUT, Distributed, Parallelism, Prepared
 from modak_ansible.model.measured.need import format_peak, peak_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.quantities import format_size
@@ -49,6 +49,11 @@ class Ranks:
         """Whether a rank has parts of the model's parameters only."""
         return self.strategy in SHARED_OUT
 
+    @property
+    def is_alike(self) -> bool:
+        """Whether all ranks are given the same batches."""
+        return self.strategy in ALIKE
+
 
 def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     """How the processes of a training are one; None for one process, and for a program, which is no training.
@@ -61,6 +66,8 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
     found = Ranks(strategy, reason, said.interface, said.timeout)
+    if said.strategy in ALIKE and (problem := _why_not_split(request, layout)):
+        raise CannotPlan("distributed.strategy", problem, "ask for fsdp or ddp, or for another number of processes")
     return _fitting(request, layout, found) if found.is_prepared and said.strategy == "auto" else found
 
 
@@ -102,17 +109,28 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
     need, limit = request.need, limit_of(request, request.target.partition(request.resources.partition), layout)
     if need is None or limit is None:
         return ddp
-    whole, parts = (peak_of(need, layout.processes, strategy) for strategy in PREPARED)
-    if whole.high <= limit.bytes:
-        return replace(ddp, rejected=(("fsdp", "ddp fits, and sends less"),))
-    problem = why_not_shared_out(_version(request)) or (
-        f"it needs {format_peak(parts)}" if parts.high > limit.bytes else ""
-    )
-    if problem:
-        return replace(ddp, rejected=(("fsdp", problem),))
-    of = f"of {format_size(limit.bytes)}, {limit.reason}"
-    reason = f"a rank with its part of the parameters needs {format_peak(parts)} {of}"
-    return replace(ddp, strategy="fsdp", reason=reason, rejected=(("ddp", f"it needs {format_peak(whole)}"),))
+    peaks = {strategy: peak_of(need, layout.processes, strategy) for strategy in PREPARED}
+    if peaks["ddp"].high <= limit.bytes:
+        return replace(ddp, rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits")))
+    rejected: list[tuple[Prepared, str]] = []
+    for strategy, peak in peaks.items():
+        problem = why_not_shared_out(_version(request)) if strategy in SHARED_OUT else ""
+        problem = problem or (_why_not_split(request, layout) if strategy in ALIKE else "")
+        problem = problem or (f"it needs {format_peak(peak)}" if peak.high > limit.bytes else "")
+        if not problem:
+            of = f"of {format_size(limit.bytes)}, {limit.reason}"
+            reason = f"a rank with its part of the parameters needs {format_peak(peak)} {of}"
+            return replace(ddp, strategy=strategy, reason=reason, rejected=tuple(rejected))
+        rejected.append((strategy, problem))
+    return replace(ddp, rejected=tuple(rejected[1:]))
+
+
+def _why_not_split(request: Request, layout: ProcessLayout) -> str:
+    """Why ranks cannot split a training's layers, as far as a trace tells; empty where they can."""
+    need = request.need
+    if need is None or need.widths is None or need.split(layout.processes):
+        return ""
+    return f"by its trace nothing in the model can be split by {layout.processes} ranks"
 
 
 def why_not_shared_out(version: str) -> str:

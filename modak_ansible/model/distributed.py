@@ -8,11 +8,12 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 
-Prepared = Literal["ddp", "fsdp"]
-Strategy = Literal["auto", "ddp", "fsdp", "mpi", "none"]
+Prepared = Literal["ddp", "fsdp", "tensor"]
+Strategy = Literal["auto", "ddp", "fsdp", "tensor", "mpi", "none"]
 
 PREPARED: tuple[Prepared, ...] = get_args(Prepared)  # by which modak_runtime.prepare makes one training of processes
-SHARED_OUT: tuple[Prepared, ...] = ("fsdp",)  # of these, those in which a rank has parts of the parameters only
+SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor")  # in which a rank has parts of the parameters only
+ALIKE: tuple[Prepared, ...] = ("tensor",)  # in which all ranks are given the same batches
 
 
 class Distributed(Model):
@@ -21,8 +22,10 @@ class Distributed(Model):
     strategy: Strategy = Field(
         default="auto",
         description="ddp: modak_runtime.prepare makes the script data parallel; fsdp: it does, and shares out "
-        "parameters, gradients and optimiser, too; mpi: it is parallel by MPI; none: unrelated processes, each with "
-        "all of the training; auto: as its source says; by prepare ddp, or fsdp where by a trace only that fits",
+        "parameters, gradients and optimiser, too; tensor: each rank computes parts of layers for the whole batch; "
+        "mpi: it is parallel by MPI; none: unrelated processes, each with "
+        "all of the training; auto: as its source says; by prepare ddp, or "
+        "where by a trace that does not fit fsdp or tensor",
     )
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")

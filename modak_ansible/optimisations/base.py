@@ -11,7 +11,8 @@ from typing import ClassVar, Literal, TypedDict
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
 from modak_ansible.errors import CannotPlan as CannotPlan  # noqa: PLC0414 - a part of this interface
-from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.need import split_of
+from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.workload import WorkloadScript
 from modak_ansible.model.process_layout import ProcessLayout
@@ -149,6 +150,7 @@ class Between(TypedDict):
     latency: float | None
     bandwidth: float | None
     shares_batch: bool
+    split: Split | None
 
 
 def between(request: Request, layout: ProcessLayout) -> Between:
@@ -162,7 +164,8 @@ def between(request: Request, layout: ProcessLayout) -> Between:
     return {
         "latency": network.latency if network else None,
         "bandwidth": network.bandwidth if network else None,
-        "shares_batch": ranks is not None and ranks.is_prepared,
+        "shares_batch": ranks is not None and ranks.is_prepared and not ranks.is_alike,
+        "split": split_of(request.need, layout.processes) if ranks and ranks.is_alike else None,
     }
 
 

@@ -35,7 +35,9 @@ def why_unknown(run: Run, question: Question) -> str:
         return ""
     if not (question.latency and question.bandwidth):
         return f"{UNKNOWN}, nor of what messages between nodes cost (network: latency, bandwidth)"
-    if not run.work.parameters:
+    if question.split and not question.split.messages:
+        return f"{UNKNOWN}, and no trace tells what ranks send that split layers: modak trace"
+    if not question.split and not run.work.parameters:
         return f"{UNKNOWN}, and the work says nothing of its parameters"
     return ""
 
@@ -79,7 +81,7 @@ def what_link_permits(run: Run, question: Question, step: float | None) -> tuple
         step: seconds of a step's compute; None where nobody knows.
     """
     ranks = processes_of(question)
-    if not step or ranks == 1 or why_unknown(run, question):
+    if not step or ranks == 1 or question.split or why_unknown(run, question):
         return ()
     assert question.bandwidth and run.work.parameters  # noqa: S101 - else the reason is told
     sums = all_reduce(ranks, FLOAT * run.work.parameters, Link(0.0, 1e-9 / question.bandwidth))
@@ -102,8 +104,14 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     processes = processes_of(question)
     if processes == 1 or why_unknown(run, question):
         return None
-    assert question.latency and question.bandwidth and run.work.parameters  # noqa: S101 - else the reason is told
-    link = Link(question.latency * 1e-6, 1e-9 / question.bandwidth)
+    assert question.latency and question.bandwidth  # noqa: S101 - else the reason is told
+    link, split = Link(question.latency * 1e-6, 1e-9 / question.bandwidth), question.split
+    if split:  # nothing is computed beside them
+        sums_of_layers = split.messages * all_reduce(processes, split.size / split.messages, link)
+        return Interval(
+            middle=sums_of_layers, low=sums_of_layers * (1 - _OFF), high=sums_of_layers * (1 + _OFF)
+        )  # fmt: skip
+    assert run.work.parameters  # noqa: S101 - else the reason is told
     size = FLOAT * run.work.parameters
     even = even_layers(run.work.parameters, run.work.layers or _LAYERS)
     sums = buckets_of(question.settings)

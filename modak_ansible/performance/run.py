@@ -64,8 +64,9 @@ class Runs:
         peak = _peak(question, machine, threads)
         steps = None
         if work.epochs and work.samples and batch:
-            whole = work.samples / (batch * processes)
-            steps = work.epochs * max(1.0, whole if processes == 1 else ceil(whole))
+            sharing = 1 if question.split else processes  # who split layers have the same batches
+            whole = work.samples / (batch * sharing)
+            steps = work.epochs * max(1.0, whole if sharing == 1 else ceil(whole))
         return Run(facts, work, peak, peak_of, steps, machine)
 
     def _work(self, question: Question) -> Work:

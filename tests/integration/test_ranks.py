@@ -227,9 +227,9 @@ def test_ranks_that_were_made_differently_do_not_train(pytorch_python, how, word
         assert words in each.errors
 
 
-@pytest.mark.parametrize("how", ["dies", *thorough("raises")])
-def test_one_that_is_lost_ends_the_others(pytorch_python, how):
-    first, lost = run(pytorch_python, HERE / "differing.py", how)
+@pytest.mark.parametrize(("how", "strategy"), [("dies", "ddp"), ("dies", "tensor"), *thorough(("raises", "ddp"))])
+def test_one_that_is_lost_ends_the_others(pytorch_python, how, strategy):
+    first, lost = run(pytorch_python, HERE / "differing.py", how, MODAK_STRATEGY=strategy)
     assert (first.code, lost.code) == (1, 7 if how == "dies" else 1)
     assert "lost another rank" in first.errors
     assert "Traceback" not in first.errors
@@ -281,6 +281,7 @@ class Stopped:
         ("ddp", 2, {"MODAK_CHOICES": "gradient_compression=powersgd"}),
         ("ddp", 2, {"MODAK_CHOICES": "local_sgd=3 accumulation=2"}),
         ("fsdp", 2, {}),
+        ("tensor", 2, {}),
         # with four, the place in a bucket settles the order of sums
         *thorough(("ddp", 2, {"READERS": "1"}), ("ddp", 4, {}), ("fsdp", 4, {})),
         *thorough(("ddp", 4, {"MODAK_CHOICES": "gradient_compression=powersgd"})),
@@ -296,13 +297,14 @@ def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, worl
     assert losses == whole
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", *thorough("ddp")])
+@pytest.mark.parametrize("strategy", ["fsdp", *thorough("ddp", "tensor")])
 def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path, strategy):
+    more = 4 if strategy == "tensor" else 3  # which divide layers
     training = Stopped(pytorch_python, "plain", tmp_path, MODAK_STRATEGY=strategy)
     _, whole = training.run(1, saves=False)
     training.run(2, 3)
     said, _ = training.run(1, 8)
     assert "goes on, by one process in place of 2, after 3 steps of epoch 1" in said
-    said, losses = training.run(3)
-    assert "goes on, by 3 ranks in place of 1, after 2 steps of epoch 2" in said
+    said, losses = training.run(more)
+    assert f"goes on, by {more} ranks in place of 1, after 2 steps of epoch 2" in said
     assert losses == pytest.approx(whole, rel=1e-4)

@@ -9,7 +9,7 @@ import pytest
 from cluster import thorough
 from test_ranks import HERE, run
 
-MODELS = HERE / "models.py"
+MODELS, LAYERED = HERE / "models.py", HERE / "layered.py"
 
 
 def outputs(python: str, script: Path, *arguments: str, world: int = 2, **more: str) -> list[dict]:
@@ -27,9 +27,20 @@ def test_models_of_many_kinds_learn_what_one_process_learns(pytorch_python, worl
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
 
-def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path):
+@pytest.mark.parametrize(("strategy", "world"), [("tensor", 2), *thorough(("tensor", 4))])
+def test_layers_of_many_kinds_learn_what_one_process_learns(pytorch_python, strategy, world):
+    """Five seeds of each, with all that is drawn: the order of sums alone is another one."""
+    alone = outputs(pytorch_python, LAYERED, world=1)[0]
+    for together in outputs(pytorch_python, LAYERED, world=world, MODAK_STRATEGY=strategy):
+        assert len(together) == len(alone) >= 65
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "tensor"])
+def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, strategy):
     (alone,) = outputs(pytorch_python, MODELS, "save", str(tmp_path / "alone.pt"), world=1)
-    for together in outputs(pytorch_python, MODELS, "save", str(tmp_path / "shared.pt"), MODAK_STRATEGY="fsdp"):
+    for together in outputs(pytorch_python, MODELS, "save", str(tmp_path / "shared.pt"), MODAK_STRATEGY=strategy):
         assert together["saved"] == pytest.approx(alone["saved"], rel=1e-3, abs=2e-5)
     (same,) = run(
         pytorch_python, HERE / "same_files.py", str(tmp_path / "alone.pt"), str(tmp_path / "shared.pt"), world=1
@@ -38,19 +49,22 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("how", "strategy", "words"),
     [
-        ("layers", "ranks compute different layers of a model"),
+        ("layers", "fsdp", "ranks compute different layers of a model"),
+        ("layers", "tensor", "ranks compute different layers of a model, or were given other samples"),
+        ("odd", "tensor", "Net has no Linear or Embedding that 2 ranks can split"),
         *thorough(
-            ("outside", "uses parameters outside of the call of the layer"),
-            ("lbfgs", "LBFGS needs all parameters in one place"),
-            ("model", "cannot be saved as it is: save its state_dict()"),
-            ("alone", "every rank has to call torch.save"),
+            ("samples", "tensor", "or were given other samples"),
+            ("outside", "fsdp", "uses parameters outside of the call of the layer"),
+            ("lbfgs", "fsdp", "LBFGS needs all parameters in one place"),
+            ("model", "fsdp", "cannot be saved as it is: save its state_dict()"),
+            ("alone", "fsdp", "every rank has to call torch.save"),
         ),
     ],
 )
-def test_what_cannot_be_shared_out_is_told(pytorch_python, how, words):
-    more = {"MODAK_STRATEGY": "fsdp", "MODAK_RENDEZVOUS_TIMEOUT": "10"}
+def test_what_cannot_be_shared_out_is_told(pytorch_python, how, strategy, words):
+    more = {"MODAK_STRATEGY": strategy, "MODAK_RENDEZVOUS_TIMEOUT": "10"}
     first, other = run(pytorch_python, HERE / "unfit.py", how, **more)
     assert first.code != 0
     assert other.code != 0
@@ -61,8 +75,10 @@ def test_what_cannot_be_shared_out_is_told(pytorch_python, how, words):
 def test_a_rank_needs_less_memory_than_one_that_keeps_all(pytorch_python):
     """113 M parameters with AdamW; the losses of both are the same."""
     peaks, losses = {}, {}
-    for strategy in ("ddp", "fsdp"):
+    for strategy in ("ddp", "fsdp", "tensor"):
         first, _ = outputs(pytorch_python, HERE / "large.py", MODAK_STRATEGY=strategy)
         peaks[strategy], losses[strategy] = first["peak"] - first["import"], first["losses"]
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-4)
+    assert losses["tensor"] == pytest.approx(losses["ddp"], rel=1e-4)
     assert peaks["fsdp"] < 0.65 * peaks["ddp"], peaks
+    assert peaks["tensor"] < 0.65 * peaks["ddp"], peaks

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from modak_ansible.model.base import Model
-from modak_ansible.model.distributed import PREPARED, SHARED_OUT
-from modak_ansible.model.measured.prediction import Interval
+from modak_ansible.model.distributed import ALIKE, PREPARED, SHARED_OUT
+from modak_ansible.model.measured.prediction import Interval, Split
 from modak_ansible.model.quantities import format_size
 
 # How far measured peaks were below and above predicted ones at most, over benchmarks/memory/records.jsonl: of one
@@ -52,6 +52,9 @@ class Need(Model):
     blocks: tuple[TracedBlocks, ...] = ()
     units: tuple[int, ...] = Field(default=(), description="what is whole at one time where parameters are shared out")
     rest: int = Field(default=0, description="of models whose parameters are shared out, whole for all of a pass")
+    widths: dict[int, int] | None = Field(
+        default=None, description="bytes of parameters that ranks can split, by the number that theirs divides"
+    )
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
@@ -60,6 +63,10 @@ class Need(Model):
     def base(self) -> int:
         """Bytes without any tensor."""
         return self.framework + self.script + self.computing
+
+    def split(self, ranks: int) -> int:
+        """Bytes of the parameters that so many ranks split."""
+        return sum(size for width, size in (self.widths or {}).items() if width % ranks == 0)
 
 
 def peak_of(
@@ -70,14 +77,17 @@ def peak_of(
     Args:
         need: the trace of one process with the whole batch.
         ranks: processes that train together.
-        strategy: ``ddp`` and ``fsdp`` share out the batch, and ``fsdp`` the parameters and what belongs to them, too.
+        strategy: ``ddp`` and ``fsdp`` share out the batch, and ``fsdp`` the parameters and what belongs to them, too;
+            ``tensor`` what belongs to the layers that it splits.
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
-    share = 1.0 / ranks if strategy in PREPARED else 1.0
+    share = 1.0 / ranks if strategy in PREPARED and strategy not in ALIKE else 1.0
     rows = max((loop.rows for loop in need.loops if loop.steps), default=0)
     if batch and rows:
         share *= batch / rows
+    if strategy in ALIKE and ranks > 1:
+        return _around(need.base + _with_layers(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     if strategy in SHARED_OUT and ranks > 1:
         return _around(need.base + _with_parts(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
@@ -110,6 +120,17 @@ def _with_parts(need: Need, ranks: int, share: float) -> float:
     return max(state / ranks + max(begins, ends), steps, looks, need.setup)
 
 
+def _with_layers(need: Need, ranks: int, share: float) -> float:
+    """Bytes of tensors where layers are split: those of one process, less what of the layers other ranks have.
+
+    What is between layers of a pair is less, too, which is not counted.
+    """
+    spared = (1 - 1 / ranks) * need.split(ranks) / max(1, need.parameters)
+    loops = [_at(loop, share if loop.steps else 1.0) for loop in need.loops]
+    learned = spared * (need.parameters + need.gradients + need.state)
+    return max(max(loops, default=0.0) - learned, need.setup)
+
+
 def _grown(loop: TracedLoop, share: float, state: int) -> float:
     """Bytes of a loop's tensors that grow with its batch, for a share of it."""
     less, *whole = sorted(loop.tensors, reverse=True)[-2:]
@@ -120,6 +141,17 @@ def _grown(loop: TracedLoop, share: float, state: int) -> float:
 
 def _around(middle: float, low: float, high: float) -> Interval:
     return Interval(middle=middle, low=low * middle, high=high * middle)
+
+
+def split_of(need: Need | None, ranks: int) -> Split:
+    """What ranks do that split a training's layers: each block sums twice what it gives, there and back."""
+    if need is None:
+        return Split()
+    return Split(
+        share=need.split(ranks) / max(1, need.parameters),
+        messages=4 * sum(each.count for each in need.blocks),
+        size=4 * sum(each.outputs for each in need.blocks),
+    )
 
 
 def format_peak(peak: Interval) -> str:

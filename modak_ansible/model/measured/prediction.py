@@ -20,6 +20,19 @@ class Interval(Model):
     high: float
 
 
+class Split(Model):
+    """What processes that split layers do; without a trace nobody knows.
+
+    Attributes:
+        share: of what is computed, that they share out.
+        messages: sums that a step waits for; ``size``: bytes of all of them.
+    """
+
+    share: float = 0.0
+    messages: int = 0
+    size: int = 0
+
+
 class Question(Model):
     """One training in one configuration on one target.
 
@@ -48,6 +61,7 @@ class Question(Model):
     shares_batch: bool = Field(
         default=False, description="whether the processes share out the batch; else each has all of it"
     )
+    split: Split | None = Field(default=None, description="how they split layers, where they do")
     accelerator: str = ""
     dataset_bytes: int | None = None
 

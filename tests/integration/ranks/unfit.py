@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 how, is_first = sys.argv[1], os.environ.get("RANK") == "0"
+WIDTH = 7 if how == "odd" else 8
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.second, self.third = (nn.Linear(8, 8) for _ in range(3))
+        self.first, self.second, self.third = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
 
     def forward(self, x):
         x = self.first(x)
@@ -25,9 +26,11 @@ class Net(nn.Module):
 model = Net()
 kind = torch.optim.LBFGS if how == "lbfgs" else torch.optim.SGD
 optimizer = kind(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(torch.randn(40, 8), batch_size=10)
+loader = torch.utils.data.DataLoader(torch.randn(40, WIDTH), batch_size=10)
 model, optimizer, loader = modak_runtime.prepare(model, optimizer, loader)
 for x in loader:
+    if how == "samples" and is_first:
+        x = x + 1  # noqa: PLW2901 - the other rank has not read it
     optimizer.zero_grad()
     model(x).sum().backward()
     optimizer.step()

@@ -50,6 +50,14 @@ def test_parameters_that_are_shared_out_leave_room():
     assert middle(4, "fsdp", batch=128) == 300 + 300 / 4 + 1600 / 2 + 3.25 * 20
 
 
+def test_layers_that_are_split_leave_room_and_the_batch_does_not():
+    split = need().model_copy(update={"widths": {64: 60 * MIB, 6: 20 * MIB}})
+    assert peak_of(split, 4, "tensor").middle / MIB == 300 + 2000 - 3 / 4 * 0.6 * (100 + 100 + 200)
+    assert peak_of(split, 2, "tensor").middle / MIB == 300 + 2000 - 1 / 2 * 0.8 * (100 + 100 + 200)
+    assert peak_of(split, 5, "tensor").middle / MIB == 300 + 2000
+    assert peak_of(split, 4, "tensor", batch=32).middle / MIB == 300 + 1200 - 3 / 4 * 0.6 * 400
+
+
 def test_what_is_around_all_units_is_whole_for_all_of_a_pass():
     assert (
         peak_of(need().model_copy(update={"rest": 30 * MIB}), 4, "fsdp").middle

@@ -113,7 +113,7 @@ def test_ranks_keep_all_parameters_where_that_fits(draft):
 
 
 def test_what_is_asked_for_stands_whatever_fits(draft):
-    for asked in ("ddp", "fsdp"):
+    for asked in ("ddp", "fsdp", "tensor"):
         made = ranks(draft, 2200 * MIB, distributed=Distributed(strategy=asked))
         value, reason, options = decided(made)
         assert (value, reason, list(options)) == (asked, "asked for", ["none", asked])
@@ -135,6 +135,26 @@ def test_where_neither_fits_the_next_step_is_taken_and_the_refusal_names_all(dra
     with pytest.raises(CannotPlan) as caught:
         matter("memory").options(ranks(draft, 1100 * MIB, known=big))
     assert "; fsdp: it needs 3" in caught.value.message
+
+
+def test_layers_are_split_where_only_that_fits(draft):
+    known = need().model_copy(update={"units": (900 * MIB,), "widths": {64: 2000 * MIB}, "parameters": 2000 * MIB})
+    value, reason, options = decided(ranks(draft, 4 * GIB, known=known))
+    assert value == "tensor"
+    assert reason.startswith("a rank with its part of the parameters needs")
+    assert options["ddp"].startswith("it needs")
+    assert options["fsdp"].startswith("it needs")
+    value, _, options = decided(ranks(draft, 4 * GIB, known=known, count=3))
+    assert value == "ddp"
+    assert options["tensor"] == "by its trace nothing in the model can be split by 3 ranks"
+
+
+def test_who_asks_for_tensor_is_told_where_nothing_can_be_split(draft):
+    known = need().model_copy(update={"widths": {7: MIB}})
+    with pytest.raises(CannotPlan) as caught:
+        decided(ranks(draft, GIB, known=known, distributed=Distributed(strategy="tensor")))
+    assert caught.value.message == "by its trace nothing in the model can be split by 2 ranks"
+    assert decided(ranks(draft, GIB, distributed=Distributed(strategy="tensor")))[0] == "tensor"  # not traced so far
 
 
 def test_who_asks_for_ddp_is_told_that_fsdp_fits(draft):

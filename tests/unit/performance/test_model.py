@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.measured.prediction import Question
+from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
 from modak_ansible.performance.doubts import STRANGER
@@ -202,3 +202,15 @@ def test_a_damaged_model_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ModakError, match="modak model fit makes a new one"):
         load_model(path)
+
+
+def test_layers_that_are_split_share_out_their_compute_and_wait_for_sums_of_activations(model):
+    split = Split(share=0.75, messages=40, size=40_000_000)
+    alone = model.predict(question()).parts["training"].middle
+    together = model.predict(question(nodes=4, split=split, **NETWORK)).parts
+    assert (1 - 0.75 * 3 / 4) * alone < together["training"].middle < alone
+    steps = 12 * 60_000 / 128
+    waits = 6 * 40 * 300e-6 + 1.5 * 40_000_000 / 0.118e9  # as many steps as one process makes
+    assert together["waiting"].middle == pytest.approx(steps * waits, rel=0.01)
+    untraced = model.predict(question(nodes=4, split=Split(), **NETWORK))
+    assert any("no trace tells what ranks send that split layers" in doubt for doubt in untraced.doubts)

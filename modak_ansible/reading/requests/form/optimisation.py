@@ -105,7 +105,8 @@ class DistributedForm(Form):
 
     strategy: Strategy = Field(
         "auto",
-        description="ddp and fsdp by modak_runtime.prepare, mpi, none for unrelated processes; auto: by its source.",
+        description="ddp, fsdp and tensor by modak_runtime.prepare, mpi, none for unrelated processes; "
+        "auto: by its source.",
     )
     interface: Annotated[str, text(rules.interface_problem)] = Field(
         "", description="The network interface of the nodes by which they meet."

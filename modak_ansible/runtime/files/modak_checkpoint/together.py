@@ -109,7 +109,7 @@ class Ranks(Alone):
         with self._ranks.in_common():
             streams.restore({key: value for key, value in state[name].items() if key != "cuda"})
         own = state.get("ranks") or []
-        if len(own) == self._ranks.world:
+        if len(own) == self._ranks.world and not self._ranks.is_alike:
             streams.restore(own[self._ranks.number][name])
             self._ranks.takes_streams()
         else:  # what such a rank would have drawn nobody knows: it draws what none has drawn

@@ -3,7 +3,8 @@
 import os
 import sys
 
-STRATEGIES = ("ddp", "fsdp")
+STRATEGIES = ("ddp", "fsdp", "tensor")
+ALIKE = ("tensor",)  # of these, those in which all ranks are given the same samples
 _TIMEOUT = 300.0  # seconds of a rendezvous, where nobody says
 
 

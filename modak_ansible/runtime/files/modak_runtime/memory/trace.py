@@ -199,6 +199,7 @@ class Trace:
             "blocks": [found for root in self._models() for found in self._blocks(root)],
             "units": [size for each in units for size in each[:-1] if size],
             "rest": sum(each[-1] for each in units),
+            "widths": _widths(self._torch, self._models()),
             "framework": self._framework,
             "script": self._script or 0,
         }  # fmt: skip
@@ -253,6 +254,19 @@ def _loop():
 
 def _size(tensor):
     return tensor.numel() * tensor.element_size()
+
+
+def _widths(torch, models):
+    """Bytes of parameters that ranks can split, by the number that theirs has to divide; None where nobody knows."""
+    try:
+        from modak_runtime.parallel.split import widths
+    except ImportError:
+        return None
+    found = {}
+    for model in models:
+        for width, size in widths(torch, model).items():
+            found[str(width)] = found.get(str(width), 0) + size
+    return found
 
 
 def _units(torch, model):

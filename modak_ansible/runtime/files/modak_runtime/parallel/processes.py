@@ -11,13 +11,14 @@ import random
 import sys
 import time
 
-from modak_runtime.parallel import norm, sharded, watched, whole
+from modak_runtime.parallel import norm, sharded, split, watched, whole
 from modak_runtime.parallel.alive import Pace
 from modak_runtime.parallel.group import first_line, meet
-from modak_runtime.ranks import STRATEGIES, Rank, is_parallel
+from modak_runtime.ranks import ALIKE, STRATEGIES, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
+_SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out}
 
 
 def here():
@@ -34,7 +35,7 @@ def begin(torch, environment, gpu=False):
             rank.end("prepare does not know the strategy %s; it knows %s" % (strategy, ", ".join(STRATEGIES)))
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             rank.end("PyTorch %s cannot be made parallel by prepare; 2.1 can" % torch.__version__)
-        problem = sharded.problem(torch) if strategy == "fsdp" else ""
+        problem = sharded.problem(torch) if strategy != "ddp" else ""
         if problem:
             rank.end(problem)
         meet(torch, rank, gpu)
@@ -50,17 +51,21 @@ class Ranks:
         part: samples of this rank, and of all, in the batch that its training loop was given last.
         shares: whether loops that train read this rank's part only.
         has_parts: whether it keeps a part of each parameter only.
+        is_alike: whether all ranks are given the same samples, and draw the same numbers.
     """
 
     def __init__(self, torch, rank, strategy):
         self.rank, self.number, self.world, self.strategy = rank, rank.number, rank.world, strategy
         self.torch, self.distributed, self.has_parts = torch, torch.distributed, strategy != "ddp"
-        self.part, self.shares = (1, rank.world), True
+        self.is_alike = strategy in ALIKE
+        self.part, self.shares = (1, rank.world), not self.is_alike
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = False
         self._common = self.from_first(_states(torch))
+        if self.is_alike:
+            _restore(torch, self._common)
         self.draws_apart()
         _average_what_schedules_see(self)
         whole.save_whole_files(self)
@@ -114,7 +119,7 @@ class Ranks:
     @contextlib.contextmanager
     def in_common(self):
         """Draws from streams that are the same in all ranks: those that one process would have drawn from."""
-        if self._is_common:
+        if self._is_common or self.is_alike:
             yield
             return
         torch = self.torch
@@ -137,6 +142,8 @@ class Ranks:
 
     def draws_apart(self, more=0):
         """Gives each rank streams of its own, for dropout and augmentations; others for another number."""
+        if self.is_alike:
+            return
         self._seed = (self.torch.initial_seed() + 1000003 * (self.number + 1) + 1000000007 * more) % 2**63
         self.torch.manual_seed(self._seed)
         random.seed(self._seed)
@@ -166,10 +173,9 @@ class Ranks:
             self._share_out(model, optimizers)
             taken.update(id(each) for each in model.parameters() if whole.is_part(each))
             self.learns = self.learns or self.has_parts
-        if self.strategy == "fsdp":
-            for optimizer in optimizers:
-                whole.load_whole(torch, optimizer)
-                sharded.compare_before_steps(torch, self, optimizer)
+        for optimizer in optimizers if self.has_parts else ():
+            whole.load_whole(torch, optimizer)
+            sharded.compare_before_steps(torch, self, optimizer)
         apart = local_steps.apart(torch, self, report, optimizers)
         self.apart += [apart] if apart else []
         groups = [list(model.parameters()) for model in models]
@@ -189,7 +195,12 @@ class Ranks:
             report.ranks = {"number": self.number, "world": self.world, "strategy": self.strategy}
             watched.begin(torch, report, self.rank, self.pace)
         for loader in loaders:
-            shares.share(torch, self, loader)
+            if not self.is_alike:
+                shares.share(torch, self, loader)
+            elif shares.is_shared(torch, loader):
+                self.rank.end(
+                    "a loader has a DistributedSampler, and all ranks of %s need the same samples" % self.strategy
+                )
 
     def _look_at(self, optimizers):
         """Says what optimizers mean for ranks."""
@@ -207,9 +218,10 @@ class Ranks:
         if any(model is each for each in self.models):
             return
         self._make_alike(each for each in [*model.parameters(), *model.buffers()] if not whole.is_part(each))
-        norm.share(self.torch, self, model)
-        if self.strategy == "fsdp":
-            sharded.share_out(self.torch, self, model, optimizers)
+        if not self.is_alike:
+            norm.share(self.torch, self, model)
+        if self.has_parts:
+            _SHARES_OUT[self.strategy](self.torch, self, model, optimizers)
         self.models.append(model)
 
     def is_training(self):

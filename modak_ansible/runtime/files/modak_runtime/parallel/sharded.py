@@ -37,8 +37,8 @@ def share_out(torch, ranks, model, optimizers):
     if not ranks.models:
         return_what_is_freed()  # units leave holes in a heap, together as large as the model
         whole.read_whole(torch)
-        _explain_mixtures(ranks)
-    mesh = _mesh(torch, ranks)
+        explain_mixtures(ranks, "fsdp")
+    mesh = mesh_of(torch, ranks)
     parameters = list(model.parameters())
     kept = {each for each in parameters if not each.dim() or not each.is_floating_point()}
     _check(ranks, model, [each for each in parameters if each not in kept])
@@ -46,14 +46,14 @@ def share_out(torch, ranks, model, optimizers):
         for each in parameters:
             if not each.is_contiguous():
                 each.data = each.data.contiguous()
-    former = _former(torch)
+    former = former_kind(torch)
     for unit in [*units(torch, model), model]:
         before = dict(unit.named_parameters())
         unit.register_forward_hook(functools.partial(_own_outputs, torch))
         fsdp.fully_shard(unit, mesh=mesh, ignored_params=kept)
         now = dict(unit.named_parameters())
         after = {each: now[name] for name, each in before.items() if each is not now[name]}
-        _take_over(torch, optimizers, former, after)
+        take_over(torch, optimizers, former, after)
     _travel(torch, ranks, fsdp, model)
     model._get_fsdp_state()._lazy_init()  # its parts may be called before it is
     for module in model.modules():
@@ -104,7 +104,7 @@ def _counts(module):
     return found
 
 
-def _mesh(torch, ranks):
+def mesh_of(torch, ranks):
     mesh = importlib.import_module("torch.distributed.device_mesh")
     kind = "cuda" if "nccl" in str(torch.distributed.get_backend()) else "cpu"
     return mesh.init_device_mesh(kind, (ranks.world,))
@@ -118,7 +118,7 @@ def _check(ranks, model, parameters):
         ranks.rank.end("two models of prepare share parameters: ddp can train them, fsdp cannot")
 
 
-def _take_over(torch, optimizers, former, after):
+def take_over(torch, optimizers, former, after):
     """Puts what each parameter became in its place: in optimizers, and in lists that a script made of them."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -135,7 +135,8 @@ def _take_over(torch, optimizers, former, after):
 
 
 def compare_before_steps(torch, ranks, optimizer):
-    """Ends ranks that do not compute the same units in the same order: each would take one's parts for another's."""
+    """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
+    others = "were given other samples" if ranks.is_alike else "in another order"
 
     def compare(_optimizer, _arguments, _options):
         mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
@@ -143,12 +144,13 @@ def compare_before_steps(torch, ranks, optimizer):
         found = torch.tensor([mine, -mine])
         ranks.guarded(torch.distributed.all_reduce, found, torch.distributed.ReduceOp.MAX)
         if found[0] != -found[1]:
-            ranks.rank.end("ranks compute different layers of a model, or in another order: ddp can train it, not fsdp")
+            ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
+                others, ranks.strategy))  # fmt: skip
 
     optimizer.register_step_pre_hook(compare)
 
 
-def _explain_mixtures(ranks):
+def explain_mixtures(ranks, strategy):
     """Adds words of ours to an error that tells nothing of its cause."""
     show = sys.excepthook
 
@@ -156,8 +158,8 @@ def _explain_mixtures(ranks):
         show(kind, error, trace)
         if "mixed torch.Tensor and DTensor" in str(error):
             ranks.rank.say(
-                "the line above uses parameters outside of the call of the layer that has them, where fsdp has parts "
-                "of them only: ddp can train it",
+                "the line above uses parameters outside of the call of the layer that has them, where %s has parts "
+                "of them only: ddp can train it" % strategy,
                 by_all=True,
             )
 
@@ -173,7 +175,7 @@ def _own_outputs(torch, _module, _inputs, outputs):
     return torch.utils._pytree.tree_map(own, outputs)
 
 
-def _former(torch):
+def former_kind(torch):
     """The class of parameters that others have taken the place of: whatever is done to one is done to the other."""
 
     class Parameter(torch.nn.Parameter):

@@ -11,8 +11,7 @@ import sys
 def share(torch, ranks, loader):
     """Lets a loader give this rank its part; one that the script shares out itself stays as it is."""
     data = torch.utils.data
-    samplers = [loader.sampler, getattr(loader.batch_sampler, "sampler", None)]
-    if any(isinstance(sampler, data.distributed.DistributedSampler) for sampler in samplers):
+    if is_shared(torch, loader):
         ranks.rank.say("a loader has a DistributedSampler: it is left to the script")
         return
     is_stream = isinstance(loader.dataset, data.IterableDataset)
@@ -27,6 +26,12 @@ def share(torch, ranks, loader):
     elif not is_stream:
         loader.worker_init_fn = _Seed(loader.worker_init_fn, ranks.number)
     loader.__class__ = _shared_class(type(loader))
+
+
+def is_shared(torch, loader):
+    """Whether the script shares a loader's samples out itself."""
+    samplers = [loader.sampler, getattr(loader.batch_sampler, "sampler", None)]
+    return any(isinstance(sampler, torch.utils.data.distributed.DistributedSampler) for sampler in samplers)
 
 
 def part_of(samples, number, world):

@@ -1,0 +1,167 @@
+"""Splits layers between ranks: each computes a part of a layer for all samples, which every rank reads.
+
+Of a layer's weight a rank keeps some of what comes out, or some of what goes in: of two layers that follow each other
+the first is split in one way and the second in the other, so that nothing travels between them. Wrong guesses cost
+messages and change nothing: what a layer cannot take in parts is gathered.
+"""
+
+import functools
+import importlib
+import re
+import types
+
+from modak_runtime.parallel import sharded, whole
+from modak_runtime.parallel.parts import carriers, whole_of
+
+_SMALL = 0.001  # of all that the model has: what is smaller is whole in every rank
+# Names of layers that take what others of the same block give, and of those that take what the block is given.
+_LAST = re.compile(
+    r"^(o|out|down|c|wo|w2|fc2|linear2|lin2|proj|projection|output|second|dense_4h_to_h)(_?proj(ection)?)?$"
+)
+_FIRST = re.compile(
+    r"^(q|k|v|qkv|kv|query|key|value|gate|up|in|w1|w3|fc1|c_attn|c_fc|linear1|lin1|first)(_?proj(ection)?)?$"
+)
+
+
+def share_out(torch, ranks, model, optimizers):
+    """Leaves this rank its part of the layers that are split, and of their optimizers' state."""
+    chosen = {each: place for each, place in choose(torch, model).items() if each.shape[place] % ranks.world == 0}
+    if not any(each.dim() > 1 for each in chosen):
+        ranks.rank.end(
+            "%s has no Linear or Embedding that %d ranks can split: fsdp or ddp can train it"
+            % (type(model).__name__, ranks.world)
+        )
+    tensors = importlib.import_module("torch.distributed.tensor")
+    if not ranks.models:
+        whole.read_whole(torch)
+        sharded.explain_mixtures(ranks, "tensor")
+    mesh, former, after = sharded.mesh_of(torch, ranks), sharded.former_kind(torch), {}
+    for each in list(model.parameters()):
+        place = chosen.get(each)
+        placement = tensors.Replicate() if place is None else tensors.Shard(place)
+        local = each.detach()
+        if place is not None:
+            size = each.shape[place] // ranks.world
+            local = local.narrow(place, ranks.number * size, size)
+        local = local.clone(memory_format=torch.contiguous_format)
+        part = tensors.DTensor.from_local(local, mesh, [placement], run_check=False)
+        after[each] = torch.nn.Parameter(part, requires_grad=each.requires_grad)
+        each.data = each.data.new_empty(0)
+    for module in model.modules():
+        for name, each in module._parameters.items():
+            if each is not None:
+                module._parameters[name] = after[each]
+        _read_again(module)
+    sharded.take_over(torch, optimizers, former, after)
+    _compute_by_parts(torch, ranks, model)
+    whole.load_whole(torch, model)
+
+
+def choose(torch, model):
+    """The dimension along which each parameter is split; those that are not there stay whole."""
+    least = _SMALL * sum(each.numel() for each in model.parameters())
+    found, looked = {}, torch.nn.utils.parametrize.is_parametrized
+    for scope in [torch.nn.ModuleList([model]), *model.modules()]:
+        layers = [(name, each) for name, each in _layers(torch, scope) if not looked(each)]
+        for (_, layer), place in zip(layers, _places(layers)):
+            if layer.weight.numel() >= least and layer.weight not in found:
+                found[layer.weight] = place
+                if place == 0 and layer.bias is not None:
+                    found[layer.bias] = 0
+        if type(scope) is torch.nn.MultiheadAttention and scope.in_proj_weight is not None and not looked(scope):
+            found[scope.in_proj_weight] = 0
+            if scope.in_proj_bias is not None:
+                found[scope.in_proj_bias] = 0
+            found[scope.out_proj.weight] = 1
+            found.pop(scope.out_proj.bias, None)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding) and type(module).forward is torch.nn.Embedding.forward:
+            is_plain = module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+            if is_plain and module.weight.numel() >= least and not looked(module):
+                found[module.weight] = 0  # also where a layer that makes scores has the same
+    return found
+
+
+def widths(torch, model):
+    """Bytes of parameters that ranks can split, by the number that theirs has to divide."""
+    found = {}
+    for each, place in choose(torch, model).items():
+        found[each.shape[place]] = found.get(each.shape[place], 0) + each.numel() * each.element_size()
+    return found
+
+
+def _layers(torch, scope):
+    """Linear layers of a block, in their order, by their names: its own, and those of lists in it."""
+    for name, child in scope.named_children():
+        if isinstance(child, torch.nn.Linear) and type(child).forward is torch.nn.Linear.forward:
+            yield name, child
+
+
+def _places(layers):
+    """For each layer of a block 0, where what comes out of it is split, or 1, where what goes in is."""
+    open_ones = []
+    for number, (name, layer) in enumerate(layers):
+        wide = layer.in_features
+        takes = any(each.out_features % wide == 0 for each in open_ones)
+        is_beside = any(each.in_features == wide for each in open_ones)  # by its shape it may take the same as they
+        later = any(each.in_features == wide for _, each in layers[number + 1 :])
+        is_last = bool(_LAST.match(name)) or (not _FIRST.match(name) and not (is_beside and later))
+        if open_ones and takes and is_last:
+            open_ones = []
+            yield 1
+        else:
+            open_ones.append(layer)
+            yield 0
+
+
+def _read_again(module):
+    """Has a recurrent layer find its parameters where they now are."""
+    if hasattr(module, "_flat_weights_names"):
+        module._flat_weights = [module._parameters.get(name) for name in module._flat_weights_names]
+
+
+def _compute_by_parts(torch, ranks, model):
+    """Has the modules of a model find tensors for parameters while they compute: whole ones, or parts."""
+    kind, inside = carriers(torch, ranks), []
+
+    def shown(each):
+        if not whole.is_part(each):
+            return each
+        place = next((each.dim for each in each.placements if hasattr(each, "dim")), None)
+        local = each.to_local()
+        return local if place is None else kind(local, place)
+
+    def replace(number, module, forward):
+        inner = getattr(forward, "__func__", None)
+
+        def computed(self, *arguments, **options):
+            if torch.is_grad_enabled():
+                ranks.trace.append(number)
+            if inside:
+                return inner(self, *arguments, **options)
+            kept, known = [(each, dict(each._parameters)) for each in self.modules()], {}
+            inside.append(True)
+            if torch.is_grad_enabled():
+                leaves = torch.utils._pytree.tree_leaves((arguments, options))
+                ranks.trace += [each.detach().sum().item() for each in leaves if type(each) is torch.Tensor]
+            try:
+                for each, parameters in kept:
+                    for name, one in parameters.items():
+                        if one is not None:
+                            each._parameters[name] = known[one] = known[one] if one in known else shown(one)
+                    _read_again(each)
+                found = inner(self, *arguments, **options)
+                return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), found)
+            finally:
+                inside.pop()
+                kind.moves.forget()
+                for each, parameters in kept:
+                    each._parameters.update(parameters)
+                    _read_again(each)
+
+        if inner is not None:
+            computed = functools.wraps(inner)(computed)
+            module.forward = types.MethodType(computed, module)
+
+    for number, module in enumerate(model.modules(), 1000 * len(ranks.models)):
+        replace(number, module, module.forward)
