@@ -25,6 +25,14 @@ class Dimension(Model):
     step: float | None = Field(default=None, description="None for any number of the range; whole numbers then by 1")
     is_whole: bool = False
 
+    @property
+    def words(self) -> str:
+        """As people read it: ``lr (0.0001 to 0.1, log)``."""
+        if self.choices:
+            return f"{self.name} ({', '.join(str(each) for each in self.choices)})"
+        more = ", log" if self.log else f", step {self.step:g}" if self.step else ""
+        return f"{self.name} ({self.low:g} to {self.high:g}{more})"
+
 
 class Search(Model):
     """A study: trials of a training, each with other values, of which those before tell where to look."""
@@ -36,6 +44,13 @@ class Search(Model):
     sampler: Literal["tpe", "random"] = "tpe"
     prune: Literal["median", "none"] = "none"
     seed: int = 0
+
+    @property
+    def words(self) -> str:
+        """As people read it."""
+        pruned = f", pruned by the {self.prune}" if self.prune != "none" else ""
+        best = f"the {'highest' if self.rising else 'lowest'} {self.objective}"
+        return f"{self.trials} trials for {best} over {', '.join(each.words for each in self.over)}{pruned}"
 
     def key(self, application: Application) -> str:
         """What tells this study from others: what is searched, and for what training. More trials go on with it."""

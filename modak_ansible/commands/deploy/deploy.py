@@ -113,6 +113,8 @@ def _deploy(
     plan = found[0].plan
     where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))
     what = f": {len(found)} trainings on {where}" if len(found) > 1 else f" on {where}, plan {plan.digest[:12]}"
+    if len(searches) == len(found) == 1:  # the plan is that of the usual values
+        what = f" on {where}: {searches[0].search.words if searches[0].search else ''}"
     console.print(f"{plan.name}{what}", markup=False)
     if found[0].text:
         console.print(

@@ -59,6 +59,9 @@ def command(
 
         show_warnings(warnings)
         typer.echo(trainings_table([planned.plan for planned in found], _width()))
+        for each in found:
+            if each.search:
+                typer.echo(f"\nsearch {each.node}: {each.search.words}")
         return
     planned = the_one(path, found, training)
     plan = planned.plan
@@ -80,6 +83,8 @@ def command(
 
     width = _width()
     typer.echo(_bold(plan_table(plan, width, with_rest=not explain)))
+    if planned.search:
+        typer.echo(f"\nsearch: {planned.search.words}; what stands above has the usual values")
     if explain:
         from modak_ansible.commands.plan.explanation import plan_story
         from modak_ansible.planning.service import basis_of

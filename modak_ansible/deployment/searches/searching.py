@@ -192,6 +192,8 @@ class _Searching:
             chosen = self._choose()
             if chosen:
                 new.append(chosen)
+        if new:
+            self._note()
         self._submit(new)
 
     def _choose(self) -> Planned | None:

@@ -36,6 +36,8 @@ def test_a_search_is_one_training_until_its_trials_are_chosen(blueprint):
         Dimension(name="batch-size", choices=("32", "64")),
         Dimension(name="epochs", low=1, high=9, is_whole=True),
     )
+    words = "3 trials for the lowest val_loss over batch-size (32, 64), epochs (1 to 9)"
+    assert planned.search.words == words
     assert (planned.search.rising, planned.search.sampler, planned.search.prune) == (False, "tpe", "none")
     (trial,) = plan_trials(planned, [{"batch-size": "64", "epochs": "3"}])
     assert (trial.plan.training, trial.node, trial.search) == ("training:batch-size=64,epochs=3", "training", None)

@@ -302,3 +302,11 @@ def test_behind_the_median(mine, rising, median):
     others = [{1: 1.0, 2: 0.0}, {1: 2.0, 2: 1.0}, {1: 3.0, 2: 2.0}, {1: 4.0, 2: 3.0}]
     assert behind_median(mine, others, rising=rising) == median
     assert behind_median(mine, others[:3], rising=rising) is None
+
+
+def test_how_it_is_is_known_before_the_first_trial_is_submitted(asked, cluster):
+    cluster.kill_at = 1
+    with pytest.raises(Killed):
+        run(asked, cluster)
+    (folder,) = (asked.path / ".modak/searches").iterdir()
+    assert shown(SearchStore(folder).state) == "search training: 0 of 12 trials (1 running)"
