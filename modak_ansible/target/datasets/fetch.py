@@ -140,7 +140,8 @@ def fetch(
                 return
             is_passing = error.code >= 500 or error.code in (408, 429)
             if not is_passing or attempt == _ATTEMPTS:
-                raise ModakError(f"{address}: {error.code} {error.reason}", hint=_hint(error.code)) from error
+                said = str(error.reason).partition("\n")[0]
+                raise ModakError(f"{address}: {error.code} {said}", hint=_hint(error.code)) from error
             time.sleep(_wait_of(error, attempt))
         except (OSError, HTTPException) as error:
             number = getattr(error, "errno", None)
@@ -166,6 +167,8 @@ def _wait_of(error: urllib.error.HTTPError, attempt: int) -> float:
 def _hint(code: int) -> str:
     if code in (401, 403):
         return "it asks for a login: fetch the file yourself, and give its path"
+    if code // 100 == 3:
+        return "what it leads to leads back to it: look at the address in a browser"
     if code == 429:
         return "it is asked too often: deploy again in a while, and it goes on where it stopped"
     return "look at the address in a browser" if code == 404 else ""

@@ -54,6 +54,12 @@ def server():
             if self.path.startswith("/none"):
                 self.send_error(404)
                 return
+            if self.path.startswith("/round"):
+                self.send_response(302)
+                self.send_header("Location", self.path)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             etag, content = self.state
             begin = int((self.headers.get("Range") or "bytes=0-")[6:-1])
             if self.headers.get("If-Range", etag) != etag:
@@ -178,6 +184,14 @@ def test_a_download_that_is_not_there(store, server):
     assert status["state"] == "failed"
     assert "/none/a.gz: 404" in status["message"]
     assert store.description() is None
+
+
+@pytest.mark.component
+def test_an_address_that_leads_back_to_itself(store, server):
+    store.start_download(source_of(location=f"{server.address}/round/"), {})
+    status = wait(store)
+    assert "/round/a.gz: 302 " in status["message"]
+    assert ("\n" in status["message"], "leads back to it" in status["hint"]) == (False, True), status
 
 
 @pytest.mark.component
