@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 # What is locked for our own environments: the file, and what it holds as uv is told.
 OWN = {
     "modak": ["pyproject.toml", "--extra", "test", "--group", "build"],
-    "opera": ["pyproject.toml", "requirements/opera.in", "--group", "build"],
+    "opera": ["pyproject.toml", "requirements/opera.in", "--extra", "hf", "--extra", "s3", "--group", "build"],
     "opera-build": ["requirements/opera-build.in"],
     "tools": ["requirements/tools.in"],
     "docs": ["requirements/docs.in"],
