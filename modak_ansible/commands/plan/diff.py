@@ -24,11 +24,15 @@ def command(
 ) -> None:
     """Compare what would be deployed now with what was deployed last; ends with 1 where they differ."""
     without_collecting()
-    from modak_ansible.planning.service import plan_blueprint
+    from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
 
-    planned = plan_blueprint(find_blueprint(asked.blueprint), asked.given, asked.training)
+    every = plan_all(find_blueprint(asked.blueprint), asked.given, asked.training)
+    planned = every[0]
     show_warnings(planned.warnings)
+    if len(every) > 1:
+        _several(every, as_json=as_json)
+        return
     known = _deployed(planned)
     is_same = known is not None and known.plan["digest"] == planned.plan.digest
     plan = planned.plan.model_dump(mode="json")
@@ -44,6 +48,28 @@ def command(
             for line in beside_lines(known.plan, plan):
                 typer.echo(line)
     if not is_same:
+        raise typer.Exit(1)
+
+
+def _several(every: list[Planned], *, as_json: bool) -> None:
+    """What deploying several trainings would run again and why, and how many are as they were deployed."""
+    from modak_ansible.commands.deploy.again import lines_again
+    from modak_ansible.store.deployments import deployments_of
+
+    known = {each.name for each in deployments_of(every[0].blueprint) if not each.record.get("undeployed")}
+    same = [each.plan.deployment in known for each in every]
+    lines = lines_again(every)
+    if as_json:
+        trainings = [
+            {"training": each.plan.training, "planned": each.plan.deployment, "same": is_same}
+            for each, is_same in zip(every, same, strict=True)
+        ]
+        typer.echo(json.dumps({"same": all(same), "again": lines, "trainings": trainings}, indent=2))
+    else:
+        for line in lines:
+            typer.echo(line)
+        typer.echo(f"{sum(same)} of {len(every)} trainings are deployed as they are planned")
+    if not all(same):
         raise typer.Exit(1)
 
 

@@ -68,6 +68,22 @@ def test_what_changes_beside_a_script_runs_nothing_again(deployed, capsys):
     assert lines_again(plan_all(deployed.service, Inputs())) == []
 
 
+def test_several_trainings_are_told_together(deployed, capsys):
+    deployed.replace("script: train/train.py", "script: train/train.py\n        sweep: { epochs: [ 1, 2, 3 ] }")
+    for each in plan_all(deployed.service, Inputs()):
+        each.save()
+        Record(each.folder).update(job={"job_id": "7", "state": "COMPLETED"})
+    assert diff(deployed, capsys) == (0, "3 of 3 trainings are deployed as they are planned\n")
+    with (deployed.path / "train" / "train.py").open("a") as script:
+        script.write("# more\n")
+    code, shown = diff(deployed, capsys)
+    assert code == 1
+    first, second = shown.splitlines()
+    assert first == "3 trainings run again, because train.py changed"
+    assert second == "0 of 3 trainings are deployed as they are planned"
+    assert not json.loads(diff(deployed, capsys, as_json=True)[1])["same"]
+
+
 def test_what_runs_again_is_said_with_its_reason(deployed):
     deployed.replace("script: train/train.py", "script: train/train.py\n        sweep: { epochs: [ 1, 2, 3 ] }")
     planned = plan_all(deployed.service, Inputs())
