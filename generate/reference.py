@@ -283,7 +283,7 @@ def _paragraphs(said: str) -> Iterator[str]:
 
 def _members(kind: type) -> Iterator[str]:
     names = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
-    names = names or list(getattr(kind, "model_fields", ()))
+    names = names or list(getattr(kind, "model_fields", getattr(kind, "_fields", ())))
     properties = [name for name, each in vars(kind).items() if isinstance(each, property) and not name.startswith("_")]
     if names:
         yield f"Fields: {', '.join(f'`{name}`' for name in names)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # Exit codes of the modak command; the table of docs/errors.md lists them.
 FAILED = 1
@@ -16,8 +16,7 @@ TIME_OVER = 6
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True, order=True)
-class Location:
+class Location(NamedTuple):
     """A place in a file; lines and columns count from 1, and 0 means that the whole file is meant."""
 
     path: str
@@ -28,8 +27,7 @@ class Location:
         return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
 
 
-@dataclass(frozen=True)
-class Mistake:
+class Mistake(NamedTuple):
     """One thing wrong in a blueprint or an inputs file, with the rule that it breaks."""
 
     location: Location

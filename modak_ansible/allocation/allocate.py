@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from modak_ansible.allocation.options import settled
 from modak_ansible.allocation.site_rules import enforced
@@ -12,8 +12,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler
 
 
-@dataclass(frozen=True)
-class JobAllocation:
+class JobAllocation(NamedTuple):
     """What a job asks for, in agreement with itself and with its site."""
 
     asked: Request  # the request as it came
@@ -55,11 +54,11 @@ def _partition(request: Request) -> Partition | None:
 
 def _layout(request: Request, partition: Partition | None) -> ProcessLayout:
     hpc = request.application.hpc
-    layout = replace(request.resources.layout, sharing=(hpc.core_subscription if hpc else None) or 1)
+    layout = request.resources.layout._replace(sharing=(hpc.core_subscription if hpc else None) or 1)
     cores = _node_cores(request, partition)
     if layout.cores or (not cores and request.target.scheduler is Scheduler.NONE):
         return layout
-    return replace(layout, cores=max(1, cores // layout.slots) if cores else 1)
+    return layout._replace(cores=max(1, cores // layout.slots) if cores else 1)
 
 
 def _node_cores(request: Request, partition: Partition | None) -> int | None:

@@ -7,7 +7,6 @@ an option that a target without a scheduler has no use for, and an array, as a d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from modak_ansible.allocation.process_layout import fewest_nodes, with_ranks
@@ -36,7 +35,7 @@ def settled(request: Request) -> Request:
     resources = _with_cores(request, resources)
     resources = with_ranks(request, resources, fixed=_fixed(options, request.resources))
     if options.core_count and not resources.layout.cores:
-        resources = resources.with_layout(replace(resources.layout, cores=1))  # so many cores, and no more
+        resources = resources.with_layout(resources.layout._replace(cores=1))  # so many cores, and no more
     if options.memory_limit and scheduler is Scheduler.TORQUE:
         resources = _with_memory(resources, options.memory_limit)
     agreed = options.model_copy(update=_agreed(options, resources))
@@ -129,7 +128,7 @@ def _with_cores(request: Request, resources: Resources) -> Resources:
         if cores is None or layout.cores not in (None, cores):
             there = f"{layout.nodes} nodes with {layout.processes_per_node} processes each"
             raise CannotPlan(about, f"{count} are asked for here, and {there}", "leave one of them out")
-        return resources.with_layout(replace(layout, cores=cores))
+        return resources.with_layout(layout._replace(cores=cores))
     if has_each and not has_nodes:
         nodes, rest = divmod(count, layout.processes_per_node)
     else:
@@ -138,7 +137,7 @@ def _with_cores(request: Request, resources: Resources) -> Resources:
     if rest:
         there = f"{layout.processes_per_node} on a node" if has_each else f"{nodes} nodes"
         raise CannotPlan(about, f"{count} processes cannot be shared out evenly, {there}", "take a multiple")
-    return resources.with_layout(replace(layout, nodes=nodes, processes_per_node=count // nodes))
+    return resources.with_layout(layout._replace(nodes=nodes, processes_per_node=count // nodes))
 
 
 def _with_memory(resources: Resources, limit: int) -> Resources:

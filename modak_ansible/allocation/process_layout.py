@@ -5,8 +5,6 @@ Ranks are shared out evenly: over the nodes or the places that are said, else ov
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.hpc import HpcApplication
@@ -48,7 +46,7 @@ def _with_threads(hpc: HpcApplication, resources: Resources) -> Resources:
     if threads and threads > 1 and (hpc.core_subscription or 1) > 1:
         message = f"ranks that share a core cannot have {threads} threads each"
         raise CannotPlan("application.core_subscription", message, "take 1 of one of the two")
-    return resources.with_layout(replace(layout, cores=cores or threads))
+    return resources.with_layout(layout._replace(cores=cores or threads))
 
 
 def _with_accelerators(hpc: HpcApplication, resources: Resources) -> Resources:
@@ -76,15 +74,15 @@ def _with_ranks(request: Request, ranks: int, resources: Resources, fixed: tuple
         raise CannotPlan("application.mpi_ranks", message, "leave one of them out")
     if fixed == (False, False):
         nodes = fewest_nodes(request, resources, ranks, "application.mpi_ranks")
-        return resources.with_layout(replace(layout, nodes=nodes, processes_per_node=ranks // nodes))
+        return resources.with_layout(layout._replace(nodes=nodes, processes_per_node=ranks // nodes))
     divisor = nodes if fixed[0] else each
     if ranks % divisor:
         where = f"{divisor} nodes" if fixed[0] else f"{divisor} processes on a node"
         message = f"{ranks} ranks cannot be shared out evenly over {where}"
         raise CannotPlan("application.mpi_ranks", message, "take a multiple")
     if fixed[0]:
-        return resources.with_layout(replace(layout, processes_per_node=ranks // divisor))
-    return resources.with_layout(replace(layout, nodes=ranks // divisor))
+        return resources.with_layout(layout._replace(processes_per_node=ranks // divisor))
+    return resources.with_layout(layout._replace(nodes=ranks // divisor))
 
 
 def fewest_nodes(request: Request, resources: Resources, processes: int, about: str) -> int:

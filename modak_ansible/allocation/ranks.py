@@ -6,8 +6,7 @@ Of the ways in which the runtime does it, the first that fits into a rank's memo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from modak_ansible.allocation.memory import limit_of
 from modak_ansible.errors import CannotPlan
@@ -27,8 +26,7 @@ _CURE = (
 )
 
 
-@dataclass(frozen=True)
-class Ranks:
+class Ranks(NamedTuple):
     """How a training's processes are one."""
 
     # one of PREPARED: by modak_runtime.prepare; ``mpi`` or ``own``: by the script itself, which MPI starts, or which
@@ -111,7 +109,7 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
         return ddp
     peaks = {strategy: peak_of(need, layout.processes, strategy) for strategy in PREPARED}
     if peaks["ddp"].high <= limit.bytes:
-        return replace(ddp, rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits")))
+        return ddp._replace(rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits")))
     rejected: list[tuple[Prepared, str]] = []
     for strategy, peak in peaks.items():
         problem = why_not_shared_out(_version(request)) if strategy in SHARED_OUT else ""
@@ -120,9 +118,9 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
         if not problem:
             of = f"of {format_size(limit.bytes)}, {limit.reason}"
             reason = f"a rank with its part of the parameters needs {format_peak(peak)} {of}"
-            return replace(ddp, strategy=strategy, reason=reason, rejected=tuple(rejected))
+            return ddp._replace(strategy=strategy, reason=reason, rejected=tuple(rejected))
         rejected.append((strategy, problem))
-    return replace(ddp, rejected=tuple(rejected[1:]))
+    return ddp._replace(rejected=tuple(rejected[1:]))
 
 
 def _why_not_split(request: Request, layout: ProcessLayout) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.request import Request
@@ -21,15 +21,13 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     rule: Rule
     applies: bool
     reason: str
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What rules may ask about a job."""
 
     framework: str

@@ -1,6 +1,6 @@
 """What is trained, with what resources, and how it may be optimised."""
 
-from __future__ import annotations
+from typing import Self
 
 from pydantic import Field
 
@@ -95,7 +95,7 @@ class Resources(Model):
         """What is asked for of the processes."""
         return ProcessLayout(self.nodes, self.processes_per_node, self.cores_per_process)
 
-    def with_layout(self, layout: ProcessLayout) -> Resources:
+    def with_layout(self, layout: ProcessLayout) -> Self:
         """The same with other processes."""
         counts = {"nodes": layout.nodes, "processes_per_node": layout.processes_per_node}
         return self.model_copy(update={**counts, "cores_per_process": layout.cores})

@@ -1,7 +1,5 @@
 """What every model shares."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

@@ -1,9 +1,6 @@
 """What a training reads."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -18,8 +15,7 @@ PACKS = ("auto", "squashfs", "shards", "none")
 Kind = Literal["name", "format", "addresses", "path", "mount", "truth", "checksums", "size", "pack"]
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(NamedTuple):
     """What a user may say of a dataset.
 
     The form of requests and the TOSCA type (tosca/types) follow from it, by ``make generate``.

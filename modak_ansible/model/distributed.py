@@ -1,7 +1,5 @@
 """How one training runs in several processes."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from pydantic import Field

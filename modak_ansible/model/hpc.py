@@ -1,7 +1,5 @@
 """A program that is no training: how it is parallel, and how it is built."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,10 +1,7 @@
 """What a job asks of its scheduler, in the words that are the same for all of them: each option is declared here."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -22,8 +19,7 @@ Kind = Literal[
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """What there is to say of an option besides its type in a plan.
 
     The form of requests, the TOSCA type (tosca/types) and the tables of docs/ follow from it, by ``make generate``.

@@ -1,7 +1,5 @@
 """The plan: the one document that passes from the planner to the roles."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

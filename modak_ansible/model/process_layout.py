@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class ProcessLayout:
+class ProcessLayout(NamedTuple):
     """So many processes on each of so many nodes, and what each has."""
 
     nodes: int = 1

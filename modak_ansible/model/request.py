@@ -1,7 +1,5 @@
 """All that a plan is made from."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.errors import CannotPlan

@@ -1,7 +1,5 @@
 """A site's rules: what its administrators want done to which jobs, as data."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,8 +1,5 @@
 """How many nodes, processes and threads may be chosen, and what is taken instead of what was asked for."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -59,8 +56,7 @@ class Shape(NamedTuple):
         return self.nodes * self.processes_per_node
 
 
-@dataclass(frozen=True)
-class Scaled:
+class Scaled(NamedTuple):
     """What is taken instead of what was asked for.
 
     Attributes:

@@ -1,7 +1,5 @@
 """Where a training runs."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a job tries before it trains: the configurations that the records cannot tell apart, and for how long."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator

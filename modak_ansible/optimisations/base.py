@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Literal, TypedDict
+from typing import ClassVar, Literal, NamedTuple, TypedDict
 
 from modak_ansible.allocation.ranks import ranks_of
 from modak_ansible.catalogue import Catalogue, Entry
@@ -26,8 +26,7 @@ from modak_ansible.optimisations.properties import Property
 Reaches = Literal["image", "environment", "job", "code"]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One way to settle a matter."""
 
     value: str  # its name, as in a plan's choices and in suites' settings
@@ -36,8 +35,7 @@ class Option:
     why_not: str = ""  # why it cannot be taken here; empty when it can
 
 
-@dataclass(frozen=True)
-class Default:
+class Default(NamedTuple):
     """What good practice takes for the sake of safety; records of speed do not overrule it."""
 
     value: str

@@ -11,7 +11,6 @@ Pure: no I/O, no measured number of its own. Seconds and bytes throughout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, exp, log2, sqrt
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -136,8 +135,7 @@ def straggler(ranks: int, jitter: float) -> float:
     return exp(jitter * NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25)))
 
 
-@dataclass(frozen=True)
-class DataParallel:
+class DataParallel(NamedTuple):
     """A training by any number of ranks."""
 
     samples: int  # of an epoch

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
@@ -43,12 +42,12 @@ def scaled_program(request: Request, runs: Sequence[Run] = ()) -> Scaled | None:
     is_threaded = hpc.parallelisation in _THREADED
     stays = Scaled(asked, asked, threads, threads)
     if not is_threaded and hpc.parallelisation != "mpi":
-        return replace(stays, why_not=f"a program with {hpc.parallelisation} is one process")
+        return stays._replace(why_not=f"a program with {hpc.parallelisation} is one process")
     if is_threaded and not _cores(request):
-        return replace(stays, why_not="nobody says how many cores a node has")
+        return stays._replace(why_not="nobody says how many cores a node has")
     law, source = _law(request, runs, threads if is_threaded else asked.processes)
     if law is None or not law.is_known:
-        return replace(stays, why_not=_UNKNOWN)
+        return stays._replace(why_not=_UNKNOWN)
     limits = _limits(request, asked, threads, is_threaded=is_threaded)
     shape = choose(law, wanted, limits, request.resources.walltime)
     before, now = threads if is_threaded else asked.processes, shape.processes
@@ -78,9 +77,9 @@ def scaled_training(
     asked, threads = Shape(layout.nodes, layout.processes_per_node), layout.threads_of_process
     stays = Scaled(asked, asked, threads, threads)
     try:
-        question = question.model_copy(update=dict(between(request, replace(layout, nodes=2))))
+        question = question.model_copy(update=dict(between(request, layout._replace(nodes=2))))
     except CannotPlan as error:
-        return replace(stays, why_not=error.message)
+        return stays._replace(why_not=error.message)
     limits = _limits(request, asked, threads, is_threaded=False)
     each = limits.processes_per_node
     question, without = _measured(_of(question, Shape(1, 1)), model)
@@ -92,7 +91,7 @@ def scaled_training(
         found = model.predict(_of(question, shape))
         if not found.known or not alone.known:
             doubts = (*alone.doubts, *found.doubts)
-            return replace(stays, why_not=f"how it scales is not known: {doubts[0]}" if doubts else _UNKNOWN)
+            return stays._replace(why_not=f"how it scales is not known: {doubts[0]}" if doubts else _UNKNOWN)
         efficiency = alone.seconds.middle / (shape.processes * found.seconds.middle)
         curve.append(
             ScalePoint(
@@ -134,8 +133,7 @@ def _measured(question: Question, model: Predictor) -> tuple[Question, str]:
     return having(left), f", without the effect of {' and '.join(gone)}, which was not measured" if gone else ""
 
 
-@dataclass(frozen=True)
-class _Curve:
+class _Curve(NamedTuple):
     """A law by what was weighed: seconds and efficiency by processes."""
 
     points: Mapping[int, tuple[float, float]]
@@ -174,7 +172,7 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
     """The request with what is taken, and nothing of the job's options against it."""
     application, resources = request.application, request.resources
     nodes, each = scaled.taken
-    layout = replace(resources.layout, nodes=nodes, processes_per_node=each)
+    layout = resources.layout._replace(nodes=nodes, processes_per_node=each)
     options = {"node_count": None, "process_count_per_node": None, "core_count": None}
     if application.hpc is not None:
         is_threaded = application.hpc.parallelisation in _THREADED
@@ -182,7 +180,7 @@ def with_shape(request: Request, scaled: Scaled) -> Request:
         hpc = application.hpc.model_copy(update={"threads": scaled.threads_taken} if is_threaded else {"ranks": ranks})
         application = application.model_copy(update={"hpc": hpc})
         if is_threaded:
-            layout = replace(layout, cores=scaled.threads_taken)
+            layout = layout._replace(cores=scaled.threads_taken)
             options["core_count_per_process"] = None
     return request.model_copy(
         update={

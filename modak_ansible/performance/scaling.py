@@ -9,7 +9,6 @@ be nought, which makes seven small systems of equations, and the best that has n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import inf, isfinite, log2
 from statistics import median
@@ -31,8 +30,7 @@ class Run(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True)
-class Scaling:
+class Scaling(NamedTuple):
     """The law of one program on one machine."""
 
     serial: float  # a, in seconds; ``parallel`` and ``communication`` are b and c
@@ -106,8 +104,7 @@ def seen_efficiency(processes: int, efficiency: float) -> Scaling:
     return Scaling(serial, 1 - serial, 0.0, "log2", processes, True, 1, 0.0)
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     nodes: int  # at most
     cores: int  # of a node
     threads: int = 1  # of each process

@@ -1,12 +1,10 @@
 """The fitted model as a file: coefficients, their covariance, and what they rest on."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -39,7 +37,7 @@ class Part(Model):
     runs: int
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Part:
+    def _fits_together(self) -> Self:
         size = len(self.names)
         if not all(len(each) == size for each in (self.groups, self.mean, self.covariance, self.counts)):
             raise ValueError("its lists have different lengths")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from modak_ansible.model.measured.prediction import Gain
 from modak_ansible.model.plan import Candidate, Choice
@@ -19,8 +19,7 @@ __all__ = ["Chosen", "Configuration", "PerformanceModel", "Shared", "choose"]
 _SWEEPS = 4
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """A draft in which everything is settled, why, and what else was weighed."""
 
     draft: Draft
@@ -77,7 +76,7 @@ def _for_request(chosen: Chosen, draft: Draft) -> Chosen:
         update={"framework": made.request.application.framework, "script": made.request.application.script}
     )
     made.request = draft.request.model_copy(update={"application": application})
-    return replace(chosen, draft=made)
+    return chosen._replace(draft=made)
 
 
 class _Chooser:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from modak_ansible.allocation.allocate import allocate
 from modak_ansible.allocation.limits import limit_problems
@@ -41,8 +41,7 @@ _MOST_BEFORE = 500  # trainings before one: their folders are in one variable of
 Change = Callable[[Request], Request]
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(NamedTuple):
     """A plan, and where it comes from.
 
     Attributes:
@@ -151,7 +150,7 @@ def plan_trials(planned: Planned, points: Sequence[Mapping[str, Value]]) -> list
     Raises:
         InvalidBlueprint: one of them cannot be planned.
     """
-    inputs = replace(planned.inputs, points=tuple((planned.node, point) for point in points))
+    inputs = planned.inputs._replace(points=tuple((planned.node, point) for point in points))
     return plan_all(planned.blueprint, inputs, planned.node)
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .directives import plain
 from .rendered import render
@@ -56,8 +56,7 @@ class Ranks:
         return ",".join(map(str, range(self.accelerators)))
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """How the processes of a job are started."""
 
     outside: tuple[str, ...] = ()  # words of bash before the container's own, such as srun or mpirun of the host
@@ -68,8 +67,7 @@ class Launch:
     ranks: Ranks | None = None  # of a training whose processes are one; None for every other job
 
 
-@dataclass(frozen=True)
-class DataPlace:
+class DataPlace(NamedTuple):
     name: str  # stands in ``{dataset.NAME}``
     path: str  # of its folder below the workspace; of one that the target has already, of what was found of it
     variable: str = ""  # of the environment, besides MODAK_DATASET of the first; empty for none
@@ -85,8 +83,7 @@ class DataPlace:
         return not self.is_present and self.staging != "shared"
 
 
-@dataclass(frozen=True)
-class ScriptParts:
+class ScriptParts(NamedTuple):
     """What a script holds besides the job's own fields.
 
     Paths are below the target's workspace unless they are absolute.
@@ -320,7 +317,7 @@ def _data(place: DataPlace, number: int, places: tuple[DataPlace, ...]) -> Simpl
     is_alone = sum(each.is_copied for each in places) == 1
     shell = f"dataset_{number + 1}" if number else "dataset"
     return SimpleNamespace(
-        **place.__dict__, is_copied=place.is_copied, shell=shell, below="" if is_alone else f"/{place.name}"
+        **place._asdict(), is_copied=place.is_copied, shell=shell, below="" if is_alone else f"/{place.name}"
     )
 
 

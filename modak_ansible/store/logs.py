@@ -9,9 +9,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from modak_ansible.target.core.files import tail
 
@@ -23,8 +22,7 @@ _TEXT = 2000
 _APART = 5.0
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """a line of the stage log; the time is in seconds since the epoch."""
 
     time: float

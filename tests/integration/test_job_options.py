@@ -76,7 +76,7 @@ def script(scheduler, name, parent):
     }  # fmt: skip
     job = PlannedJob(**{**values, "scheduler": Scheduler(scheduler), "options": JobOptions(**options), **changes})
     gpus = ({"slurm": "--gres=gpu:1", "torque": ":gpus=1"}[scheduler]) if job.accelerators else ""
-    return render_script(job, ScriptParts(**{**PARTS.__dict__, "gpu_request": gpus}))
+    return render_script(job, ScriptParts(**{**PARTS._asdict(), "gpu_request": gpus}))
 
 
 @pytest.fixture(scope="module")

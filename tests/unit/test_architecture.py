@@ -71,3 +71,15 @@ def test_the_page_names_places_that_there_are():
     assert [
         place for place in sorted(places) if not ((PACKAGE / place).exists() or (PACKAGE.parent / place).exists())
     ] == []
+
+
+def test_the_models_of_a_plan_have_their_annotations_evaluated():
+    """pydantic evaluates them in any case, and those that are text one by one, with a compiler's run for each."""
+    paths = [
+        *(PACKAGE / "model").rglob("*.py"),
+        PACKAGE / "catalogue" / "entry.py",
+        PACKAGE / "performance" / "stored.py",
+    ]
+    models = [path for path in paths if re.search(r"^class \w+\((Model|BaseModel)\):", path.read_text(), re.MULTILINE)]
+    assert len(models) > 15
+    assert not [path for path in models if "import annotations" in path.read_text()]

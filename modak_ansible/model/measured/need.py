@@ -5,8 +5,6 @@ allocator lays them out. What grows with the batch is known for a whole one, a h
 them.
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.model.base import Model

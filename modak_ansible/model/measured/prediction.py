@@ -1,7 +1,5 @@
 """What the performance model is asked, and what it answers."""
 
-from __future__ import annotations
-
 from math import log
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What one run measured, with everything that identifies the run: one line of JSON each."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What the probe of a build said on a target that it does not work on."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.model.base import Model

@@ -1,7 +1,5 @@
 """What was found in an image of the user's own, by looking into it on its target."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.model.base import Model

@@ -1,7 +1,5 @@
 """A suite: which workloads are measured with which builds and switches, how often, and what is compared."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.model.base import Model

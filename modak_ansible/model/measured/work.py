@@ -1,7 +1,5 @@
 """What a training computes, as far as anybody knows: what the performance model relates to time."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from modak_ansible.model.base import Model

@@ -1,7 +1,5 @@
 """A workload: the scripts that do one piece of work with different frameworks, and the switches that each knows."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

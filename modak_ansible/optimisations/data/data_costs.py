@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from modak_ansible.model.dataset import Dataset
 from modak_ansible.model.target import Storage
@@ -15,8 +15,7 @@ FROM_IMAGE, FROM_IMAGE_AGAIN = 1e-4, 2.5e-5
 _KEPT = 0.5
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """What a node reads of a training's data."""
 
     size: int  # bytes

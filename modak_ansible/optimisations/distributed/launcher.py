@@ -63,7 +63,7 @@ def launching_of(draft: Draft) -> Launching:
     if ranks is None or ranks.strategy == "none":
         return launching
     told = _told(draft, ranks, launching.launch)
-    return replace(launching, launch=replace(launching.launch, ranks=told))
+    return replace(launching, launch=launching.launch._replace(ranks=told))
 
 
 def _told(draft: Draft, ranks: Ranks, launch: Launch) -> TrainingRanks:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from modak_ansible.errors import nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
@@ -22,8 +22,7 @@ LIMIT = 10_000
 _SHOWN = 40  # characters of a value that its point's name shows
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """An argument, and the values that it takes."""
 
     name: str

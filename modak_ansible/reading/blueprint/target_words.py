@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
@@ -36,8 +36,7 @@ _OF_A_MACHINE = tuple(name for name in _PROPERTIES if name != "workspace")
 WORDS = (SCHEDULER, *_PATHS, *_CAPABILITIES)
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What is known otherwise of a target that a file describes without a name."""
 
     name: str = ""  # what it is called; empty for its scheduler's name

@@ -17,9 +17,8 @@ import tarfile
 import zipfile
 import zlib
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Callable, Iterator, Sequence
+from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence
 
 from ...errors import ModakError
 
@@ -37,8 +36,7 @@ _DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMA
 Open = Callable[[], IO[bytes]]
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A file of an archive; of a link ``leads_to`` is the file, and there is nothing to open."""
 
     name: str

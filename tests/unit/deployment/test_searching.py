@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import shutil
@@ -143,7 +142,7 @@ def asked(blueprint):
 
 def planned_of(asked, **changes):
     (planned,) = plan_all(asked.service, Inputs())
-    return dataclasses.replace(planned, **changes)
+    return planned._replace(**changes)
 
 
 def run(asked, cluster, planned=None, **changes):

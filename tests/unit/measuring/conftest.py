@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def plan_of(planned):
         counts[variant.name] = counts.get(variant.name, 0) + 1
         digest = f"{variant.name}#{counts[variant.name]}"
         image = planned.plan.image.model_copy(update={"digest": variant.entry.name, "entry": variant.entry.name})
-        return replace(planned, plan=planned.plan.model_copy(update={"digest": digest, "image": image}))
+        return planned._replace(plan=planned.plan.model_copy(update={"digest": digest, "image": image}))
 
     return plan
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ from modak_ansible.measuring.plans import plan_look
 
 @pytest.fixture
 def mine(planned, tmp_path):
-    return replace(planned, state=tmp_path)
+    return planned._replace(state=tmp_path)
 
 
 @pytest.fixture

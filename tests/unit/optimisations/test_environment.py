@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from modak_ansible.errors import CannotPlan
@@ -38,7 +36,7 @@ def test_threads_are_the_cores_of_the_process(draft):
 
 def test_threads_without_any_cores_known_are_the_frameworks(draft):
     made = draft()
-    made.layout = replace(made.layout, cores=None)
+    made.layout = made.layout._replace(cores=None)
     assert matter("threads").default(made) is None
     assert values(matter("threads").options(made)) == ["the framework's default"]
     matter("threads").apply(made, "the framework's default")

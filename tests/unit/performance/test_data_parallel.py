@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -110,9 +109,9 @@ def test_a_mean_every_so_many_steps_is_one_sum_for_all_of_them_and_nothing_hides
 def test_steps_and_batches_of_both_ways_to_scale():
     training = DataParallel(1000, 2, 64, 0.0, 0.001, MNIST, SLOW)
     assert (training.batch_of(4), training.steps(4), training.compute(4)) == (16, 32, pytest.approx(0.016))
-    weak = replace(training, keeps="rank")
+    weak = training._replace(keeps="rank")
     assert (weak.batch_of(4), weak.steps(4), weak.compute(4)) == (64, 8, pytest.approx(0.064))
-    assert replace(weak, link=FAST).seconds(4) < weak.seconds(1) < weak.seconds(4)
+    assert weak._replace(link=FAST).seconds(4) < weak.seconds(1) < weak.seconds(4)
 
 
 def test_the_slowest_of_many_ranks_is_waited_for():
@@ -133,7 +132,7 @@ def test_numbers_are_numbers_and_nothing_is_faster_than_ideal(training, count):
 
 @given(trainings)
 def test_one_rank_has_no_communication(training):
-    nowhere = replace(training, link=Link(1e3, 1e3), buckets=Buckets(1, 1))
+    nowhere = training._replace(link=Link(1e3, 1e3), buckets=Buckets(1, 1))
     assert nowhere.step(1) == training.step(1) == training.compute(1)
 
 
@@ -152,4 +151,4 @@ def test_a_slower_network_never_helps(count, compute, layers, link, held):
 @given(trainings, ranks)
 def test_a_rank_that_jitters_never_helps(training, count):
     assert straggler(count, 0.2) >= straggler(count, 0.1) >= 1
-    assert replace(training, jitter=0.4).step(count) >= replace(training, jitter=0.3).step(count) * (1 - 1e-9)
+    assert training._replace(jitter=0.4).step(count) >= training._replace(jitter=0.3).step(count) * (1 - 1e-9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
@@ -118,7 +117,7 @@ def test_the_choice_is_efficient_within_the_limits_and_the_fastest(serial, commu
 )
 def test_no_node_is_taken_that_the_processes_do_not_need(serial, communication, least, given_limits):
     found = law(serial=serial, parallel=1 - serial, communication=communication)
-    found = dataclasses.replace(found, measured=20_000)
+    found = found._replace(measured=20_000)
     shape = choose(found, Scale(minimal_efficiency=least), given_limits)
     assert shape.nodes == math.ceil(shape.processes / given_limits.processes_per_node)
 
@@ -126,7 +125,7 @@ def test_no_node_is_taken_that_the_processes_do_not_need(serial, communication, 
 def test_nodes_are_filled():
     """10278 processes are efficient enough, and share out evenly over 571 nodes: 160 full ones have 10240."""
     found = seen_efficiency(2, 0.9999)
-    found = dataclasses.replace(found, measured=10_000)
+    found = found._replace(measured=10_000)
     least = found.efficiency(10_278)
     assert choose(found, Scale(minimal_efficiency=least), Limits(nodes=2000, cores=64)) == (160, 64)
 

@@ -81,7 +81,7 @@ GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1"}
 @pytest.mark.component
 @pytest.mark.parametrize("scheduler", RENDERERS)
 def test_all_options(scheduler, tmp_path):
-    text = render_script(FULL[scheduler], ScriptParts(**{**PARTS.__dict__, "gpu_request": GPUS[scheduler]}))
+    text = render_script(FULL[scheduler], ScriptParts(**{**PARTS._asdict(), "gpu_request": GPUS[scheduler]}))
     assert_golden(f"scripts/{scheduler}-options.sh", text)
     path = tmp_path / "job.sh"
     path.write_text(text)

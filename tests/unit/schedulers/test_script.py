@@ -55,36 +55,34 @@ CASES = {
     "slurm-full": (
         job("slurm", nodes=2, processes_per_node=2, memory=8 * 10**9, accelerators=1, partition="gpu", account="p-1",
             exclusive=True, walltime=129600),
-        ScriptParts(**{**FULL.__dict__, "gpu_request": "--gres=gpu:a100:1", "launch": Launch(("srun", "--cpus-per-task=4"))}),
+        ScriptParts(**{**FULL._asdict(), "gpu_request": "--gres=gpu:a100:1", "launch": Launch(("srun", "--cpus-per-task=4"))}),
     ),
     "torque-plain": (job("torque"), PLAIN),
     "slurm-ranks": (
         job("slurm", nodes=2, checkpoint=Checkpoint()),
-        dataclasses.replace(PLAIN, launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
+        PLAIN._replace(launch=Launch(("srun", "--kill-on-bad-exit=1"), ranks=Ranks(2, 1, "ddp"))),
     ),
     "torque-ranks": (
         job("torque", nodes=2, processes_per_node=2),
-        dataclasses.replace(
-            PLAIN, container_flags=("--cleanenv",),
+        PLAIN._replace(container_flags=("--cleanenv",),
             launch=Launch(("mpirun", "--hostfile", '"$hosts"'), hosts=" slots=2", ranks=Ranks(4, 2, interface="ib0")),
         ),
     ),
     "none-ranks": (
         job("none", processes_per_node=2, accelerators=2),
-        dataclasses.replace(
-            PLAIN, launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))
+        PLAIN._replace(launch=Launch(ranks=Ranks(2, 2, "ddp", devices="CUDA_VISIBLE_DEVICES", accelerators=2, is_local=True))
         ),
     ),
     "torque-full": (
         job("torque", nodes=2, memory=8 * 10**9, accelerators=2, partition="batch", account="p-1", exclusive=True,
             walltime=129600),
-        ScriptParts(**{**FULL.__dict__, "gpu_request": ":gpus=2", "launch": Launch(("mpirun", "-np", "2"))}),
+        ScriptParts(**{**FULL._asdict(), "gpu_request": ":gpus=2", "launch": Launch(("mpirun", "-np", "2"))}),
     ),
     "slurm-after": (
         job("slurm"),
         ScriptParts(
             **{
-                **PLAIN.__dict__,
+                **PLAIN._asdict(),
                 "after": (("pre-process", ("example-1",)), ("train", ("example-2", "example-3"))),
                 "arguments": (("data", "{after:pre-process}/it's"), ("weights", "{after:train}")),
                 "pre": ("ls $MODAK_AFTER_TRAIN",),
@@ -95,7 +93,7 @@ CASES = {
         job("slurm"),
         ScriptParts(
             **{
-                **PLAIN.__dict__,
+                **PLAIN._asdict(),
                 "data": DATA,
                 "staging_path": "/scratch",
                 "arguments": (("data", "{dataset}"), ("valid", "{dataset.valid}/x"), ("there", "{dataset.there}")),
@@ -110,27 +108,26 @@ CASES = {
     ),
     "slurm-checkpoint": (
         job("slurm", checkpoint=Checkpoint()),
-        ScriptParts(**{**PLAIN.__dict__, "post": ("echo $MODAK_EXIT_CODE",)}),
+        ScriptParts(**{**PLAIN._asdict(), "post": ("echo $MODAK_EXIT_CODE",)}),
     ),
     "torque-checkpoint": (job("torque", checkpoint=Checkpoint(every=60, signal_before_wall=40, requeue=1)), PLAIN),
-    "slurm-scratch": (job("slurm"), ScriptParts(**{**PLAIN.__dict__, "scratch": "$SCRATCH/own disk"})),
+    "slurm-scratch": (job("slurm"), ScriptParts(**{**PLAIN._asdict(), "scratch": "$SCRATCH/own disk"})),
     "slurm-packed": (
-        job("slurm", nodes=2), ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,)}),
+        job("slurm", nodes=2), ScriptParts(**{**PLAIN._asdict(), "data": (PHOTOS,)}),
     ),
     "slurm-packed-copied": (
         job("slurm", nodes=2),
-        ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),
+        ScriptParts(**{**PLAIN._asdict(), "data": (PHOTOS,), "staging_path": "/scratch"}),
     ),
     "slurm-by-node": (
         job("slurm", nodes=2, processes_per_node=2),
-        dataclasses.replace(
-            PLAIN, staging_path="/scratch",
+        PLAIN._replace(staging_path="/scratch",
             data=(DataPlace("s", "datasets/s-1", staging="by-node"), DataPlace("t", "datasets/t-1", staging="shared")),
         ),
     ),
     "none-packed-copied": (
         job("none"),
-        ScriptParts(**{**PLAIN.__dict__, "data": (PHOTOS,), "staging_path": "/scratch"}),
+        ScriptParts(**{**PLAIN._asdict(), "data": (PHOTOS,), "staging_path": "/scratch"}),
     ),
     "none-checkpoint": (job("none", checkpoint=Checkpoint(requeue=0)), PLAIN),
     "none-environment": (
@@ -146,7 +143,7 @@ CASES = {
 JINJA = environment()
 EVERYTHING = ScriptParts(
     **{
-        **FULL.__dict__,
+        **FULL._asdict(),
         "gpu_request": ":gpus=2", "launch": Launch(("mpirun",), ("env", "X=1"), " slots=2", True), "words": ("a b", "$c"),
         "command": ("./solver", "in put"), "site_pre": ("export A=1",), "pre": ("ls ${dataset} {dataset}",),
         "post": ("echo 'x'",), "seal": "images/abc.sha256", "signing_key": "~/key", "script": "train.py",
@@ -176,7 +173,7 @@ def test_the_generated_python_writes_what_jinja2_makes_of_the_templates(data):
     """With and without each part of a script, whatever the others are."""
     fields = [each.name for each in dataclasses.fields(ScriptParts) if getattr(EVERYTHING, each.name) != each.default]
     chosen = data.draw(st.sets(st.sampled_from(fields)))
-    parts = dataclasses.replace(PLAIN, **{name: getattr(EVERYTHING, name) for name in chosen})
+    parts = PLAIN._replace(**{name: getattr(EVERYTHING, name) for name in chosen})
     options = data.draw(st.sampled_from([JobOptions(), JobOptions(standard_output_file="o", standard_error_file="e")]))
     checkpoint = data.draw(st.sampled_from([None, Checkpoint(), Checkpoint(requeue=0)]))
     example = job(data.draw(st.sampled_from([*Scheduler])), options=options, checkpoint=checkpoint)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import yaml
 
@@ -21,14 +21,13 @@ _INDENTING_TABS = re.compile(r"^(?:[ \t]|-(?=[ \t]))*\t[ \t]*", re.MULTILINE)
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A YAML value: a scalar, a list of items, or a mapping of names to items."""
 
     location: Location
     value: Any
     text: str = ""
-    keys: dict[str, Location] = field(default_factory=dict)
+    keys: Mapping[str, Location] = MappingProxyType({})
 
     @property
     def is_map(self) -> bool:

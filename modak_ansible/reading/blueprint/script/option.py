@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     names: tuple[str, ...]  # as they are declared, with their dashes
     takes_value: bool | None = None  # None where it may or may not, or that is not known
     kind: str = ""  # ``int`` or ``float``; empty for any text

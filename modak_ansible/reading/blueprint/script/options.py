@@ -6,10 +6,9 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from modak_ansible.errors import nearest
 from modak_ansible.model.application import Application
@@ -33,8 +32,7 @@ _CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     declared: tuple[Option, ...]  # all that are seen
     are_all: bool  # whether there can be no others; where this is false, there may be
     abbreviates: bool = True  # whether the beginning of a name stands for it
