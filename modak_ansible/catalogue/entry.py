@@ -1,7 +1,7 @@
 """What the catalogue holds: builds of frameworks, the images that they begin with, and published datasets."""
 
-from __future__ import annotations
-
+import operator
+import re
 from typing import Literal
 
 from packaging.version import InvalidVersion, Version
@@ -15,6 +15,9 @@ from modak_ansible.model.plan import digest_of
 
 ANY = "any"
 PLAIN = "python"  # the framework of a script that needs none: nothing of ours acts in its code
+_RELEASE = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_BOUND = re.compile(rf"([<>]=?)\s*({_RELEASE.pattern})", re.ASCII)
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 class Base(Model):
@@ -144,7 +147,10 @@ def satisfies(version: str, wanted: str) -> bool:
     if wanted[0].isdigit():
         parts = wanted.split(".")
         return version.split("+", maxsplit=1)[0].split(".")[: len(parts)] == parts
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and seldom needed
+    bounds = [_BOUND.fullmatch(each.strip()) for each in wanted.split(",")]
+    if all(bounds) and _RELEASE.fullmatch(version):
+        return all(_COMPARE[each[1]](Version(version), Version(each[2])) for each in bounds if each)
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to import, and plain bounds need none of it
 
     return Version(version) in SpecifierSet(wanted)
 

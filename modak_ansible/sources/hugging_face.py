@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -102,6 +101,8 @@ class HuggingFace(Listed):
             Path(path).replace(wanted)
 
         hub.utils.disable_progress_bars()
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and plans fetch nothing
+
         with ThreadPoolExecutor(STREAMS) as pool:
             tasks = [pool.submit(_asked, place, lambda file=file: one(file)) for file in files]
             try:

@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, ClassVar, NamedTuple
 from urllib.parse import unquote
@@ -102,6 +101,8 @@ class Sftp(Listed):
             with _session(place) as session:
                 for file in files[number::STREAMS]:
                     _fetch(session, place, file, carrier)
+
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and plans fetch nothing
 
         with ThreadPoolExecutor(STREAMS) as pool:
             for task in [pool.submit(some, number) for number in range(min(STREAMS, len(files)))]:

@@ -7,7 +7,6 @@ import copy
 import importlib
 import io
 import json
-import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +74,6 @@ def check_with_tosca_parser(
     """
     given = _with_found_imports(written or _tree(path), path.parent)
     ExceptionCollector, TOSCAException, ToscaTemplate = _import_tosca_parser()  # noqa: N806
-    logging.getLogger("tosca").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()), _each_file_once():
             if given is None:
@@ -117,6 +115,9 @@ class _WhenUsed(ModuleType):
 
 def _import_tosca_parser() -> tuple[Any, Any, Any]:
     """The names that are used of tosca-parser; requests, which it needs for archives of the network only, can wait."""
+    import logging  # noqa: PLC0415 - slow to import, and only tosca-parser's is silenced
+
+    logging.getLogger("tosca").setLevel(logging.CRITICAL)
     waits = "requests" not in sys.modules
     if waits:
         sys.modules["requests"] = _WhenUsed("requests")
