@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
+from modak_ansible.reading.blueprint.script.syntax import children_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -61,13 +62,16 @@ class ScriptSource:
         self._nodes: list[ast.AST] = [tree]  # all, in the order of ast.walk
         self._parents: dict[ast.AST, ast.AST] = {}
         for node in self._nodes:
-            children = list(ast.iter_child_nodes(node))
+            children = children_of(node)
             self._parents.update(dict.fromkeys(children, node))
             self._nodes += children
-        self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
-        self._dotted = [node for node in self._nodes if isinstance(node, ast.Name | ast.Attribute)]
+        self._calls: list[ast.Call] = self._of(ast.Call)
+        self._dotted: list[ast.Name | ast.Attribute] = self._of(ast.Name, ast.Attribute)
+        self._defined: list[ast.ClassDef] = self._of(ast.ClassDef)
         self._full: dict[str, str] = {}
-        self._functions = {node.name: node for node in self._nodes if isinstance(node, Function)}
+        self._functions: dict[str, Function] = {
+            node.name: node for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef)
+        }
         self._classes = {_PARSER}
         self._parsers: set[str] = set()
         self._read()
@@ -79,11 +83,11 @@ class ScriptSource:
         return {name: value for name, value in values.items() if type(value) is int}
 
     def _read(self) -> None:
-        for node in self._nodes:
-            self._import(node)
-        for node in self._nodes:
-            if isinstance(node, ast.ClassDef) and any(self._name(base) == _PARSER for base in node.bases):
-                self._classes.add(node.name)
+        for each in self._of(ast.Import, ast.ImportFrom):
+            self._import(each)
+        for each in self._defined:
+            if any(self._name(base) == _PARSER for base in each.bases):
+                self._classes.add(each.name)
                 self.is_doubtful = True
         for call in self._calls:
             if self._name(call.func) in self._classes:
@@ -104,10 +108,12 @@ class ScriptSource:
         self._commands()
         self.flags = tuple(absl_options(self._calls, self._name))
         self.parsed = parsed_classes(self._calls, self._name)
-        classes = [node for node in self._nodes if isinstance(node, ast.ClassDef)]
-        self.classes = {node.name: dataclass_options(node) for node in classes if _is_dataclass(node)}
+        self.classes = {each.name: dataclass_options(each) for each in self._defined if _is_dataclass(each)}
 
-    def _import(self, node: ast.AST) -> None:
+    def _of(self, *kinds: type[ast.AST]) -> list[Any]:
+        return [node for node in self._nodes if type(node) in kinds]
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 self.imported.add(alias.name)
