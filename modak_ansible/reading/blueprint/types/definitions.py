@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 from modak_ansible.errors import Location, nearest
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item, item_from, parse_yaml, read_yaml
+from modak_ansible.store.cache import kept_text
 from modak_ansible.store.project import shipped
 
 VERSION = "tosca_simple_yaml_1_3"
@@ -117,10 +119,15 @@ def _normative() -> Any:
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("tosca-parser is not installed")
     path = Path(spec.submodule_search_locations[0], "elements", "TOSCA_definition.yaml")
-    mistakes = Mistakes()
-    tree = parse_yaml(path.read_text(encoding="utf-8"), str(path), mistakes)
-    mistakes.raise_if_any()
-    return tree.plain() if tree else {}
+    text = path.read_text(encoding="utf-8")
+
+    def plain() -> str:
+        mistakes = Mistakes()
+        tree = parse_yaml(text, str(path), mistakes)
+        mistakes.raise_if_any()
+        return json.dumps(tree.plain() if tree else {})
+
+    return json.loads(kept_text("tosca-types", text, plain) or "{}")
 
 
 def _add(definitions: Definitions, root: Item) -> None:
