@@ -1,7 +1,5 @@
 """What of a training's arguments is searched for, and what makes one trial better than another."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Literal
