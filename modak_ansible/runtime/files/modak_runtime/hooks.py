@@ -85,11 +85,12 @@ def _number(name):
 def _torch(module, report, steps):
     from modak_runtime import pytorch
 
+    ranks.seed_alike(module.manual_seed)
     pytorch.imported(module, report, steps)
 
 
 def _numpy(module, _report, _steps):
-    ranks.seed_alike(module.random)
+    ranks.seed_alike(module.random.seed)
 
 
 def _loader(module, _report, steps):

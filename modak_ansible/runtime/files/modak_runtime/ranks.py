@@ -52,11 +52,11 @@ def begin():
     if is_parallel():
         import random
 
-        seed_alike(random)
+        seed_alike(random.seed)
 
 
-def seed_alike(module):
-    """Has a stream of Python's or NumPy's that a script does not seed begin alike in all ranks.
+def seed_alike(seed):
+    """Has a stream of Python's, NumPy's or PyTorch's that a script does not seed begin alike in all ranks.
 
     What it draws, such as a split of its data, is then the same in each.
     """
@@ -64,4 +64,4 @@ def seed_alike(module):
         import zlib
 
         words = "%s:%s" % (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
-        module.seed(zlib.crc32(words.encode()))
+        seed(zlib.crc32(words.encode()))
