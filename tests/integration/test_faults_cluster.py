@@ -77,7 +77,7 @@ def test_slurmctld_is_restarted_under_a_watched_job(project):
     one_job_completed(project)
     results_are_whole(project)
     nothing_is_left(project)
-    assert '"changed": 0' in finishes(project, "--json")
+    assert '"changed": false' in finishes(project, "--json")
 
 
 @pytest.mark.thorough
