@@ -15,6 +15,8 @@ from modak_ansible.store.project import project_root, shipped
 # Files of these kinds are never the training's own.
 _LEFT_OUT_FOLDERS = ("__pycache__", "node_modules")
 _LEFT_OUT_FILES = ("*.pyc", "*.sif", "*.egg-info")
+# What is said of runs is written beside the script, even while one is being planned; it travels where it is named.
+_LOGS = ("*.log", "nohup.out", "slurm-*.out")
 _BLUEPRINT_FILES = ("service.yaml", "inputs*.yaml", "README.md")
 _BLUEPRINT_FOLDERS = ("types", "playbooks", "roles")
 
@@ -38,7 +40,8 @@ def code_files(
 ) -> list[SourceFile]:
     """The files that travel with a script; what links lead to travels as if it lay there.
 
-    Hidden files and caches are left out; in the blueprint's own folder also the blueprint.
+    Hidden files and caches are left out, and logs beside the script unless a pattern names them; in the blueprint's
+    own folder also the blueprint.
 
     Args:
         patterns: which files travel, relative to the folder; None for all.
@@ -80,7 +83,7 @@ class _Walk:
         self._data = data if patterns is None else {}
         # a package is unpacked below a hidden folder, and what it holds is not hidden in it
         self._roots = (project_root(top), _real(top), shipped("tosca").resolve().parent)
-        self._own_files = _BLUEPRINT_FILES if is_blueprint else ()
+        self._own_files = (*(_BLUEPRINT_FILES if is_blueprint else ()), *(_LOGS if patterns is None else ()))
         self._own_folders = _BLUEPRINT_FOLDERS if is_blueprint else ()
 
     def files(self) -> Iterator[Path]:

@@ -37,6 +37,14 @@ def link(project, name, to):
     (project / "src" / name).symlink_to(to)
 
 
+def test_a_log_beside_the_script_travels_where_it_is_named_alone(project):
+    """It is written while the plan is made: modak deploy . > deploy.log, which once changed the training itself."""
+    for name in ("deploy.log", "slurm-17.out", "nohup.out", "data.out"):
+        (project / "src" / name).write_text("planning")
+    assert travelling(project) == ["data.out", "train.py"]
+    assert travelling(project, "train.py", "*.log") == ["deploy.log", "train.py"]
+
+
 def test_a_link_to_a_folder_of_the_project_is_followed(project):
     link(project, "net", "../lib/net")
     link(project, "again", "net")  # a link to a link
