@@ -20,6 +20,7 @@ SHOW_NOTHING = {
     "schema": "what it prints is JSON",
     "shell": "it runs a command of the user's",
     "testbed ssh": "it runs a command of the user's",
+    "tensorboard": "it runs TensorBoard until it is ended",
     "testbed down": "it says that it is done",
     "targets remove": "it says that it is done",
     "catalogue remove": "it says that it is done",

@@ -14,7 +14,9 @@ from modak_ansible.performance.scaling import Limits, Run, Scaling, choose, fit_
 fractions = st.floats(0, 1)
 times = st.floats(0.01, 1e5)
 counts = st.lists(st.integers(1, 4096), min_size=1, max_size=12)
-limits = st.builds(Limits, nodes=st.integers(1, 40), cores=st.integers(1, 40), threads=st.integers(1, 4))
+limits = st.builds(
+    Limits, nodes=st.integers(1, 40), cores=st.integers(1, 40), threads=st.integers(1, 4), shared=st.just(1)
+)
 
 
 def amdahl(fraction, alone, processes, communication=0.0, linear=False):
