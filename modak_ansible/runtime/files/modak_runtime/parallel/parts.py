@@ -7,6 +7,8 @@ that are whole are the same in all ranks, and so are their gradients.
 import functools
 import math
 
+from modak_runtime.parallel import sharded
+
 
 def carriers(torch, ranks):
     """The class of such tensors; its ``local`` is this rank's part, along its ``place``, a dimension from the left."""
@@ -57,12 +59,20 @@ class _Moves:
 
 
 def _moves(torch, ranks):
+    def compare(*words):
+        """Before the first step each message is compared: of different kinds, ranks would wait for each other."""
+        if not ranks.is_compared:
+            ranks.trace.append(words)
+            sharded.compare_now(torch, ranks)
+
     def summed(tensor):
+        compare("sum", tuple(tensor.shape))
         found = tensor.detach().clone(memory_format=torch.contiguous_format)
         ranks.guarded(torch.distributed.all_reduce, found)
         return found
 
     def gathered(tensor, place):
+        compare("gather", tuple(tensor.shape), place)
         mine = tensor.detach().contiguous()
         parts = [torch.empty_like(mine) for _ in range(ranks.world)]
         ranks.guarded(torch.distributed.all_gather, parts, mine)

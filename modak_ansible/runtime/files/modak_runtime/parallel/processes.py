@@ -60,6 +60,7 @@ class Ranks:
         self.is_alike = strategy in ALIKE
         self.part, self.shares = (1, rank.world), not self.is_alike
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
+        self.is_compared = False  # whether ranks that split layers have once made the same step
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = False

@@ -136,18 +136,24 @@ def take_over(torch, optimizers, former, after):
 
 def compare_before_steps(torch, ranks, optimizer):
     """Ends ranks that do not compute the same layers in the same order: each would take one's parts for another's."""
-    others = "were given other samples" if ranks.is_alike else "in another order"
 
     def compare(_optimizer, _arguments, _options):
-        mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
+        compare_now(torch, ranks)
         ranks.trace.clear()
-        found = torch.tensor([mine, -mine])
-        ranks.guarded(torch.distributed.all_reduce, found, torch.distributed.ReduceOp.MAX)
-        if found[0] != -found[1]:
-            ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
-                others, ranks.strategy))  # fmt: skip
+        ranks.is_compared = True
 
     optimizer.register_step_pre_hook(compare)
+
+
+def compare_now(torch, ranks):
+    """Ends ranks that have not done the same since the last step."""
+    mine = zlib.crc32(repr(ranks.trace).encode()) >> 1
+    found = torch.tensor([mine, -mine])
+    ranks.guarded(torch.distributed.all_reduce, found, torch.distributed.ReduceOp.MAX)
+    if found[0] != -found[1]:
+        others = "were given other samples" if ranks.is_alike else "in another order"
+        ranks.rank.end("ranks compute different layers of a model, or %s: ddp can train it, not %s" % (
+            others, ranks.strategy))  # fmt: skip
 
 
 def explain_mixtures(ranks, strategy):
