@@ -156,7 +156,7 @@ def test_any_file_that_travels_may_hold_the_line(blueprint):
 
 def test_a_folder_is_looked_at_once(blueprint, monkeypatch):
     folders = ScriptFolders()
-    first = folders.files(blueprint.path / "train", None, top=blueprint.path)
+    first = folders.files(blueprint.path / "train", None, top=blueprint.path, data={})
     (blueprint.path / "train" / "new.py").write_text("")
-    assert folders.files(blueprint.path / "train", None, top=blueprint.path) is first
-    assert len(folders.files(blueprint.path / "train", ["*.py"], top=blueprint.path)) == 2
+    assert folders.files(blueprint.path / "train", None, top=blueprint.path, data={}) is first
+    assert len(folders.files(blueprint.path / "train", ["*.py"], top=blueprint.path, data={})) == 2

@@ -192,7 +192,7 @@ def test_an_ended_search_changes_nothing_and_more_trials_go_on(asked, cluster):
 def test_killed_anywhere_it_goes_on_as_if_it_had_not_been(asked, monkeypatch):
     """Each place is tried in which the command may be killed around what it does to the target."""
     cluster = Cluster(monkeypatch)
-    asked.replace("trials: 12", "trials: 6")
+    asked.replace("trials: 12", "trials: 4")
     planned, plans, plan_trials = planned_of(asked), {}, searching.plan_trials
 
     def planned_once(_, points):
@@ -213,7 +213,7 @@ def test_killed_anywhere_it_goes_on_as_if_it_had_not_been(asked, monkeypatch):
             run(asked, cluster, planned)
         done, _ = run(asked, cluster, planned)
         assert facts(asked, done) == whole, kill_at
-        assert len(cluster.jobs) == 6
+        assert len(cluster.jobs) == 4
 
 
 def test_a_line_that_was_cut_off_is_mended(asked, cluster):
