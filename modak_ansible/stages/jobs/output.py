@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from modak_ansible.target.jobs.campaign import Wanted
 _LINE = 2000
 _LINES = 200
 _DRAIN = 4 << 20
+# Colours, moves of the cursor and titles (ECMA-48's CSI and OSC), as progress bars write them.
+_CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class Output:
@@ -75,6 +78,6 @@ class Output:
 
 
 def _shown_lines(output: str) -> list[str]:
-    """The lines of a terminal: of what a carriage return writes over, only the last is left."""
-    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in output.split("\n")]
+    """The lines of a terminal: of what a carriage return writes over, only the last is left, and no colours."""
+    lines = [line.rstrip().rsplit("\r", 1)[-1].rstrip() for line in _CONTROLS.sub("", output).split("\n")]
     return [line for line in lines if line]

@@ -36,3 +36,9 @@ def test_of_many_lines_at_once_the_last_are_shown_and_the_others_counted(shown):
 def test_who_asks_for_a_log_gets_all_of_it(shown):
     text = "".join(f"line {number}\n" for number in range(3000))
     assert len(shown(text, is_whole=True)) == 3001
+
+
+def test_what_moves_a_terminals_cursor_is_left_out(shown):
+    """As progress bars write it that begin their line anew."""
+    said = shown("\x1b[1mEpoch 1\x1b[0m\n\x1b[A\x1b[2Kloss 0.5\n\x1b]0;title\x07\n\x1b[A\n", is_whole=True)
+    assert said == ["Epoch 1", "loss 0.5", "job 1 is completed"]
