@@ -107,7 +107,7 @@ def read_template(path: Path, root: Item, inputs: Inputs, mistakes: Mistakes) ->
     file = inputs.targets or _own_target(root, given, mistakes)
     words = _read_target_file(file, mistakes) if file else None
     if words is not None:
-        root, given = placed_on(root, words, given, definitions, mistakes)
+        root, given = placed_on(root, words, given, definitions, mistakes, names_it=not inputs.targets)
     root, given = with_targets(root, given, definitions, mistakes)
     topology = read_topology(root, definitions, given, mistakes)
     blueprint = _Reader(path, topology, mistakes, inputs).read()

@@ -87,12 +87,16 @@ def template_of(words: Item, base: Item, wanted: Wanted, mistakes: Mistakes) -> 
     return replaced(base, ("topology_template",), topology)
 
 
-def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mistakes: Mistakes) -> tuple[Item, Item]:
+def placed_on(
+    root: Item, words: Item, given: Item, definitions: Definitions, mistakes: Mistakes, *, names_it: bool = False
+) -> tuple[Item, Item]:
     """A service template on the target of a target file, and the values that are given, with the file's behind them.
 
     What the template says of its own machine is forgotten, by whatever input; what is given goes before the file.
 
     Args:
+        names_it: whether the template itself names the file: what it says beside that, and of no address of another
+            machine, is of this target and goes before the file, too.
         mistakes: collects words that are unknown, or say nothing of which of several targets.
     """
     templates = root.get("topology_template", "node_templates") or Item(root.location, {})
@@ -107,6 +111,8 @@ def placed_on(root: Item, words: Item, given: Item, definitions: Definitions, mi
     keys = {**words.keys, **given.keys}
     bare = _of_no_machine(node, frozenset(given.entries))
     bare = described(bare, Item(words.location, said, keys=keys), mistakes, is_bare=True)
+    if names_it and node.get("attributes", "public_address") is None:
+        bare = _with_literals(bare, node)
     root = replaced(root, ("topology_template", "node_templates", targets[0]), bare)
     left = {name: entry for name, entry in given.entries.items() if name not in own}
     # what the template used of its target elsewhere, too, is the new one's there
@@ -236,6 +242,16 @@ def _of_no_machine(node: Item, given: frozenset[str] | None = None) -> Item:
                 left[name] = Item(entry.location, {"properties": Item(values.location, inner, keys=values.keys)})
         entries["capabilities"] = Item(capabilities.location, left, keys=capabilities.keys)
     return Item(node.location, entries, node.text, node.keys)
+
+
+def _with_literals(node: Item, own: Item) -> Item:
+    """A node template with what another says of the machine by values that no input gives."""
+    sections = [("properties",), *(("capabilities", name, "properties") for name in _CAPABILITIES)]
+    for path in sections:
+        for name, value in _entries(own.get(*path)).items():
+            if function_name(value) is None:
+                node = replaced(node, (*path, name), value)
+    return node
 
 
 def replaced(item: Item, path: tuple[str, ...], value: Item, place: Location | None = None) -> Item:

@@ -279,3 +279,42 @@ def test_whatever_is_given_the_template_stays_one(values):
         before["topology_template"]["node_templates"]
     )
     assert Path(root.location.path).name == "service.yaml"
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "account", "cores", "bundle"),
+    [
+        ("", Inputs(), "project-42", 128, None),
+        ("capabilities: { site: { properties: { account: mine, certificate_bundle: /etc/ca.pem } } }", Inputs(), "mine", 128, "/etc/ca.pem"),
+        ("capabilities: { site: { properties: { account: mine } } }", Inputs(targets=Path("named")), "project-42", 128, None),
+        ("attributes: { public_address: else.example }, capabilities: { site: { properties: { account: mine } } }",
+         Inputs(), "project-42", 128, None),
+        ("properties: { partitions: [ { name: batch, nodes: 1, cores: 8 } ] }", Inputs(), "project-42", 8, None),
+    ],
+)  # fmt: skip
+def test_what_a_blueprint_says_beside_the_target_that_it_names(
+    tmp_path, monkeypatch, site, node, inputs, account, cores, bundle
+):
+    """It was forgotten without a word: modak init names the target, and the user adds to the node."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "modak/targets").mkdir(parents=True)
+    named = site.rename(tmp_path / "modak/targets/mine.yaml")
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "service.yaml").write_text(f"""\
+tosca_definitions_version: tosca_simple_yaml_1_3
+metadata: {{ template_name: train, target: mine }}
+imports: [ types/modak.yaml ]
+topology_template:
+  node_templates:
+    cluster: {{ type: modak.nodes.Torque, {node} }}
+    training:
+      type: modak.nodes.Training
+      properties: {{ framework: python, script: train.py }}
+      requirements: [ {{ host: cluster }} ]
+""")
+    blueprint, mistakes = read(tmp_path, Inputs(targets=named) if inputs.targets else inputs)
+    assert not mistakes
+    (request,) = blueprint.requests
+    target = request.target
+    assert (target.address, target.site.account) == ("login.cluster.example", account)
+    assert (target.partitions[0].cores, target.site.certificate_bundle) == (cores, bundle)
