@@ -9,7 +9,6 @@ from typing import Any
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
-from modak_ansible.schedulers.base import JobState
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.record import record_job
@@ -102,7 +101,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     left = listed.get("left") if is_over else None
     if left and left["count"]:
         message += f"; {words_of_left(left)}"
-    has_ended_well = is_over and job.get("state") == JobState.COMPLETED
+    has_ended_well = is_over and job.get("state") == "COMPLETED"
     if has_ended_well and not (left and left["count"]) and _is_silent(folder, listed["files"]):
         message += "; the training has ended well, and neither printed nor wrote anything"
     metrics = read_metrics(folder)
