@@ -18,6 +18,7 @@ class JobTarget:
 
     Attributes:
         actions: what the module was asked to do.
+        forecast: when its scheduler expects a job to begin.
         given: of each the module's other arguments, and what was said of the deployment.
     """
 
@@ -28,6 +29,7 @@ class JobTarget:
         self.changed = True
         self.removed = {}
         self.actions, self.given = [], []
+        self.forecast = None
 
     def __call__(self, name, action, deployments, **arguments):
         assert name == "modak_job"
@@ -44,7 +46,7 @@ class JobTarget:
                 "skipped": False,
                 "waited": {},
             }
-            return answered(folder="deployments", known={deployment: known})
+            return answered(folder="deployments", known={deployment: known}, forecast=self.forecast)
         if action == "set_aside":
             assert wanted["ended"] == "7"
             self.situation = situation("RUNNING", "8") if self.is_quicker else situation("NONE", "")

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
+from modak_ansible.stages.jobs.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.record import NOT_RUN, latest
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -56,6 +57,15 @@ def is_damaged(known: DeploymentStore) -> bool:
     return not known.record and known.has_record
 
 
+class ToldStart(TypedDict):
+    """When the job was expected to begin; times in seconds since the epoch."""
+
+    when: str
+    said: float
+    starts: float
+    error_seconds: float | None  # by which it began later; below 0 earlier
+
+
 class StatusRow(TypedDict, total=False):
     """One line of the answer, as ``modak status --json`` prints it; of a damaged deployment there are the first few.
 
@@ -85,6 +95,7 @@ class StatusRow(TypedDict, total=False):
     remarks: list[str]
     epochs: int | None
     results: str
+    forecasts: list[ToldStart]
     answered: bool
     digest: str
 
@@ -96,10 +107,8 @@ def row_of(entry: Entry) -> StatusRow:
         KeyError, TypeError: the plan lacks what every plan has.
     """
     plan, record, answer = entry.known.plan, entry.known.record, entry.answer or {}
-    noted = _noted_job(record)
-    job = cast("JobNote", _mapping(answer.get("situation") or noted))
-    job = latest(noted, job) if job.get("state") == UNKNOWN else job
-    is_noted = job.get("job_id") == noted.get("job_id")
+    job = _job(entry)
+    is_noted = job.get("job_id") == _noted_job(record).get("job_id")
     progress = cast("Progress", _mapping(answer.get("progress") or (record.get("progress") if is_noted else None)))
     metrics = _mapping(record.get("metrics"))
     # the last look may have been before the end, of which all was brought
@@ -129,9 +138,28 @@ def row_of(entry: Entry) -> StatusRow:
         "remarks": list(progress.get("remarks") or ()),
         "epochs": metrics.get("epochs"),
         "results": record.get("results", ""),
+        "forecasts": [
+            {"when": each.when, "said": each.said, "starts": each.starts, "error_seconds": each.error}
+            for each in starts_of(entry)
+        ],
         "answered": entry.answer is not None and not entry.problem,
         "digest": plan["digest"],
     }
+
+
+def starts_of(entry: Entry) -> list[Told]:
+    """When the job was expected to begin, and when it did."""
+    record, job = entry.known.record, _job(entry)
+    forecast = (entry.answer or {}).get("forecast")
+    forecasts = noted(record, job, WAITING, forecast, entry.known.plan["target"]["name"]) if forecast else None
+    return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
+
+
+def _job(entry: Entry) -> JobNote:
+    """What its target says of the job, or what was known last."""
+    known = _noted_job(entry.known.record)
+    job = cast("JobNote", _mapping((entry.answer or {}).get("situation") or known))
+    return latest(known, job) if job.get("state") == UNKNOWN else job
 
 
 def damaged_row(folder: Path, why: str) -> StatusRow:

@@ -239,6 +239,17 @@ class Scheduler:
         """
         raise NotImplementedError
 
+    def forecast(self, run: Run, script: str) -> str:  # noqa: ARG002 - not all of them say
+        """When a job with a script's directives would begin, were it submitted now; empty where nobody says.
+
+        Nothing is submitted. The time is the target's local one, as ``2026-11-23T16:10:00``.
+        """
+        return ""
+
+    def start_of(self, run: Run, job_id: str) -> str:  # noqa: ARG002
+        """When a job that waits is expected to begin, likewise, where the records of jobs do not say it."""
+        return ""
+
     def cancel(self, run: Run, *job_ids: str) -> None:
         """Cancels jobs; one that has ended or is unknown is no error.
 

@@ -6,6 +6,7 @@ Sources: the manual pages of Slurm 24.11; the outputs in tests/unit/schedulers/r
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -70,6 +71,8 @@ _GONE = (*_UNKNOWN_JOB, "already completing", "already completed")
 _NO_DATABASE = ("Problem talking to the database", "Connection refused")
 _UNREACHED = ("Unable to contact", "in standby mode")
 _SILENT = (*_UNCERTAIN, *_UNREACHED)
+# What sbatch --test-only writes: "sbatch: Job 7 to start at 2026-11-23T16:10:00 using 1 processors on nodes node01 ..."
+_TO_START = re.compile(r"to start at (\d[\d:T-]+)")
 # What is said of a job that was submitted with --no-requeue.
 _NOT_REQUEUED = "Requested operation is presently disabled"
 
@@ -166,6 +169,13 @@ class Slurm(Scheduler):
             lines = _lines(shown.out) if shown.code == 0 else []
             found.update(_by_id(map(_shown_record, lines), missing))
         return found, silence
+
+    def forecast(self, run: Run, script: str) -> str:
+        words = [word for line in re.findall(r"(?m)^#SBATCH (.*)$", script) for word in shlex.split(line)]
+        if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
+            return ""
+        found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)
+        return found.group(1) if found else ""
 
     def cancel(self, run: Run, *job_ids: str) -> None:
         result = run(["scancel", *job_ids])

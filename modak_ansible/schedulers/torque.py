@@ -25,6 +25,7 @@ from .base import (
     Waits,
     is_of,
 )
+from .forecast import size_of, start_by_showstart
 from .torque_xml import read_elements
 
 _STATES = {
@@ -130,6 +131,13 @@ class Torque(Scheduler):
         known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
         found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
         return {each: job for each, job in found.items() if job}
+
+    def forecast(self, run: Run, script: str) -> str:
+        size = size_of(script)
+        return start_by_showstart(run, size) if size else ""
+
+    def start_of(self, run: Run, job_id: str) -> str:
+        return start_by_showstart(run, _number(job_id))
 
     def cancel(self, run: Run, *job_ids: str) -> None:
         silent = ""

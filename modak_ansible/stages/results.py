@@ -11,6 +11,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.forecasts import told_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
 from modak_ansible.store.logs import note_look
@@ -253,6 +254,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         lines.append(
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
+    lines += [("start", each.words) for each in told_of(state)]
     if metrics:
         accuracy = metrics.get("accuracy")
         requested, ended = metrics["epochs_requested"], metrics["epochs"]

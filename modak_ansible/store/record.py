@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
+from modak_ansible.schedulers.forecast import Forecast
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
@@ -89,6 +90,14 @@ class AppliedChoice(TypedDict):
     reason: str
 
 
+class ForecastNote(Forecast):
+    """When a run of a job was expected to begin."""
+
+    run: str  # as :func:`run_of` has it
+    when: str  # it was said, in words
+    target: str
+
+
 class TrialNote(TypedDict):
     """Of which search a deployment is a trial, and why it was cancelled; empty where it was not."""
 
@@ -114,6 +123,7 @@ class RecordData(TypedDict, total=False):
     applied: list[AppliedChoice]
     tuning: list[tuple[str, str]]  # what that amounts to, as pairs of a title and a text
     trial: TrialNote  # where it is one
+    forecasts: list[ForecastNote]  # the first of each kind for each run
     undeployed: float | None  # when that was, in seconds since the epoch
     updated: float  # when it was written, likewise
 

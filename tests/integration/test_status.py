@@ -111,3 +111,32 @@ def test_ctrl_c_ends_watching_and_nothing_else(project):
     wait_for(lambda: not works_for(process.pid))
     time.sleep(1)
     assert status(project)[project.deployment]["state"] in ("QUEUED", "RUNNING")
+
+
+def test_when_a_job_may_begin_is_said_before_and_while_it_waits_and_then_how_right_that_was(project):
+    """All nodes are taken for as long as their job may run; it ends sooner, and so the forecast is too late."""
+    taking = project.testbed.ssh(
+        "cd /tmp && sbatch --parsable --nodes=2 --time=3 --output=/dev/null --wrap='sleep 900'"
+    )
+    try:
+        wait_for(
+            lambda: project.testbed.ssh(f"squeue --noheader --jobs={taking} --format=%T") == "RUNNING", seconds=300
+        )
+        project.script("print(1)\n")
+        began = time.time()
+        done = project.deploy("--detach")
+        assert "it is expected to begin at " in done.stdout
+        name = project.deployment
+        wait_for(lambda: len(status(project)[name]["forecasts"]) == 2, seconds=60)
+    finally:
+        project.testbed.ssh(f"scancel {taking}")
+    for told in status(project)[name]["forecasts"]:
+        assert began < told["said"] < told["starts"] < began + 300
+        assert told["error_seconds"] is None or told["error_seconds"] < 0
+    wait_for(lambda: status(project)[name]["state"] == "COMPLETED", seconds=120)
+    told = status(project)[name]["forecasts"]
+    assert [each["when"] for each in told] == ["before it was submitted", "while it waited"]
+    assert all(-300 < each["error_seconds"] < 0 for each in told), told
+    shown = modak("status", name, cwd=project.path).stdout.splitlines()
+    assert [line.startswith("start expected at ") and ", began at " in line for line in shown[-3:-1]] == [True, True]
+    assert shown[-1].startswith("of the last 2 forecasts on ")

@@ -75,6 +75,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
         if not shown:
             _show(rows_of(entries), as_json=as_json)
             _show_searches(entries, as_json=as_json)
+            _show_forecasts(entries, as_json=as_json)
             shown = True
 
     def heard() -> None:
@@ -137,6 +138,26 @@ def _show_searches(entries: list[Entry], *, as_json: bool) -> None:
 
     for search in searches_of(each.known for each in entries):
         typer.echo(shown(search))
+
+
+def _show_forecasts(entries: list[Entry], *, as_json: bool) -> None:
+    """Of a deployment alone when it was expected to begin; and of the targets of jobs that wait how far that holds."""
+    from modak_ansible.deployment.status import starts_of
+    from modak_ansible.stages.jobs.forecasts import accuracy_of, told_of
+    from modak_ansible.store.deployments import glance
+
+    if as_json:
+        return
+    told = [each for entry in entries for each in starts_of(entry)]
+    for each in told if len(entries) == 1 else ():
+        typer.echo(f"start {each.words}")
+    wanted = {each.target for each in told if len(entries) == 1 or each.began is None}
+    if wanted:
+        state = entries[0].known.folder.parent.parent
+        known = [each for store in glance(state) for each in told_of(store.record)]
+    for target in sorted(wanted):
+        if words := accuracy_of(known, target):
+            typer.echo(words)
 
 
 def _print_table(rows: list[StatusRow]) -> None:

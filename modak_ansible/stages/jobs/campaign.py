@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from modak_ansible.errors import ModakError
+from modak_ansible.schedulers.forecast import Forecast
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
+from modak_ansible.stages.jobs.forecasts import BEFORE, noted, words_of_start
 from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
@@ -58,6 +60,7 @@ class Campaign:
         self._wait = wait or bool(self.only and self.only.after and not self._is_queued)
         self._quietly = quietly
         self._folder = ""
+        self._forecast: Forecast | None = None
         self._kept: set[str] = set()
         # there was no room for a job: when it is tried once more, how long after the last time, and what was said
         self._try_at, self._pause, self._full = 0.0, float(LOOK_SECONDS), ""
@@ -91,8 +94,8 @@ class Campaign:
         Raises:
             ModakError: one comes after a deployment that is not there.
         """
-        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)])
-        self._folder = answer["folder"]
+        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], script=self._to_forecast())
+        self._folder, self._forecast = answer["folder"], answer["forecast"]
         for name, each in answer["known"].items():
             self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
         for member in self.members:
@@ -106,12 +109,22 @@ class Campaign:
                     hint = f"deploy {training} before, or leave out --training"
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
+    def _to_forecast(self) -> str:
+        """The script of which it is asked when it would begin: of one training, that waits for no other."""
+        only = self.only
+        return "" if only is None or only.after or not self._is_queued else str(self._job["script"])
+
     def record(self, member: Member, **values: Unpack[RecordData]) -> None:
         """Has a deployment's record know how its job is, and takes from it the end that was known before."""
         now, record = cast(JobNote, asdict(member.known.situation)), member.stage.record
         job = latest(record.read().get("job"), now) if self._first.check else record.note_job(now, **values)
         member.known.situation = Situation.of(job)
         member.silence = "" if job["state"] == now["state"] else now["explanation"]
+
+    @property
+    def expected(self) -> str:
+        """When the only training would begin, in words; empty where it was submitted, or nobody says."""
+        return f"it is expected to begin {words_of_start(self._forecast)}" if self._forecast else ""
 
     def _is_going_on(self) -> bool:
         """Whether something runs, or will."""
@@ -131,6 +144,8 @@ class Campaign:
         Raises:
             ModakError: something cannot be staged, or the scheduler refuses it. How the jobs end is no error here.
         """
+        if self.expected:
+            self._first.tell("job", self.expected)
         self.go_on()
         only, is_watched = self.only, self._wait and bool(self.submitted)
         output = Output(only, self.call) if only and not self._quietly else None
@@ -226,7 +241,10 @@ class Campaign:
             if member is self.only:
                 words = "submitted" if job["submitted"] else "was submitted before"
                 member.stage.tell("job", f"job {situation.job_id} {words}")
-            self.record(member, undeployed=None)
+            told = self._forecast if job["submitted"] else None
+            record, target = member.stage.record.read(), member.stage.plan["target"]["name"]
+            forecasts = noted(record, cast(JobNote, asdict(situation)), BEFORE, told, target)
+            self.record(member, undeployed=None, forecasts=forecasts)
             self.submitted += job["submitted"]
             self._pause = float(LOOK_SECONDS)
         if answer["refused"]:

@@ -39,7 +39,8 @@ def run_jobs(stages: Sequence[Stage], *, wait: bool = True, quietly: bool = Fals
         count, only = len(campaign.members.to_submit()), campaign.only
         if only and not only.is_not_run:
             known = only.known.situation.job_id
-            return Outcome(bool(count), f"job {known}" if known else "would submit the job")
+            expected = f"; {campaign.expected}" if campaign.expected else ""
+            return Outcome(bool(count), f"job {known}" if known else f"would submit the job{expected}")
         return Outcome(bool(count), f"would submit {jobs(count)}" if count else campaign.summary())
     campaign.run()
     return Outcome(campaign.submitted > 0, campaign.summary())

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Stage
+from modak_ansible.stages.jobs.forecasts import WAITING, noted
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.record import ANSWERED, JobNote, Record, latest
+from modak_ansible.store.record import ANSWERED, ForecastNote, JobNote, Record, RecordData, latest
 from modak_ansible.target.core.files import write_json
 from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.situation import LIVING
 
 if TYPE_CHECKING:
+    from modak_ansible.schedulers.forecast import Forecast
     from modak_ansible.target.jobs.query import NodeUsage, Way
 
 # Between two looks, in seconds, while nothing changes.
@@ -27,7 +29,7 @@ _GROWTH = 1.5
 # cores: 1.2 s one by one, 0.6 s by four, 0.9 s by sixteen).
 _AT_ONCE = 4
 # What is no change of a job: all that moves on by itself.
-_MOVING = ("elapsed", "starts", "progress", "usage")
+_MOVING = ("elapsed", "starts", "forecast", "progress", "usage")
 
 
 class QueriedJob(TypedDict):
@@ -39,6 +41,7 @@ class QueriedJob(TypedDict):
     elapsed: float | None
     position: int | None
     starts: str
+    forecast: Forecast | None
     progress: Progress
     usage: list[NodeUsage]
     way: Way
@@ -70,7 +73,7 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
         known.update(jobs)
         write_json(asking.answer, {"jobs": known, "problem": problem})
         stage.say(f"{asking.answer.stem} {ANSWERED}")
-        _note(stage.folder.parent, jobs)  # while whoever asked reads it
+        _note(stage.folder.parent, jobs, stage.plan["target"]["name"])  # while whoever asked reads it
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return problem or f"{len(known)} jobs"
         now = [problem, {name: _steady(job) for name, job in known.items()}]
@@ -94,11 +97,12 @@ def _look(stage: Stage, names: list[str], *, inside: str) -> tuple[dict[str, Que
     return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
 
 
-def _note(deployments: Path, jobs: dict[str, QueriedJob]) -> None:
+def _note(deployments: Path, jobs: dict[str, QueriedJob], target: str) -> None:
     """Notes in the deployments' records what has become of their jobs, where that is news."""
-    news = [name for name, job in jobs.items() if _is_news(deployments / name, job["situation"])]
+    forecasts = {name: _forecasts(deployments / name, job, target) for name, job in jobs.items()}
+    news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job["situation"])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: _update(deployments / name, jobs[name]), news))
+        list(pool.map(lambda name: _update(deployments / name, jobs[name], forecasts[name]), news))
 
 
 def _is_news(folder: Path, situation: JobNote) -> bool:
@@ -108,8 +112,18 @@ def _is_news(folder: Path, situation: JobNote) -> bool:
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
-def _update(folder: Path, job: QueriedJob) -> None:
-    Record(folder).note_job(job["situation"], progress=job["progress"])
+def _forecasts(folder: Path, job: QueriedJob, target: str) -> list[ForecastNote] | None:
+    """When a job is expected to begin, with what was known of that before; None where there is nothing new."""
+    if not job["forecast"]:
+        return None
+    record = DeploymentStore(folder).record_now()
+    forecasts = noted(record, job["situation"], WAITING, job["forecast"], target)
+    return forecasts if forecasts != record.get("forecasts") else None
+
+
+def _update(folder: Path, job: QueriedJob, forecasts: list[ForecastNote] | None) -> None:
+    news: RecordData = {"progress": job["progress"]}
+    Record(folder).note_job(job["situation"], **news if forecasts is None else {**news, "forecasts": forecasts})
 
 
 def _lives(job: QueriedJob) -> bool:

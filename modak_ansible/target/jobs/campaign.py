@@ -21,6 +21,7 @@ from ...schedulers.base import (
     Waits,
     has_no_room,
 )
+from ...schedulers.forecast import Forecast, forecast
 from ..core.commands import TimedRun
 from ..core.files import read_on
 from ..core.workspace import Workspace
@@ -40,6 +41,8 @@ LEAVE = "modak undeploy --leave-job goes on without that"
 # How long a job's output gathers before it is handed on, and a job that ran a moment ago is taken to run still.
 _GATHER = 1.0
 _TRUST = 5.0
+# How long a scheduler may take for a forecast.
+_BRIEF = 10.0
 
 _Done = TypeVar("_Done")
 
@@ -164,6 +167,10 @@ class Campaign:
 
             return partly_silent
         return records.get
+
+    def forecast(self, script: str) -> Forecast | None:
+        """When a job with a script's directives would begin, were it submitted now; None where nobody says."""
+        return forecast(self._scheduler.forecast(TimedRun(timeout=_BRIEF), script))
 
     # --- staging
 

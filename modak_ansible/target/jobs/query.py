@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, TypedDict, cast
 
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
+from ...schedulers.forecast import Forecast, forecast
 from ..core.commands import TimedRun
 from ..core.files import clock_of, read_json, read_text
 from ..core.staging import PLAN, STATE
@@ -59,6 +60,8 @@ class Way(TypedDict, total=False):
 _DAMAGED = (KeyError, TypeError, ValueError, OSError)
 # Over how many seconds is measured what a job uses, and how long its nodes may take to answer.
 _MEASURED, _PATIENCE = 1.0, 30.0
+# Of how many jobs one is asked by itself when it begins, and how long the answer may take.
+_ASKED, _BRIEF = 8, 10.0
 
 
 @dataclass
@@ -71,6 +74,7 @@ class QueriedJob:
     position: int | None
     starts: str
     progress: Progress  # what the training says of itself
+    forecast: Forecast | None = None  # of one that waits, where its scheduler says when it may begin
     # where it was asked for, what the job uses of each of its nodes, as :mod:`usage` has it; and of one that does not
     # answer the ``node`` and the ``problem``
     usage: List[NodeUsage] = field(default_factory=list)
@@ -89,7 +93,9 @@ def query(workspace: Workspace, campaign: Campaign, names: Iterable[str], *, ins
         sorted({_known_job(deployment) for deployment in deployments if deployment.finished() != 0} - {""})
     )
     now = clock_of(workspace.deployments)
-    return [_query(deployment, ask, now, inside=inside) for deployment in deployments]
+    found = [_query(deployment, ask, now, inside=inside) for deployment in deployments]
+    _forecast(campaign, found)
+    return found
 
 
 def has_completed(workspace: Workspace, name: str) -> bool:
@@ -132,6 +138,19 @@ def _query(deployment: Deployment, ask: Ask, now: float, *, inside: str) -> Quer
         usage=_usage(deployment, record) if inside == "usage" and is_running else [],
         way=_way(deployment, record) if inside == "way" and is_running else {},
     )
+
+
+def _forecast(campaign: Campaign, jobs: list[QueriedJob]) -> None:
+    """Notes when those begin that wait; the first of those of which that is not known are asked for one by one."""
+    asked = 0
+    for job in jobs:
+        if job.situation.state != JobState.QUEUED:
+            continue
+        if not job.starts and asked < _ASKED:
+            scheduler = campaign.deployment(job.deployment).scheduler
+            job.starts = scheduler.start_of(TimedRun(timeout=_BRIEF), job.situation.job_id)
+            asked = asked + 1 if job.starts else _ASKED  # who does not say it of one says it of none
+        job.forecast = forecast(job.starts)
 
 
 def _noted(ask: Ask, job_id: str) -> JobRecord | None:

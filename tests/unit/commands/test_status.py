@@ -20,6 +20,7 @@ from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.stages.jobs.forecasts import BEFORE, noted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
 from modak_ansible.store.record import Record
@@ -60,6 +61,27 @@ def job(state="RUNNING", **more):
     situation = {"state": state, "job_id": "7", "nodes": "", "explanation": "", "reason": "", "exit_code": None}
     answer = {"there": True, "elapsed": None, "position": None, "starts": "", "progress": {}}
     return {**answer, "situation": situation, **more}
+
+
+def test_when_a_job_was_expected_to_begin(deployed, capsys):
+    """Of one deployment all is told; of many how right their target is as long as a job waits."""
+    for folder, started, said in ((deployed[0], 5000.0, 1000.0), (deployed[1], None, 2000.0)):
+        running = {"state": "RUNNING" if started else "QUEUED", "job_id": "7", "started": started}
+        notes = noted({}, running, BEFORE, {"said": said, "starts": 4000.0}, "cluster")
+        Record(folder).update(job=running, forecasts=notes)
+    status.command(deployment=deployed[0].name, offline=True)
+    told, accuracy = capsys.readouterr().out.splitlines()[-2:]
+    assert told.startswith("start expected at ")
+    assert told.endswith(", 17 min later")
+    assert accuracy == "the last forecast on cluster: 17 min later"
+    status.command(offline=True)
+    assert capsys.readouterr().out.splitlines()[-1] == accuracy
+    status.command(deployment=deployed[0].name, offline=True, as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert [each["error_seconds"] for each in row["forecasts"]] == [1000.0]
+    Record(deployed[1]).update(forecasts=[])
+    status.command(offline=True)
+    assert "forecast" not in capsys.readouterr().out
 
 
 # --- who is asked

@@ -225,3 +225,21 @@ def test_a_job_that_comes_after_others_is_never_left_waiting_for_one_that_failed
     assert asked == [
         ["sbatch", "--parsable", "--job-name=n", "--dependency=afterok:7:8,afterany:5", "--kill-on-invalid-dep=yes", "job.sh"]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "starts"),
+    [("at-once", "2026-11-23T16:20:03"), ("full", "2026-11-23T16:23:04"), ("refused", "")],
+)
+def test_a_forecast_before_anything_is_submitted(case, starts):
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return answer(f"test-only-{case}")
+
+    script = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --comment='two words'\n\necho '#SBATCH --nodes=3'\n"
+    assert Slurm().forecast(run, script) == starts
+    assert asked == [["sbatch", "--test-only", "--nodes=2", "--comment=two words", "--wrap=true"]]
+    assert Slurm().forecast(run, "#SBATCH --hold\n") == ""
+    assert len(asked) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -428,3 +429,37 @@ def test_a_task_of_an_array_is_found_among_many():
     assert {each: str(job.state) for each, job in found.items()} == {
         "135[1].frontend": "FAILED", "135[].frontend": "RUNNING"
     }  # fmt: skip
+
+
+# As the manual of Moab and the pages of sites show them; there was no server to record.
+MOAB = """job 2165961 requires 8 procs for 1:12:00:00
+
+Estimated Rsv based start in                 3:31:22 on Fri Aug 15 12:40:10
+Estimated Rsv based completion in         1:15:31:22 on Sun Aug 17 00:40:10
+
+Best Partition: SharedMem
+"""
+MAUI = "job 7 requires 2 procs for 0:33:20\nEarliest start in        1:02:03:04 on Thu Jan  1 01:16:40\n"
+NEVER = "Estimated Rsv based start in                INFINITY\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "seconds"),
+    [(CommandResult(0, MOAB), 12_682), (CommandResult(0, MAUI), 93_784), (CommandResult(0, NEVER), None),
+     (CommandResult(1, MOAB), None), (CommandResult(127, missing=True), None)],
+)  # fmt: skip
+def test_showstart_says_when_a_job_may_begin(monkeypatch, result, seconds):
+    monkeypatch.setattr("time.time", lambda: 1.7e9)
+    expected = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(1.7e9 + seconds)) if seconds else ""
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return result
+
+    assert Torque().start_of(run, "7.frontend") == expected
+    script = "#PBS -l nodes=node01:ppn=2+3:ppn=4:ib\n#PBS -l walltime=01:00:05\n"
+    assert Torque().forecast(run, script) == expected
+    assert Torque().forecast(run, "#PBS -l procs=5\n#PBS -l walltime=00:01:00\n") == expected
+    assert Torque().forecast(run, "#PBS -l walltime=00:01:00\n") == ""
+    assert asked == [["showstart", "7"], ["showstart", "14@3605"], ["showstart", "5@60"]]

@@ -10,6 +10,7 @@ from job_target import JobTarget, answered, situation
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs import campaign
+from modak_ansible.stages.jobs.forecasts import BEFORE
 from modak_ansible.stages.jobs.operations import (
     OPERATIONS,
     follow_job,
@@ -105,6 +106,33 @@ def test_a_transfer_that_was_cut_short_goes_on_in_the_same_folder(make_stage, se
         with pytest.raises(ModakError, match="the connection broke"):
             run_jobs([each])
     assert sent[0] == sent[1] != sent[2], "another project of the same plan sends into a folder of its own"
+
+
+# --- when it may begin
+
+
+def test_when_a_job_may_begin_is_said_before_it_is_submitted_and_kept(make_stage):
+    target = JobTarget("NONE", "")
+    target.forecast = {"said": 1000.0, "starts": 1600.0}
+    stage, said = make_stage(target)
+    run_jobs([stage], wait=False)
+    assert target.given[0]["script"] == stage.plan["job"]["script"]
+    assert said[0].startswith("it is expected to begin at ")
+    assert said[0].endswith(", in 10 min")
+    (noted,) = stage.record.read()["forecasts"]
+    assert (noted["run"], noted["when"], noted["starts"]) == ("8 1 1", BEFORE, 1600.0)
+    again, said = make_stage(JobTarget("COMPLETED"))
+    run_jobs([again])
+    assert said == []
+
+
+def test_check_mode_says_when_it_would_begin(make_stage):
+    target = JobTarget("NONE", "")
+    target.forecast = {"said": 1000.0, "starts": 1010.0}
+    stage, _ = make_stage(target)
+    message = run_jobs([replace(stage, check=True)]).message
+    assert message.startswith("would submit the job; it is expected to begin at ")
+    assert message.endswith(", at once")
 
 
 # --- removed

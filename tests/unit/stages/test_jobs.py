@@ -8,6 +8,7 @@ import pytest
 
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.stages.jobs import query as jobs
+from modak_ansible.stages.jobs.forecasts import WAITING
 from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
 from modak_ansible.store.record import Record
 
@@ -16,7 +17,7 @@ def job(name, state="RUNNING", epoch=None, **more):
     situation = {"state": state, "job_id": "7", "explanation": ""}
     progress = {"epoch": epoch} if epoch else {}
     return {"deployment": name, "there": True, "situation": situation, "elapsed": 1.0, "position": None, "starts": "",
-            "progress": progress, **more}  # fmt: skip
+            "forecast": None, "progress": progress, **more}  # fmt: skip
 
 
 @pytest.fixture
@@ -63,6 +64,16 @@ def test_only_news_are_written(asked, tmp_path):
     asked([[job("one", "COMPLETED", epoch=9), job("two", "DAMAGED")]])
     assert Record(tmp_path / "deployments" / "one").read()["progress"] == {"epoch": 9}
     assert not (tmp_path / "deployments" / "two" / "state.json").exists()
+
+
+def test_the_first_word_of_when_a_job_may_begin_stays(asked, tmp_path):
+    record = Record(tmp_path / "deployments" / "one")
+    for starts in (900.0, 500.0):
+        asked([[job("one", "QUEUED", forecast={"said": 100.0, "starts": starts}), job("two")]])
+    (noted,) = record.read()["forecasts"]
+    assert (noted["starts"], noted["when"], noted["run"]) == (900.0, WAITING, "7 1 1")
+    asked([[job("one", "QUEUED"), job("two")]])
+    assert record.read()["forecasts"] == [noted]
 
 
 def test_a_silent_target_is_an_answer(asked):

@@ -147,3 +147,24 @@ def test_how_a_job_ended_that_only_a_silent_accounting_knows_is_not_guessed(work
     states = [found[each]["situation"]["state"] for each in ("runs", "gone", "failed")]
     assert states == ["RUNNING", "UNKNOWN", "FAILED"]
     assert found["gone"]["situation"]["explanation"] == "the scheduler does not answer: sacct: away"
+
+
+def test_when_those_begin_that_wait(workspace, fake, monkeypatch):
+    """What its scheduler does not say with the others is asked for one by one, until it has no answer."""
+    asked = []
+
+    def start_of(run, job_id):
+        asked.append(job_id)
+        return "2099-01-01T10:00:00" if job_id != "4" else ""
+
+    monkeypatch.setattr(fake, "start_of", start_of, raising=False)
+    names = {str(number): f"job{number}" for number in range(1, 7)}
+    for job_id, name in names.items():
+        deployed(workspace, name, job_id)
+    fake.jobs = {each: JobRecord(each, JobState.QUEUED) for each in names}
+    fake.jobs["1"] = JobRecord("1", JobState.RUNNING, starts="2099-01-01T09:00:00")
+    fake.jobs["2"] = JobRecord("2", JobState.QUEUED, starts="2099-01-01T09:00:00")
+    found = look(workspace, *names.values())
+    assert [found[name]["starts"][11:13] for name in names.values()] == ["09", "09", "10", "", "", ""]
+    assert [found[name]["forecast"] is not None for name in names.values()] == [False, True, True, False, False, False]
+    assert asked == ["3", "4"]

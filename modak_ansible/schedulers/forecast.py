@@ -1,0 +1,68 @@
+"""When a job may begin: a forecast, and how Maui's and Moab's showstart tells it beside Torque, where a site has them.
+
+Source: the manual of Moab, and outputs that sites show in theirs.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TypedDict
+
+from .base import Run
+
+# "Estimated Rsv based start in   1:15:31:22 on Sun Aug 17 00:40:10" of Moab, and "Earliest start in  1:40:00 on ..."
+# of Maui: the date has no year, and so the time until then counts.
+_STARTS = re.compile(r"(?m)^(?:Estimated \w+ based|Earliest) start in\s+((?:\d+:){2,3}\d+) on ")
+_UNITS = (1, 60, 3600, 86400)
+
+
+class Forecast(TypedDict):
+    """In seconds since the epoch."""
+
+    said: float  # when it was made
+    starts: float  # when the job was expected to begin, then or later
+
+
+def forecast(starts: str) -> Forecast | None:
+    """Made now, of a local time as schedulers have it; None where they do not say one."""
+    now = time.time()
+    try:
+        moment = time.mktime(time.strptime(starts, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+    return {"said": now, "starts": max(now, moment)}  # what still waits does not begin before
+
+
+def start_by_showstart(run: Run, what: str) -> str:
+    """When a job begins, in local time as ``2026-11-23T16:10:00``; empty where nobody says.
+
+    Args:
+        what: its id, or of one that was not submitted the cores and seconds as ``8@3600``.
+    """
+    result = run(["showstart", what])
+    found = _STARTS.search(result.out) if result.code == 0 else None
+    if not found:
+        return ""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + _seconds(found.group(1))))
+
+
+def size_of(script: str) -> str:
+    """What showstart takes for a job that was not submitted, out of its directives; empty where they do not say it."""
+    asked = dict(re.findall(r"(?m)^#PBS -l (nodes|procs|walltime)=(\S+)$", script))
+    if "walltime" not in asked or not asked.keys() & {"nodes", "procs"}:
+        return ""
+    cores = asked["procs"] if "procs" in asked else str(sum(map(_cores, asked["nodes"].split("+"))))
+    return f"{cores}@{_seconds(asked['walltime'])}"
+
+
+def _cores(part: str) -> int:
+    """Of ``2:ppn=4:ib``, or of a node by its name."""
+    count, *rest = part.split(":")
+    slots = [int(word[4:]) for word in rest if re.fullmatch(r"ppn=\d+", word)]
+    return (int(count) if count.isdigit() else 1) * (slots[0] if slots else 1)
+
+
+def _seconds(clock: str) -> int:
+    numbers = [int(number) for number in reversed(clock.split(":"))]
+    return sum(number * _UNITS[place] for place, number in enumerate(numbers))

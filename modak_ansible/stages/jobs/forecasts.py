@@ -1,0 +1,100 @@
+"""How right a target's forecasts are: when jobs were expected to begin, and when they did."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from modak_ansible.model.quantities import format_seconds
+from modak_ansible.schedulers.forecast import Forecast
+from modak_ansible.store.record import ForecastNote, JobNote, RecordData, run_of
+
+BEFORE, WAITING = "before it was submitted", "while it waited"
+# Of the forecasts of a target as many count as are told of; and of a deployment's as many runs are kept.
+_LAST, _KEPT = 10, 8
+_RIGHT = 60.0  # seconds: nobody's day is another for less
+
+
+class Told(NamedTuple):
+    """A forecast for a run of a job; in seconds since the epoch."""
+
+    target: str
+    when: str  # BEFORE or WAITING
+    said: float
+    starts: float
+    began: float | None  # when the run did; None as long as it waits
+
+    @property
+    def error(self) -> float | None:
+        """Seconds by which it began later than it was told, or earlier (below 0)."""
+        return None if self.began is None else self.began - self.starts
+
+    @property
+    def words(self) -> str:
+        start = f"expected at {_clock(self.starts, self.said)} ({self.when}, at {_clock(self.said, self.said)})"
+        if self.began is None or self.error is None:
+            return start
+        return f"{start}, began at {_clock(self.began, self.said)}, {_late(self.error)}"
+
+
+def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None, target: str) -> list[ForecastNote]:
+    """A record's forecasts with one more; the first of its kind for a run of a job stays: it had to see furthest."""
+    known = list(record.get("forecasts") or [])
+    run = run_of(job)
+    if forecast is None or any((each["run"], each["when"]) == (run, when) for each in known):
+        return known
+    return [*known, ForecastNote(**forecast, run=run, when=when, target=target)][-_KEPT:]
+
+
+def told_of(record: RecordData) -> list[Told]:
+    """The forecasts for the job of a record as it is now; of damaged ones nothing."""
+    job = record.get("job")
+    job = job if isinstance(job, dict) else {}
+    listed: Any = record.get("forecasts")
+    found = []
+    for each in listed if isinstance(listed, list) else ():
+        try:
+            told = Told(each["target"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
+        except (KeyError, TypeError, ValueError):
+            continue
+        if each.get("run") == run_of(job) and (told.began is None or told.said <= told.began + _RIGHT):
+            found.append(told)
+    return found
+
+
+def accuracy_of(told: Iterable[Told], target: str) -> str:
+    """How wrong a target's last forecasts were, in words; empty where none has come true yet, or not."""
+    known = [each for each in told if each.target == target and each.error is not None]
+    last = sorted(known, key=lambda each: each.said)[-_LAST:]
+    errors = [each.error for each in last if each.error is not None]
+    if not errors:
+        return ""
+    worst = max(errors, key=abs)
+    if len(errors) == 1:
+        return f"the last forecast on {target}: {_late(worst)}"
+    half = _about(statistics.median(map(abs, errors)))
+    return f"of the last {len(errors)} forecasts on {target}, half were within {half}; the worst: {_late(worst)}"
+
+
+def _late(error: float) -> str:
+    if abs(error) < _RIGHT:
+        return "within a minute of it"
+    return f"{_about(abs(error))} {'later' if error > 0 else 'earlier'}"
+
+
+def _about(seconds: float) -> str:
+    return "a minute" if seconds < _RIGHT else format_seconds(round(seconds / 60) * 60)
+
+
+def words_of_start(forecast: Forecast) -> str:
+    """When something is expected to begin: ``at 14:05, in 7 min``."""
+    wait = forecast["starts"] - forecast["said"]
+    return f"at {_clock(forecast['starts'], forecast['said'])}, {'at once' if wait < _RIGHT else 'in ' + _about(wait)}"
+
+
+def _clock(moment: float, beside: float) -> str:
+    """Local time here; with the date where that is not the one beside it."""
+    here, other = time.localtime(moment), time.localtime(beside)
+    return time.strftime("%H:%M" if here[:3] == other[:3] else "%Y-%m-%d %H:%M", here)
