@@ -29,6 +29,7 @@ class Run:
     state: str
     given: dict[str, str]  # its arguments and what else its plan chose, by name
     seconds: float | None  # how long its job ran; None where nobody knows
+    joules: float | None  # that its nodes used; None where nothing counts it
     numbers: dict[str, float]  # the last of each that is a finite number
     curves: Curves
 
@@ -139,6 +140,7 @@ def run_of(store: DeploymentStore) -> Run:
         state=_state(record, str(job.get("state", "NONE"))),
         given=_given(plan),
         seconds=round(ended - started, 1) if started and ended and job.get("state") not in LIVING else None,
+        joules=energy["joules"] if (energy := record.get("energy")) else None,
         numbers={name: float(value) for name, value in numbers.items() if math.isfinite(value)},
         curves=curves,
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 from modak_ansible.deployment.run import fetch_results
 from modak_ansible.errors import ModakError, UsageError
 from modak_ansible.reading.blueprint.forms.text_rules import pattern_problem
+from modak_ansible.stages.jobs.forecasts import told_of
 from modak_ansible.store.deployment import DeploymentStore, ResultFile
-from modak_ansible.store.record import Record
+from modak_ansible.store.record import EnergyNote, Record
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.jobs.results import Left
 
@@ -29,6 +30,8 @@ class Results:
         missing: declared outputs that no file fits.
         unnamed: files that were left out, for their names.
         left: what the job wrote and no output names; None where that is nothing, or not known.
+        energy: what its nodes used, where that is known.
+        starts: when the job was expected to begin and did, in words.
         is_gone: whether it was undeployed, and nothing more can come.
     """
 
@@ -40,6 +43,8 @@ class Results:
     missing: tuple[str, ...]
     unnamed: tuple[str, ...]
     left: Left | None
+    energy: EnergyNote | None
+    starts: tuple[str, ...]
     is_gone: bool
 
 
@@ -79,6 +84,8 @@ def _results(store: DeploymentStore, to: Path | None) -> Results:
         missing=tuple(record.get("missing_outputs") or ()),
         unnamed=tuple(record.get("unnamed_outputs") or ()),
         left=left if (left := record.get("left")) and left["count"] else None,
+        energy=record.get("energy"),
+        starts=tuple(each.words for each in told_of(record)),
         is_gone=is_gone,
     )
 

@@ -85,6 +85,15 @@ def format_seconds(seconds: float) -> str:
     return f"{hours} h {minute} min" if minute else f"{hours} h"
 
 
+def format_joules(joules: float) -> str:
+    """An amount of energy for people: ``950 J``, ``12.3 kJ (3.4 Wh)``, ``5.4 MJ (1.5 kWh)``."""
+    if joules < 1000:
+        return f"{joules:.3g} J"
+    of_scale, scale = (("MJ", 1e6), ("kWh", 3.6e6)) if joules >= 3.6e6 else (("kJ", 1e3), ("Wh", 3.6e3))
+    (unit, size), (other, hours) = of_scale, scale
+    return f"{joules / size:,.1f} {unit} ({joules / hours:,.1f} {other})"
+
+
 def parse_duration(text: str) -> float:
     """Seconds of a duration as people type it: ``90s``, ``20m``, ``12h``, ``7d`` or ``2w``.
 

@@ -250,6 +250,10 @@ class Scheduler:
         """When a job that waits is expected to begin, likewise, where the records of jobs do not say it."""
         return ""
 
+    def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:  # noqa: ARG002
+        """Joules that the nodes of jobs used while these ran, by ids; of which nobody knows are left out."""
+        return {}
+
     def cancel(self, run: Run, *job_ids: str) -> None:
         """Cancels jobs; one that has ended or is unknown is no error.
 

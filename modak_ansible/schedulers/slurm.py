@@ -177,6 +177,10 @@ class Slurm(Scheduler):
         found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)
         return found.group(1) if found else ""
 
+    def joules(self, run: Run, job_ids: Sequence[str]) -> dict[str, float]:
+        rows = ["--noheader", "--parsable2", f"--jobs={','.join(job_ids)}", "--format=JobID,ConsumedEnergyRaw"]
+        return _joules(run(["sacct", *rows]).out) if job_ids else {}
+
     def cancel(self, run: Run, *job_ids: str) -> None:
         result = run(["scancel", *job_ids])
         if result.code != 0 and not (result.err and all(map(_says_gone, _lines(result.err)))):
@@ -362,6 +366,22 @@ def _places(text: str) -> dict[str, dict[str, Any]]:
         for name in _names(job_id):
             found.setdefault(name, {"position": counts[partition], "starts": starts})
     return found
+
+
+def _joules(text: str) -> dict[str, float]:
+    """The energy of jobs, out of sacct's rows of them and of their steps: ``12|9``, ``12.batch|4``, ``12.0|9``.
+
+    A step counts whole nodes, and of a node with several of them Slurm's own sum counts it as often; so the one that
+    counts most is taken: that of srun on all nodes, or, with PrologFlags=Contain, the job's own (extern).
+    """
+    jobs: dict[str, dict[str, int]] = {}
+    for job_id, step, joules in re.findall(r"(?m)^(\d[\d_]*)(?:\.(\w+))?\|(\d{1,15})$", text):
+        jobs.setdefault(job_id, {})[step] = int(joules)
+    found = {}
+    for job_id, steps in jobs.items():
+        whole = steps.pop("", 0)
+        found[job_id] = float(steps.get("extern") or max(steps.values(), default=0) or whole)
+    return {job_id: joules for job_id, joules in found.items() if joules}
 
 
 def _refusal(result: CommandResult) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modak_ansible.errors import ModakError
-from modak_ansible.model.quantities import format_seconds, format_size
+from modak_ansible.model.quantities import format_joules, format_seconds, format_size
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
+from modak_ansible.stages.jobs.energy import energy_of
 from modak_ansible.stages.jobs.forecasts import told_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
@@ -112,6 +113,7 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     trains = (stage.plan.get("tuning") or {}).get("trains", True)
     outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
     stage.record.update(
+        energy=energy_of(folder, stage.plan, job, listed.get("joules")) if is_over else None,
         results=str(folder),
         brought=run_of(job) if is_over else "",
         metrics=summary,
@@ -264,5 +266,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         words += shown_numbers(numbers, _SHOWN)
         words += [f"{metrics['epoch_seconds']:.1f} s an epoch"] if metrics.get("epoch_seconds") else []
         lines.append(("training", ", ".join(words)))
+    if energy := state.get("energy"):
+        lines.append(("energy", f"{format_joules(energy['joules'])}, by {energy['source']}"))
     lines += [(title, text) for title, text in state.get("tuning") or []]
     return lines + summary_pairs(state.get("applied") or [])

@@ -26,7 +26,7 @@ NOT_RUN = "not run: "
 # What the stage that asks for jobs says as an answer comes in.
 ANSWERED = "answered"
 # What a deployment has no more once it was undeployed and is deployed again.
-_OF_A_RUN = ("undeployed", "job", "metrics")
+_OF_A_RUN = ("undeployed", "job", "metrics", "energy")
 # As they follow each other in a deployment.
 STAGES = ("target", "dataset", "image", "job", "results", "report")
 
@@ -98,6 +98,14 @@ class ForecastNote(Forecast):
     target: str
 
 
+class EnergyNote(TypedDict):
+    """What a run of a job used."""
+
+    joules: float
+    seconds: float | None  # in which; None where nobody knows
+    source: str  # what counted, in words
+
+
 class TrialNote(TypedDict):
     """Of which search a deployment is a trial, and why it was cancelled; empty where it was not."""
 
@@ -123,6 +131,7 @@ class RecordData(TypedDict, total=False):
     applied: list[AppliedChoice]
     tuning: list[tuple[str, str]]  # what that amounts to, as pairs of a title and a text
     trial: TrialNote  # where it is one
+    energy: EnergyNote | None  # None where nothing counts it
     forecasts: list[ForecastNote]  # the first of each kind for each run
     undeployed: float | None  # when that was, in seconds since the epoch
     updated: float  # when it was written, likewise

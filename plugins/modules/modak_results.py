@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
-from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import results_of
+from ansible_collections.modak.hpc.plugins.module_utils.target.jobs.results import joules_of, results_of
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
 
 DOCUMENTATION = """
@@ -40,6 +40,8 @@ def act(params):
         deployment["deployment"]: results_of(deployments / deployment["deployment"], deployment["outputs"])
         for deployment in params["deployments"]
     }
+    for name, joules in joules_of(deployments, listed).items():
+        listed[name]["joules"] = joules
     return {"changed": False, "folder": str(deployments), "listed": listed}
 
 

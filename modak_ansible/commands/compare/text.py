@@ -15,6 +15,7 @@ from rich.text import Text
 from modak_ansible.commands.compare.braille import Canvas
 from modak_ansible.commands.status.table import clock
 from modak_ansible.deployment.comparison import Comparison, Run
+from modak_ansible.model.quantities import format_joules
 from modak_ansible.target.metrics.curves import is_rising
 
 _GAP = "  "
@@ -36,9 +37,10 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
         f"at {place}" if place else "at",
         "last",
         "time",
+        *["energy"] * _has_energy(comparison),
     ]
+    kept, numbers = len(titles), titles.index(f"best {by}")
     titles += others
-    kept = len(titles) - len(others)
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     shown = [index for index in range(len(titles)) if index < kept or width is not None or index < kept + 6]
     if width is not None:
@@ -46,7 +48,7 @@ def table(comparison: Comparison, width: int | None = None) -> list[str]:
             shown.pop()
     lines = []
     for row in (titles, *rows):
-        cells = [_fitted(row[index], widths[index], right=index >= kept - 4 and index > 0) for index in shown]
+        cells = [_fitted(row[index], widths[index], right=index >= numbers) for index in shown]
         line = _GAP.join(cells).rstrip()
         lines.append(line if width is None or cell_len(line) <= width else set_cell_size(line, width - 1) + "…")
     return lines
@@ -71,8 +73,17 @@ def _cells(comparison: Comparison, run: Run, place: int, others: list[str]) -> l
         f"{best[0]:g}" if best else "",
         number(curve.last) if curve else "-",
         clock(run.seconds) if run.seconds is not None else "",
+        *[_energy(run)] * _has_energy(comparison),
         *(number(run.numbers[name]) if name in run.numbers else "-" for name in others),
     ]
+
+
+def _has_energy(comparison: Comparison) -> bool:
+    return any(run.joules is not None for run in comparison.runs)
+
+
+def _energy(run: Run) -> str:
+    return "-" if run.joules is None else format_joules(run.joules).partition(" (")[0]
 
 
 def letter(place: int) -> str:
@@ -88,15 +99,16 @@ def as_csv(comparison: Comparison) -> str:
     """A line for each training: what differs, then the best and the last of each number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    energy = ["joules"] if _has_energy(comparison) else []
     parts = [f"{name} {part}" for name in comparison.names for part in ("best", "last")]
-    writer.writerow(["deployment", "training", "state", *comparison.differs, "seconds", *parts])
+    writer.writerow(["deployment", "training", "state", *comparison.differs, "seconds", *energy, *parts])
     for run in comparison.runs:
+        used = [run.joules] if energy else []
         facts = _facts(comparison, run)["numbers"]
         values = [facts.get(name, {}).get(part) for name in comparison.names for part in ("best", "last")]
         given = [run.given.get(name, "") for name in comparison.differs]
-        writer.writerow(
-            [run.deployment, run.training, run.state, *given, _or_empty(run.seconds), *map(_or_empty, values)]
-        )
+        measured = map(_or_empty, [run.seconds, *used, *values])
+        writer.writerow([run.deployment, run.training, run.state, *given, *measured])
     return out.getvalue()
 
 
@@ -132,7 +144,7 @@ def _facts(comparison: Comparison, run: Run) -> dict[str, Any]:
     return {
         "deployment": run.deployment, "training": run.training, "state": run.state,
         "given": {name: run.given[name] for name in comparison.differs if name in run.given},
-        "seconds": run.seconds, "numbers": numbers,
+        "seconds": run.seconds, "joules": run.joules, "numbers": numbers,
         "curve": [[place, value if math.isfinite(value) else None] for place, value in points],
     }  # fmt: skip
 

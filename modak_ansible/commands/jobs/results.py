@@ -55,6 +55,8 @@ def _facts(results: Results) -> dict[str, object]:
         "missing": list(results.missing),
         "unnamed": list(results.unnamed),
         "left": results.left,
+        "joules": results.energy["joules"] if results.energy else None,
+        "energy_source": results.energy["source"] if results.energy else "",
     }
 
 
@@ -69,7 +71,7 @@ def _print_all(found: list[Results]) -> None:
 
 
 def _print(results: Results) -> None:
-    from modak_ansible.model.quantities import format_size
+    from modak_ansible.model.quantities import format_joules, format_size
     from modak_ansible.stages.results import words_of_left
 
     if not results.files:
@@ -79,6 +81,10 @@ def _print(results: Results) -> None:
     for file in results.files:
         typer.echo(f"{format_size(file.size):>{width}}  {file.path}")
     typer.echo(f"\n{len(results.files)} files in {results.folder}")
+    if results.energy:
+        typer.echo(f"energy {format_joules(results.energy['joules'])}, by {results.energy['source']}")
+    for words in results.starts:
+        typer.echo(f"start {words}")
     if results.missing:
         typer.echo(f"no file fits {', '.join(results.missing)}")
     if results.unnamed:

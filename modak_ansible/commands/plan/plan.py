@@ -80,9 +80,10 @@ def command(
         typer.echo(plan_json(plan, warnings))
         return
     from modak_ansible.commands.plan.table import plan_table
+    from modak_ansible.planning.energy import predicted_energy
 
-    width = _width()
-    typer.echo(_bold(plan_table(plan, width, with_rest=not explain)))
+    width, energy = _width(), predicted_energy(plan, planned.state)
+    typer.echo(_bold(plan_table(plan, width, with_rest=not explain, energy=energy)))
     if planned.search:
         typer.echo(f"\nsearch: {planned.search.words}; what stands above has the usual values")
     if explain:

@@ -26,18 +26,19 @@ _SHOWN = 8
 _LONGEST = 160
 
 
-def plan_table(plan: Plan, width: int, *, with_rest: bool = True) -> str:
+def plan_table(plan: Plan, width: int, *, with_rest: bool = True, energy: str = "") -> str:
     """The table, in lines of at most so many characters where no single word is longer.
 
     Args:
         with_rest: whether it says what was not taken.
+        energy: what the run may use, in words; empty where nobody knows.
     """
     width = max(width, _NARROWEST)
     head, digest = f"{plan.name}: {plan.training} on {target_of(plan)}", f"plan {plan.digest[:12]}"
     space = width - len(head) - len(digest)
     lines = [f"{head}{' ' * space}{digest}"] if space > 1 else [head, digest]
     lines.append("")
-    for title, text in (*facts_of(plan), ("predicted", predicted(plan))):
+    for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *[("energy", energy)] * bool(energy)):
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)

@@ -192,3 +192,6 @@ class Record(Model):
     measures: tuple[Measure, ...] = ()
     steps: Steps | None = Field(default=None, description="of a script that writes no metrics.json of our form")
     work: Work = Field(default=Work(), description="what it computes, as far as its user says")
+    joules: float | None = Field(default=None, ge=0, description="what its nodes used, where something counts that")
+    energy_seconds: float | None = Field(default=None, gt=0, description="in which they did")
+    energy_source: str = Field(default="", description="what counted, and what of others may be in it, in words")

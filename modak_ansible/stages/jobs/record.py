@@ -59,6 +59,13 @@ def record_job(stage: Stage) -> bool:
     if plan.tuning and not plan.tuning.trains:
         return False
     record = job_record(plan, job, results) if plan.application.is_training else program_record(plan, job)
+    if energy := state.get("energy"):
+        told = {
+            "joules": energy["joules"],
+            "energy_seconds": energy["seconds"] or None,
+            "energy_source": energy["source"],
+        }
+        record = record.model_copy(update=told)
     return add_record(stage.folder, record)
 
 

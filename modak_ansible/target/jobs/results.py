@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TypedDict
+from typing import Iterable, TypedDict
 
+from ...schedulers import SCHEDULERS
+from ..core.commands import TimedRun
 from ..core.files import read_json, sha256_of
-from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, WRITTEN
+from ..core.staging import ATTEMPTS, CODE, PLAN, RANKS, SCRIPT, STATE, WRITTEN
 from ..metrics.files import LARGEST, found_in
+from .markers import known_job, noted_code
 
 # Folders in which Python keeps what it has compiled.
 _COMPILED = "__pycache__"
 _MOST_NAMED = 5
+# Seconds that an accounting may take to answer.
+_PATIENCE = 20.0
 # The pattern of whatever a job writes, which may be nothing.
 ALL = "*"
 
@@ -48,6 +53,7 @@ class Results(TypedDict, total=False):
     missing: list[str]
     unnamed: list[str]
     left: Left
+    joules: float  # by the scheduler's accounting, where that has any
 
 
 def results_of(deployment: Path, outputs: list[str]) -> Results:
@@ -63,6 +69,21 @@ def results_of(deployment: Path, outputs: list[str]) -> Results:
         "unnamed": unnamed_outputs(deployment, outputs),
         "left": left_outputs(deployment, outputs),
     }
+
+
+def joules_of(deployments: Path, names: Iterable[str]) -> dict[str, float]:
+    """The energy of those jobs that have ended by the accounting of their schedulers, which are asked once each."""
+    jobs: dict[str, dict[str, str]] = {}
+    for name in names:
+        state, plan = deployments / name / STATE, read_json(deployments / name / PLAN) or {}
+        scheduler = plan.get("job", {}).get("scheduler", "")
+        if scheduler in SCHEDULERS and noted_code(state) is not None and known_job(state):
+            jobs.setdefault(scheduler, {})[name] = known_job(state)
+    found: dict[str, float] = {}
+    for scheduler, ids in jobs.items():
+        joules = SCHEDULERS[scheduler].joules(TimedRun(timeout=_PATIENCE), list(ids.values()))
+        found.update({name: joules[job_id] for name, job_id in ids.items() if job_id in joules})
+    return found
 
 
 def list_results(deployment: Path, outputs: list[str]) -> list[ResultFile]:

@@ -111,10 +111,23 @@ def test_the_table_is_no_wider_than_the_terminal(sweep):
 def test_csv_and_json_have_all(sweep):
     found = compare(sweep)
     rows = list(csv.DictReader(io.StringIO(compare_text.as_csv(found))))
+    assert "joules" not in rows[0]
     assert [row["val_loss best"] for row in rows] == ["1.0", "2.5", ""]
     whole = json.loads(compare_text.as_json(found))
     assert (whole["best"], whole["better"], whole["runs"][0]["curve"]) == ("b", "lowest", [[10, 3], [20, 1], [30, 2]])
     assert whole["runs"][2]["numbers"]["val_loss"] == {"best": None, "at": None, "last": None}
+
+
+def test_energy_is_a_column_where_somebody_counted_it(sweep):
+    record = json.loads((sweep[1].folder / "state.json").read_text())
+    energy = {"joules": 12345.6, "seconds": 60.0, "source": "RAPL"}
+    (sweep[1].folder / "state.json").write_text(json.dumps({**record, "energy": energy}))
+    found = compare(sweep)
+    assert [line.split()[-2] for line in compare_text.table(found)] == ["energy", "kJ", "-", "-"]
+    assert compare_text.table(found)[1].endswith("1:00  12.3 kJ       0.3")
+    rows = list(csv.DictReader(io.StringIO(compare_text.as_csv(found))))
+    assert [row["joules"] for row in rows] == ["12345.6", "", ""]
+    assert [run["joules"] for run in json.loads(compare_text.as_json(found))["runs"]] == [12345.6, None, None]
 
 
 @pytest.mark.parametrize("name", ["curves.svg", "curves.PNG", "curves.pdf"])

@@ -243,3 +243,41 @@ def test_a_forecast_before_anything_is_submitted(case, starts):
     assert asked == [["sbatch", "--test-only", "--nodes=2", "--comment=two words", "--wrap=true"]]
     assert Slurm().forecast(run, "#SBATCH --hold\n") == ""
     assert len(asked) == 1
+
+
+# In the form of Slurm 24.11 without AcctGatherEnergyType (the first job and the task, of the testbed) and with it: there
+# the sums are as slurmctld's step_mgr.c makes them, for there was no node that counts.
+ENERGY = """\
+84|
+84.batch|0
+80_3|
+80_3.batch|0
+90|12000
+90.batch|12000
+91|50000
+91.batch|20000
+91.0|30000
+92|31000
+92.batch|20000
+92.extern|31000
+92.0|30000
+93|700
+94|18446744073709551614
+95_1|55
+95_1.batch|55
+"""
+
+
+def test_energy_counts_a_node_once():
+    asked = []
+
+    def run(argv):
+        asked.append(argv)
+        return CommandResult(0, ENERGY)
+
+    found = Slurm().joules(run, ["84", "95_1"])
+    assert found == {"90": 12000.0, "91": 30000.0, "92": 31000.0, "93": 700.0, "95_1": 55.0}
+    rows = ["--noheader", "--parsable2", "--jobs=84,95_1", "--format=JobID,ConsumedEnergyRaw"]
+    assert asked == [["sacct", *rows]]
+    assert Slurm().joules(run, []) == {}
+    assert Slurm().joules(lambda argv: NO_ACCOUNTING, ["1"]) == {}

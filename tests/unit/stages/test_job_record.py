@@ -163,8 +163,11 @@ def test_only_a_projects_own_deployments_are_recorded(make_stage, blueprint):
     assert not record_job(stage)  # its folder is none of the project's
     planned = plan_blueprint(blueprint.service, Inputs())
     stage.folder = planned.save()
-    stage.record.update(job=JOB)
+    energy = {"joules": 900.0, "seconds": 60.0, "source": "RAPL"}
+    stage.record.update(job=JOB, energy=energy)
     assert record_job(stage)
+    (made,) = read_records(blueprint.path / ".modak" / "records" / "jobs.jsonl")
+    assert (made.joules, made.energy_seconds, made.energy_source) == (900.0, 60.0, "RAPL")
     assert not record_job(stage)
     stage.plan["application"]["environment"] = [["MODAK_BENCH_RUN", "1"]]
     stage.record.update(job={**JOB, "job_id": "9"})

@@ -64,6 +64,17 @@ def test_what_is_here_is_not_fetched_again(make_stage, remote):
 
 
 @pytest.mark.component
+def test_joules_are_kept_once_the_job_has_ended(make_stage, remote):
+    stage, _ = make_stage(listed_alone(lambda: {**listing(remote), "joules": 7200.0}))
+    for state, joules in (("RUNNING", None), ("FAILED", 7200.0)):
+        stage.record.update(job={"state": state, "job_id": "7"})
+        fetch_results(stage)
+        assert (stage.record.read()["energy"] or {}).get("joules") == joules
+    (told,) = (text for title, text in summary_lines(stage.plan, stage.record.read()) if title == "energy")
+    assert told.startswith("7.2 kJ (2.0 Wh), by Slurm's accounting")
+
+
+@pytest.mark.component
 @pytest.mark.parametrize("state", ["QUEUED", "HELD", "RUNNING", "UNKNOWN", None, "COMPLETED", "FAILED"])
 def test_an_output_is_missing_once_the_job_has_ended(make_stage, remote, state):
     stage, _ = make_stage(listed_alone(lambda: {**listing(remote), "missing": ["model.pt"]}))

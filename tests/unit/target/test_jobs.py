@@ -14,6 +14,7 @@ from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState,
 from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.jobs.campaign import Campaign
 from modak_ansible.target.jobs.query import query
+from modak_ansible.target.jobs.results import joules_of
 
 
 class FakeScheduler(Scheduler):
@@ -168,3 +169,19 @@ def test_when_those_begin_that_wait(workspace, fake, monkeypatch):
     assert [found[name]["starts"][11:13] for name in names.values()] == ["09", "09", "10", "", "", ""]
     assert [found[name]["forecast"] is not None for name in names.values()] == [False, True, True, False, False, False]
     assert asked == ["3", "4"]
+
+
+def test_the_accounting_is_asked_once_for_the_energy_of_all_that_have_ended(workspace, fake, monkeypatch):
+    asked = []
+
+    def joules(run, job_ids):
+        asked.append(job_ids)
+        return {"1": 50.0, "3": 70.0}
+
+    monkeypatch.setattr(fake, "joules", joules, raising=False)
+    for name, job_id, marks in (("one", "1", {"finished": "0"}), ("two", "2", {"finished": "1"}), ("runs", "3", {})):
+        folder = deployed(workspace, name, job_id, **marks)
+        (folder / "plan.json").write_text('{"job": {"scheduler": "fake"}}')
+    deployed(workspace, "damaged", "1", finished="0")
+    assert joules_of(workspace.deployments, ["one", "two", "runs", "damaged", "gone"]) == {"one": 50.0}
+    assert asked == [["1", "2"]]

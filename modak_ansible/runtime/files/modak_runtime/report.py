@@ -27,7 +27,7 @@ class Report:
         self.trainer = ""  # the library whose trainer runs the loop, and is told what a script's own line would be
         self.memory = None  # of a script that is traced, what it needs
         self._found = {}
-        self._steps = None
+        self._steps = self._energy = None
         self._process = os.getpid()
         self.ranks = None  # of a training that prepare made parallel, which of how many this process is
         others = [os.environ[name] for name in _RANKS if os.environ.get(name, "0") != "0"]
@@ -37,6 +37,10 @@ class Report:
     def watch(self, steps):
         """Takes the clock of the steps, and writes when the process ends."""
         self._steps = steps
+        if self.speaks() and not self._energy:
+            from modak_runtime.energy import Energy
+
+            self._energy = Energy()
         atexit.register(self.write, finished=True)
         atexit.register(steps.tell)
 
@@ -48,6 +52,8 @@ class Report:
     def framework(self, name, version, seconds):
         """Notes a framework, and how long its import took."""
         self.frameworks[name] = {"version": str(version), "import_seconds": round(seconds, 4)}
+        if self._energy and self.speaks() and name != "numpy":
+            self._energy.count_gpus()
 
     def applied(self, name, how, note=""):
         """Notes that a choice acts; what refused it for another object before is forgotten."""
@@ -88,6 +94,7 @@ class Report:
             "accelerator": self.accelerator,
             "choices": choices,
             "steps": self._steps.as_dict() if self._steps else None,
+            "energy": self._energy.as_dict() if self._energy else None,
             "peak_memory_bytes": usage.ru_maxrss * 1024,  # Linux counts in KiB
             "ranks": self.ranks,
             **({"memory": self.memory} if self.memory else {}),

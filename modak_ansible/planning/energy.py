@@ -1,0 +1,58 @@
+"""What a plan's run may use, by what runs like it used before; nothing where none is on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from modak_ansible.model.plan import Plan
+from modak_ansible.model.quantities import counted, format_joules
+
+RECORDS = "records/jobs.jsonl"  # of a project, below its state folder
+
+
+def predicted_energy(plan: Plan, state: Path) -> str:
+    """The energy of as long as the run is predicted to take, in words; empty where that or the power is not known.
+
+    Args:
+        state: the state folder of its project, where every finished job leaves a record.
+    """
+    chosen = next((candidate.prediction for candidate in plan.candidates if candidate.chosen), None)
+    if chosen is None or not chosen.known:
+        return ""
+    like = [record for record in _records(state / RECORDS) if _is_like(record, plan)]
+    watts = [record["joules"] / record["energy_seconds"] for record in like]
+    if not watts:
+        return ""
+    seconds, mean = chosen.seconds.middle, sum(watts) / len(watts)
+    power = f"{min(watts):.0f} to {max(watts):.0f} W" if len(watts) > 1 else f"{mean:.0f} W"
+    runs = f"{counted(len(watts), 'run')} of its size on {plan.target.name}"
+    return f"about {format_joules(mean * seconds)}: {runs} used {power}"
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """Those with joules; all others are not even parsed."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        if b'"joules":' not in line or b'"joules":null' in line:
+            continue
+        try:
+            record = json.loads(line)
+            if record["joules"] > 0 and record["energy_seconds"] > 0:
+                yield record
+        except (ValueError, KeyError, TypeError):  # it is damaged
+            continue
+
+
+def _is_like(record: dict[str, Any], plan: Plan) -> bool:
+    """Whether it ran in the same framework on as many nodes, processes, cores and accelerators of the same target."""
+    job, had = plan.job, record.get("allocation") or {}
+    size = (job.nodes, job.processes_per_node, job.cores_per_process, job.accelerators)
+    names = ("nodes", "processes_per_node", "cores_per_process", "accelerators")
+    is_there = (record.get("target") or {}).get("name") == plan.target.name
+    return is_there and tuple(map(had.get, names)) == size and record.get("framework") == plan.application.framework
