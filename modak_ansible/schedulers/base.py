@@ -239,8 +239,8 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    def forecast(self, run: Run, script: str) -> str:  # noqa: ARG002 - not all of them say
-        """When a job with a script's directives would begin, were it submitted now; empty where nobody says.
+    def forecast(self, run: Run, directives: str) -> str:  # noqa: ARG002 - not all of them say
+        """When a job with some lines of directives would begin, were it submitted now; empty where nobody says.
 
         Nothing is submitted. The time is the target's local one, as ``2026-11-23T16:10:00``.
         """

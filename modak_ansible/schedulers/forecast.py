@@ -47,9 +47,9 @@ def start_by_showstart(run: Run, what: str) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + _seconds(found.group(1))))
 
 
-def size_of(script: str) -> str:
-    """What showstart takes for a job that was not submitted, out of its directives; empty where they do not say it."""
-    asked = dict(re.findall(r"(?m)^#PBS -l (nodes|procs|walltime)=(\S+)$", script))
+def size_of(directives: str) -> str:
+    """What showstart takes for a job that was not submitted, by its directives; empty where they do not say it."""
+    asked = dict(re.findall(r"(?m)^#PBS -l (nodes|procs|walltime)=(\S+)$", directives))
     if "walltime" not in asked or not asked.keys() & {"nodes", "procs"}:
         return ""
     cores = asked["procs"] if "procs" in asked else str(sum(map(_cores, asked["nodes"].split("+"))))

@@ -170,8 +170,8 @@ class Slurm(Scheduler):
             found.update(_by_id(map(_shown_record, lines), missing))
         return found, silence
 
-    def forecast(self, run: Run, script: str) -> str:
-        words = [word for line in re.findall(r"(?m)^#SBATCH (.*)$", script) for word in shlex.split(line)]
+    def forecast(self, run: Run, directives: str) -> str:
+        words = [word for line in re.findall(r"(?m)^#SBATCH (.*)$", directives) for word in shlex.split(line)]
         if any(word.startswith("--hold") for word in words):  # of whose end Slurm knows nothing
             return ""
         found = _TO_START.search(run(["sbatch", "--test-only", *words, "--wrap=true"]).err)

@@ -132,8 +132,8 @@ class Torque(Scheduler):
         found = {job_id: known.get(_number(job_id)) for job_id in job_ids}
         return {each: job for each, job in found.items() if job}
 
-    def forecast(self, run: Run, script: str) -> str:
-        size = size_of(script)
+    def forecast(self, run: Run, directives: str) -> str:
+        size = size_of(directives)
         return start_by_showstart(run, size) if size else ""
 
     def start_of(self, run: Run, job_id: str) -> str:

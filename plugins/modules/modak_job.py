@@ -47,10 +47,10 @@ options:
       another of its ranks than the first.
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
   seconds: {type: float, default: 0, description: How long to watch.}
-  script:
+  directives:
     type: str
     default: ''
-    description: 'To look at one that was not submitted: when would a job with this script begin?'
+    description: 'To look at one that was not submitted: when would a job with these lines of its script begin?'
   quietly: {type: bool, default: false, description: 'To watch: whether jobs are looked at seldom, to their ends.'}
   inside:
     type: str
@@ -74,7 +74,7 @@ def main():
             "log": {"type": "str", "default": ""},
             "offset": {"type": "int", "default": 0},
             "seconds": {"type": "float", "default": 0},
-            "script": {"type": "str", "default": ""},
+            "directives": {"type": "str", "default": ""},
             "quietly": {"type": "bool", "default": False},
             "inside": {"type": "str", "choices": ["", "usage", "way"], "default": ""},
         },

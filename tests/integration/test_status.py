@@ -81,7 +81,9 @@ def test_jobs_that_run_wait_and_are_held_and_others_that_cannot_be_asked(project
     assert json.loads((folder / waits / "state.json").read_text())["job"]["state"] == "QUEUED"
 
     shown = modak("status", cwd=project.path)
-    assert (shown.returncode, len(shown.stdout.splitlines())) == (0, 6)
+    lines = shown.stdout.splitlines()
+    assert (shown.returncode, len(lines)) == (0, 7)
+    assert " forecasts on " in lines[-1]  # of the one that runs, and its copy
     offline = status(project, "--offline")
     assert offline[trains]["answered"] is False
 

@@ -94,7 +94,7 @@ class Campaign:
         Raises:
             ModakError: one comes after a deployment that is not there.
         """
-        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], script=self._to_forecast())
+        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], directives=self._to_forecast())
         self._folder, self._forecast = answer["folder"], answer["forecast"]
         for name, each in answer["known"].items():
             self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
@@ -110,9 +110,10 @@ class Campaign:
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
     def _to_forecast(self) -> str:
-        """The script of which it is asked when it would begin: of one training, that waits for no other."""
-        only = self.only
-        return "" if only is None or only.after or not self._is_queued else str(self._job["script"])
+        """The directives of which it is asked when a job would begin: of one training, that waits for no other."""
+        if self.only is None or self.only.after or not self._is_queued:
+            return ""
+        return "\n".join(line for line in self._job["script"].splitlines() if line.startswith(("#SBATCH ", "#PBS ")))
 
     def record(self, member: Member, **values: Unpack[RecordData]) -> None:
         """Has a deployment's record know how its job is, and takes from it the end that was known before."""

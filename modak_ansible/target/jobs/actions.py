@@ -34,7 +34,7 @@ class Arguments:
     log: str = ""
     offset: int = 0
     seconds: float = 0.0  # to watch: how long
-    script: str = ""  # to look at one that has no job: it is told when one with this script's directives would begin
+    directives: str = ""  # to look at one that has no job: when would one with these lines of its script begin?
     quietly: bool = False  # to watch: whether jobs are looked at seldom, and waited for to their ends
     inside: str = ""  # to query: whether those that run are measured (usage), or it is told how they are entered (way)
 
@@ -62,8 +62,8 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
 
 def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
     known = {name: asdict(each) for name, each in campaign.look(given.wanted).items()}
-    is_new = given.script and all(each["situation"]["state"] == "NONE" for each in known.values())
-    starts = campaign.forecast(given.script) if is_new else None
+    is_new = given.directives and all(each["situation"]["state"] == "NONE" for each in known.values())
+    starts = campaign.forecast(given.directives) if is_new else None
     return False, {"folder": str(workspace.deployments), "known": known, "forecast": starts}
 
 

@@ -168,9 +168,9 @@ class Campaign:
             return partly_silent
         return records.get
 
-    def forecast(self, script: str) -> Forecast | None:
-        """When a job with a script's directives would begin, were it submitted now; None where nobody says."""
-        return forecast(self._scheduler.forecast(TimedRun(timeout=_BRIEF), script))
+    def forecast(self, directives: str) -> Forecast | None:
+        """When a job with such directives would begin, were it submitted now; None where nobody says."""
+        return forecast(self._scheduler.forecast(TimedRun(timeout=_BRIEF), directives))
 
     # --- staging
 

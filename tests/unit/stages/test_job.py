@@ -115,8 +115,9 @@ def test_when_a_job_may_begin_is_said_before_it_is_submitted_and_kept(make_stage
     target = JobTarget("NONE", "")
     target.forecast = {"said": 1000.0, "starts": 1600.0}
     stage, said = make_stage(target)
+    stage.plan["job"]["script"] = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=00:10:00\n\nexport KEY=value\n"
     run_jobs([stage], wait=False)
-    assert target.given[0]["script"] == stage.plan["job"]["script"]
+    assert target.given[0]["directives"] == "#SBATCH --nodes=1\n#SBATCH --time=00:10:00"
     assert said[0].startswith("it is expected to begin at ")
     assert said[0].endswith(", in 10 min")
     (noted,) = stage.record.read()["forecasts"]

@@ -12,6 +12,7 @@ import pytest
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.base import AccountingSilent, JobRecord, JobState, Scheduler, SchedulerSilent
 from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.jobs.actions import act
 from modak_ansible.target.jobs.campaign import Campaign
 from modak_ansible.target.jobs.query import query
 from modak_ansible.target.jobs.results import joules_of
@@ -185,3 +186,21 @@ def test_the_accounting_is_asked_once_for_the_energy_of_all_that_have_ended(work
     deployed(workspace, "damaged", "1", finished="0")
     assert joules_of(workspace.deployments, ["one", "two", "runs", "damaged", "gone"]) == {"one": 50.0}
     assert asked == [["1", "2"]]
+
+
+def test_when_a_job_would_begin_is_asked_of_one_that_there_is_not(workspace, fake, monkeypatch):
+    asked = []
+
+    def forecast(run, directives):
+        asked.append(directives)
+        return "2099-01-01T10:00:00"
+
+    monkeypatch.setattr(fake, "forecast", forecast, raising=False)
+    deployed(workspace, "runs", "1")
+    fake.jobs = {"1": JobRecord("1", JobState.RUNNING)}
+    where = {"workspace": str(workspace.path), "scheduler": "fake"}
+    for name, directives, is_told in (("new", "#SBATCH -N2", True), ("runs", "#SBATCH -N2", False), ("new", "", False)):
+        wanted = json.dumps([{"deployment": name}])
+        answer = json.loads(act("look", {**where, "deployments": wanted, "directives": directives})["answer"])
+        assert (answer["forecast"] is not None) == is_told
+    assert asked == ["#SBATCH -N2"]
