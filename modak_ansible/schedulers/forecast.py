@@ -1,4 +1,4 @@
-"""When a job may begin: a forecast, and how Maui's and Moab's showstart tells it beside Torque, where a site has them.
+"""When a job may begin, as Maui's and Moab's showstart tells it beside Torque, where a site has them.
 
 Source: the manual of Moab, and outputs that sites show in theirs.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TypedDict
 
 from .base import Run
 
@@ -15,23 +14,6 @@ from .base import Run
 # of Maui: the date has no year, and so the time until then counts.
 _STARTS = re.compile(r"(?m)^(?:Estimated \w+ based|Earliest) start in\s+((?:\d+:){2,3}\d+) on ")
 _UNITS = (1, 60, 3600, 86400)
-
-
-class Forecast(TypedDict):
-    """In seconds since the epoch."""
-
-    said: float  # when it was made
-    starts: float  # when the job was expected to begin, then or later
-
-
-def forecast(starts: str) -> Forecast | None:
-    """Made now, of a local time as schedulers have it; None where they do not say one."""
-    now = time.time()
-    try:
-        moment = time.mktime(time.strptime(starts, "%Y-%m-%dT%H:%M:%S"))
-    except (ValueError, OverflowError):
-        return None
-    return {"said": now, "starts": max(now, moment)}  # what still waits does not begin before
 
 
 def start_by_showstart(run: Run, what: str) -> str:

@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
-from modak_ansible.schedulers.forecast import Forecast
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
-from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
+from modak_ansible.target.jobs.situation import LIVING, UNKNOWN, Forecast
 
 if TYPE_CHECKING:
     from modak_ansible.target.core.probe import TargetFacts

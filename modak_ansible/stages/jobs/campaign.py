@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from modak_ansible.errors import ModakError
-from modak_ansible.schedulers.forecast import Forecast
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
 from modak_ansible.stages.jobs.forecasts import BEFORE, noted, words_of_start
@@ -26,7 +25,7 @@ from modak_ansible.store.record import JobNote, RecordData, latest
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.campaign import INCOMING, Known, Wanted
-from modak_ansible.target.jobs.situation import Situation
+from modak_ansible.target.jobs.situation import Forecast, Situation
 from modak_ansible.transport.lifeline import passing_folder
 from modak_ansible.transport.rsync import push
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from modak_ansible.model.quantities import format_seconds
-from modak_ansible.schedulers.forecast import Forecast
 from modak_ansible.store.record import ForecastNote, JobNote, RecordData, run_of
+from modak_ansible.target.jobs.situation import Forecast
 
 BEFORE, WAITING = "before it was submitted", "while it waited"
 # Of the forecasts of a target as many count as are told of; and of a deployment's as many runs are kept.

@@ -19,8 +19,8 @@ from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.situation import LIVING
 
 if TYPE_CHECKING:
-    from modak_ansible.schedulers.forecast import Forecast
     from modak_ansible.target.jobs.query import NodeUsage, Way
+    from modak_ansible.target.jobs.situation import Forecast
 
 # Between two looks, in seconds, while nothing changes.
 LONGEST = 30.0

@@ -21,7 +21,6 @@ from ...schedulers.base import (
     Waits,
     has_no_room,
 )
-from ...schedulers.forecast import Forecast, forecast
 from ..core.commands import TimedRun
 from ..core.files import read_on
 from ..core.workspace import Workspace
@@ -30,7 +29,7 @@ from .arrays import Arrays, remove_arrays
 from .intent import refused
 from .job import Deployment
 from .judgement import GRACE, Ask
-from .situation import LIVING, Situation
+from .situation import LIVING, Forecast, Situation, forecast
 
 # What the controller sends: the plans in one file, and each different set of files in an archive.
 PLANS = "plans.json.gz"

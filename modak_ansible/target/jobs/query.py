@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, TypedDict, cast
 
 from ...schedulers.base import ActionRefused, JobRecord, JobState, SchedulerSilent
-from ...schedulers.forecast import Forecast, forecast
 from ..core.commands import TimedRun
 from ..core.files import clock_of, read_json, read_text
 from ..core.staging import PLAN, STATE
@@ -20,7 +19,7 @@ from .campaign import Campaign
 from .job import Deployment
 from .judgement import Ask
 from .progress import Progress, progress_of
-from .situation import LIVING, Situation
+from .situation import LIVING, Forecast, Situation, forecast
 
 
 class Usage(TypedDict, total=False):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, TypedDict
 
 from ...schedulers.base import JobState
 from ..core.files import NO_ROOM, read_json, write_json
@@ -110,3 +111,20 @@ def note_end(state: Path, situation: Situation) -> None:
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
+
+
+class Forecast(TypedDict):
+    """In seconds since the epoch."""
+
+    said: float  # when it was made
+    starts: float  # when the job was expected to begin, then or later
+
+
+def forecast(starts: str) -> Forecast | None:
+    """Made now, of a local time as schedulers have it; None where they do not say one."""
+    now = time.time()
+    try:
+        moment = time.mktime(time.strptime(starts, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+    return {"said": now, "starts": max(now, moment)}  # what still waits does not begin before
