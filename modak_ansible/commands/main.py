@@ -27,9 +27,10 @@ _ClickError: type[Any] = typer.BadParameter.__mro__[2]
 _COMMANDS = {
     "init": "plan", "discover": "admin", "login": "admin", "logout": "admin", "check": "admin", "validate": "plan",
     "plan": "plan", "diff": "plan", "deploy": "deploy", "tune": "plan", "trace": "plan", "status": "status",
-    "logs": "jobs", "top": "jobs", "shell": "jobs", "results": "jobs", "compare": "compare", "export": "compare",
-    "tensorboard": "compare", "resume": "jobs", "cancel": "jobs", "hold": "jobs", "release": "jobs", "requeue": "jobs",
-    "undeploy": "jobs", "gc": "admin", "package": "plan", "image": "catalogue", "schema": "plan",
+    "logs": "jobs", "top": "jobs", "shell": "jobs", "notebook": "jobs", "results": "jobs", "compare": "compare",
+    "export": "compare", "tensorboard": "compare", "resume": "jobs", "cancel": "jobs", "hold": "jobs",
+    "release": "jobs", "requeue": "jobs", "undeploy": "jobs", "gc": "admin", "package": "plan", "image": "catalogue",
+    "schema": "plan",
 }  # fmt: skip
 _GROUPS = {"targets": "admin", "catalogue": "catalogue", "bench": "bench", "model": "bench", "testbed": "admin"}
 

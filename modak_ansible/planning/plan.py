@@ -26,6 +26,7 @@ from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import CHOICES, planned_job
+from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
 from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose
 from modak_ansible.planning.tuning import planned_tuning, tuner_packages
@@ -111,7 +112,9 @@ def plan_for(
         "dataset": datasets[0] if datasets else None,
         "more_datasets": tuple(datasets[1:]),
         "job": job,
-        "runtime": runtime_files(tuner=tuning is not None) if request.application.is_training else (),
+        "runtime": runtime_files(tuner=tuning is not None, notebook=is_notebook(request.application))
+        if request.application.is_training
+        else (),
         "staging": _staging(request, image, datasets),
         "choices": (*chosen.choices, *([tuned] if tuned else [])),
         "candidates": chosen.candidates,

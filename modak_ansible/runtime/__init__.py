@@ -12,19 +12,21 @@ from pathlib import Path
 from modak_ansible.model.application import SourceFile
 
 FILES = Path(__file__).resolve().parent / "files"
-TUNER = "modak_tuner"
+TUNER, NOTEBOOK = "modak_tuner", "modak_notebook"
 STUB = Path(__file__).resolve().parent / "stub" / "modak_runtime.py"
 TRY_REQUIREMENTS = STUB.with_name("try_requirements.py")
 
 
 @cache
-def runtime_files(*, tuner: bool = False) -> tuple[SourceFile, ...]:
+def runtime_files(*, tuner: bool = False, notebook: bool = False) -> tuple[SourceFile, ...]:
     """The files, by their paths below FILES; a plan names them by their digests.
 
     Args:
         tuner: whether those are among them that try candidates in the job.
+        notebook: whether that is which has JupyterLab listen there.
     """
-    found = [path for path in sorted(FILES.rglob("*.py")) if tuner or path.parent.name != TUNER]
+    left = {name for name, is_there in ((TUNER, tuner), (NOTEBOOK, notebook)) if not is_there}
+    found = [path for path in sorted(FILES.rglob("*.py")) if not left & {path.parent.name, path.stem}]
     return tuple(
         SourceFile(
             path=path.relative_to(FILES).as_posix(),

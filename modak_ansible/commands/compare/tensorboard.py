@@ -123,16 +123,12 @@ def _started(program: str, folder: Path, port: int | None) -> tuple[subprocess.P
     import time
     from contextlib import suppress
 
-    from modak_ansible.errors import ModakError, UsageError
+    from modak_ansible.errors import ModakError
+    from modak_ansible.transport.tunnel import free_port
 
     said = b""
     for _ in range(_TRIES):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port or 0))
-            except OSError as error:
-                raise UsageError(f"port {port}: {error.strerror}", hint="leave --port out for a free one") from error
-            number = probe.getsockname()[1]
+        number = free_port(port)
         words = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(number), "--reload_interval", "5"]
         log = folder.with_name(f"{folder.name}.log")
         with log.open("wb") as output:

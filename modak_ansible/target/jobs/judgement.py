@@ -28,14 +28,12 @@ from .runs import explained, living_state, own, run_of
 from .situation import UNKNOWN, Situation, known_end, note_end
 
 GRACE = 15.0  # seconds that a job's last words may take to be seen through a shared file system
-# The marker of a job that modak has cancelled.
+# The marker of a job that was cancelled, with who did that: modak, or the job itself.
 CANCELLED = "cancelled"
 # The marker of one that is not to begin, with the reason.
 SKIPPED = "skipped"
 # The ends in which what became of a rank is no cause.
 _ENDED_FROM_OUTSIDE = (JobState.CANCELLED, JobState.TIMEOUT, JobState.PREEMPTED)
-# Why a job is cancelled where it was modak that did so.
-_BY_MODAK = "by modak"
 
 # Gives what the scheduler says of a job, by its id.
 Ask = Callable[[str], Optional[JobRecord]]
@@ -142,8 +140,8 @@ class Judgement:
 
     def _judge_silence(self, job_id: str, record: JobRecord | None) -> Situation:
         """No marker, and the scheduler says success or nothing at all."""
-        if read_text(self._state / CANCELLED):
-            return self._situation(job_id, JobState.CANCELLED, record, explanation=_BY_MODAK)
+        if by := read_text(self._state / CANCELLED):
+            return self._situation(job_id, JobState.CANCELLED, record, explanation=f"by {by}")
         if missed_for(self._state) < GRACE:
             return self._situation(job_id, JobState.ENDING, record, explanation="waiting for the job's own marker")
         is_known = record is not None and record.exit_code == 0 and self._scheduler.knows_success
@@ -163,7 +161,7 @@ class Judgement:
         words = {
             JobState.TIMEOUT: LIMITS.get(limit, LIMITS["walltime"]),
             JobState.OUT_OF_MEMORY: LIMITS["mem"],
-            JobState.CANCELLED: _BY_MODAK if read_text(self._state / CANCELLED) else "it was cancelled",
+            JobState.CANCELLED: f"by {by}" if (by := read_text(self._state / CANCELLED)) else "it was cancelled",
             JobState.NODE_FAIL: "its node failed",
             JobState.PREEMPTED: "it made way for another job",
             JobState.BOOT_FAIL: "its node did not start it",

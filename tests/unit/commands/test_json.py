@@ -19,6 +19,7 @@ from modak_ansible.target.core.files import write_json
 SHOW_NOTHING = {
     "schema": "what it prints is JSON",
     "shell": "it runs a command of the user's",
+    "notebook": "it is open until Ctrl-C",
     "testbed ssh": "it runs a command of the user's",
     "tensorboard": "it runs TensorBoard until it is ended",
     "testbed down": "it says that it is done",

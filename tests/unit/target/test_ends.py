@@ -138,6 +138,12 @@ def test_what_modak_cancelled_was_cancelled(deployment):
     assert ended(deployment, "=>> PBS: job killed: walltime 32 exceeded limit 30\n") == ("CANCELLED", "by modak")
 
 
+def test_what_cancelled_itself_says_why(deployment):
+    write(deployment, "state/cancelled", "the notebook itself, idle for 60 s\n")
+    write(deployment, "state/finished", "143\n")
+    assert ended(deployment) == ("CANCELLED", "by the notebook itself, idle for 60 s")
+
+
 def test_a_cpu_time_is_no_wall_time(deployment, fake):
     fake.job = JobRecord(JOB, JobState.TIMEOUT, limit="cput")
     assert ended(deployment) == ("TIMEOUT", "it used up its cpu time")

@@ -1,0 +1,86 @@
+"""Notebooks as they run: which one lives, where its JupyterLab listens, and whether it answers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from modak_ansible.deployment.status import Entry, may_live
+from modak_ansible.deployment.status_query import ask_targets
+from modak_ansible.planning.service import Planned
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployments import deployments_of
+from modak_ansible.target.core.files import read_text
+from modak_ansible.target.jobs.situation import LIVING
+from modak_ansible.transport.ssh import Connection
+
+# Below a deployment's folder on its target; its owner's alone.
+_CONNECTION = "jupyter/connection.json"
+_SECONDS = 20  # that the target may take to show it
+
+
+class Listening(NamedTuple):
+    """Where a JupyterLab listens, as its front end knows it, and the token that it wants."""
+
+    address: str
+    port: int
+    token: str
+
+
+def living(planned: Planned) -> Entry | None:
+    """The newest notebook of the same training whose job waits or runs, be it of an earlier plan.
+
+    A target that does not answer is noted in it.
+    """
+    plan = planned.plan
+    entries = [
+        Entry(store)
+        for store in deployments_of(planned.blueprint)
+        if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
+    ]
+    ask_targets(entries)
+    return next((each for each in reversed(entries) if each.problem or state_of(each) in LIVING), None)
+
+
+def state_of(entry: Entry) -> str:
+    """The state of an entry's job, as it is known by now."""
+    return str(((entry.answer or {}).get("situation") or entry.known.job).get("state", "NONE"))
+
+
+def listening(store: DeploymentStore, connection: Connection) -> Listening | None:
+    """Where the JupyterLab of a running job listens; None as long as it does not say so.
+
+    The token comes through the pipe of a command, and stands in none.
+    """
+    facts = store.record_now().get("target")
+    path = Path(facts["workspace"] if facts else "") / "deployments" / store.name / _CONNECTION
+    if connection.is_local:
+        text = read_text(path)
+    else:
+        command = [*connection.ssh_command(), connection.address, f"cat -- {shlex.quote(str(path))}"]
+        try:
+            text = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                timeout=_SECONDS, check=False,
+            ).stdout  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return None
+    with suppress(ValueError, KeyError, TypeError):
+        found = json.loads(text)
+        return Listening(str(found["address"]), int(found["port"]), str(found["token"]))
+    return None
+
+
+def answers(address: str, token: str) -> bool:
+    """Whether a JupyterLab answers at an address of this machine, and takes the token; whoever asks is no work."""
+    request = urllib.request.Request(f"{address}api/status", headers={"Authorization": f"token {token}"})  # noqa: S310
+    # what leads to the world outside does not lead here
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with suppress(OSError, ValueError), opener.open(request, timeout=10) as response:
+        return bool(response.status == 200 and "kernels" in json.load(response))
+    return False
