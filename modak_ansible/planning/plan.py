@@ -29,7 +29,7 @@ from modak_ansible.planning.job import CHOICES, planned_job
 from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
 from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose
-from modak_ansible.planning.tuning import planned_tuning, tuner_packages
+from modak_ansible.planning.tuning.tuning import planned_tuning, tuner_packages
 from modak_ansible.runtime import runtime_files
 from modak_ansible.schedulers.script import after_variable, trainings_before
 

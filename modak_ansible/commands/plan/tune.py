@@ -35,7 +35,7 @@ def command(
     The job ends when it is tuned. Every trial becomes a record of the project, and modak model fit learns from them.
     """
     from modak_ansible.planning.service import plan_blueprint
-    from modak_ansible.planning.tuning import tuning_alone
+    from modak_ansible.planning.tuning.tuning import tuning_alone
     from modak_ansible.store.project import find_blueprint
 
     planned = plan_blueprint(

@@ -12,7 +12,7 @@ from modak_ansible.performance import load_model
 from modak_ansible.performance.fit.cases import cases
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
-from modak_ansible.planning.tuning import tuning_alone
+from modak_ansible.planning.tuning.tuning import tuning_alone
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials, trial_records

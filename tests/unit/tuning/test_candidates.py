@@ -10,8 +10,8 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.tuning import tuning_alone
-from modak_ansible.planning.tuning_candidates import MOST
+from modak_ansible.planning.tuning.candidates import MOST
+from modak_ansible.planning.tuning.tuning import tuning_alone
 
 
 def titles(made):

@@ -11,7 +11,7 @@ from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, why_unseen
 from modak_ansible.planning.search import Chosen
-from modak_ansible.planning.tuning_candidates import candidates
+from modak_ansible.planning.tuning.candidates import candidates
 
 ABOUT = "optimisation.autotuning"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.

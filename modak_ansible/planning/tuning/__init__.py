@@ -1,0 +1,1 @@
+"""Configurations that a tuning run tries on the target."""
