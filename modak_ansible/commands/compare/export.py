@@ -8,22 +8,14 @@ from typing import Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Only, Several
 from modak_ansible.commands.options import Json
 
 EXAMPLES = "Example: modak export mine --mlflow mlruns; or: modak export mine --tensorboard runs --wandb-offline wandb"
 
 
 def command(
-    deployments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DEPLOYMENT...",
-            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
-            autocompletion=completing.deployments,
-        ),
-    ],
+    deployments: Several,
     training: Only = None,
     mlflow: Annotated[Path | None, typer.Option(metavar="DIR", help="MLflow's store of files.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="TensorBoard's log folder.")] = None,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_ansible.commands import completion as completing
-from modak_ansible.commands.jobs.operate import Only
+from modak_ansible.commands.jobs.operate import Only, Several
 
 if TYPE_CHECKING:
     import subprocess
@@ -21,14 +20,7 @@ _PATIENCE, _TRIES = 60.0, 3
 
 
 def command(
-    deployments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DEPLOYMENT...",
-            help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
-            autocompletion=completing.deployments,
-        ),
-    ],
+    deployments: Several,
     training: Only = None,
     every: Annotated[float, typer.Option(metavar="SECONDS", min=2, help="How often what is new is fetched.")] = 10.0,
     port: Annotated[

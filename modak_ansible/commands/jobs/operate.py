@@ -24,6 +24,16 @@ Which = Annotated[
 ]
 
 
+Several = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DEPLOYMENT...",
+        help="Deployments as modak status shows them, or a blueprint for the newest one of each of its trainings.",
+        autocompletion=completing.deployments,
+    ),
+]
+
+
 Only = Annotated[
     str | None, typer.Option("--training", help="Of a blueprint only this training, or this point of its sweep.")
 ]

@@ -9,7 +9,7 @@ from modak_ansible.errors import nearest
 from modak_ansible.model.search import Dimension, Search
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
-from modak_ansible.reading.blueprint.sweep import Scalar, read_values
+from modak_ansible.reading.blueprint.sweep import Scalar, read_values, strangers
 from modak_ansible.reading.blueprint.types.topology import Node
 from modak_ansible.target.metrics.curves import is_rising
 
@@ -35,17 +35,12 @@ def read_search(node: Node, scalar: Scalar, mistakes: Mistakes) -> Search | None
     over = section.entries["over"]
     if not over.entries:
         mistakes.add(over.location, "search", "nothing is searched over", f"name arguments, {_EXAMPLE}")
-    arguments = node.properties.get("arguments")
-    known = list(arguments.entries) if arguments else []
-    found = []
-    for name, item in over.entries.items():
-        if name not in known:
-            hint = nearest(name, known) if known else ""
-            mistakes.add(
-                over.key_location(name), "search", f"{name} is searched over, and is no argument of {node.name}",
-                hint or f"give it among the arguments, too: {name}: its usual value",
-            )  # fmt: skip
-        found.append(_dimension(name, item, scalar, mistakes))
+    for name, hint in strangers(node, over):
+        mistakes.add(
+            over.key_location(name), "search", f"{name} is searched over, and is no argument of {node.name}",
+            hint or f"give it among the arguments, too: {name}: its usual value",
+        )  # fmt: skip
+    found = [_dimension(name, item, scalar, mistakes) for name, item in over.entries.items()]
     if len(mistakes) > before:
         return None
     given: dict[str, Any] = section.plain()

@@ -34,17 +34,12 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
     section = node.properties.get("sweep")
     if section is None:
         return ()
-    arguments = node.properties.get("arguments")
-    known = list(arguments.entries) if arguments else []
-    axes = []
-    for name, item in section.entries.items():
-        if name not in known:
-            hint = nearest(name, known) if known else ""
-            mistakes.add(
-                section.key_location(name), "sweep", f"{name} is swept, and is no argument of {node.name}",
-                hint or f"give it among the arguments, too: {name}: its usual value",
-            )  # fmt: skip
-        axes.append(Axis(name, read_values(name, item, scalar, mistakes)))
+    for name, hint in strangers(node, section):
+        mistakes.add(
+            section.key_location(name), "sweep", f"{name} is swept, and is no argument of {node.name}",
+            hint or f"give it among the arguments, too: {name}: its usual value",
+        )  # fmt: skip
+    axes = [Axis(name, read_values(name, item, scalar, mistakes)) for name, item in section.entries.items()]
     points = math.prod(len(axis.values) for axis in axes)
     if points > LIMIT:
         place = node.item.get("properties")
@@ -52,6 +47,17 @@ def read_axes(node: Node, scalar: Scalar, mistakes: Mistakes) -> tuple[Axis, ...
         mistakes.add(where, "sweep", f"the sweep has {points:,} points; {LIMIT:,} at most", "leave values out")
         return ()
     return tuple(axes)
+
+
+def strangers(node: Node, varied: Item) -> Iterator[tuple[str, str]]:
+    """What is varied of a training and is none of its arguments, with a hint where one has nearly that name.
+
+    Args:
+        varied: what is varied, by the names of arguments.
+    """
+    arguments = node.properties.get("arguments")
+    known = list(arguments.entries) if arguments else []
+    return ((name, nearest(name, known) if known else "") for name in varied.entries if name not in known)
 
 
 def read_values(name: str, item: Item, scalar: Scalar, mistakes: Mistakes) -> tuple[Value, ...]:
