@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
-from modak_ansible.stages.jobs.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.deployments import natural
+from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.record import NOT_RUN, latest
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 

@@ -20,8 +20,8 @@ from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.reading.blueprint.files import code_files
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.store.project import blueprint_state, known_testbed
-from modak_ansible.store.refusals import known_refusals
 from modak_ansible.target.core.files import expanded
 
 # What makes every run a deployment of its own, and is of no meaning to a script.

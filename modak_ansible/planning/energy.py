@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def predicted_energy(plan: Plan, state: Path) -> str:
     return f"about {format_joules(mean * seconds)}: {runs} used {power}"
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
     """Those with joules; all others are not even parsed."""
     try:
         lines = path.read_bytes().splitlines()
@@ -49,7 +49,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def _is_like(record: dict[str, Any], plan: Plan) -> bool:
+def _is_like(record: Mapping[str, Any], plan: Plan) -> bool:
     """Whether it ran in the same framework on as many nodes, processes, cores and accelerators of the same target."""
     job, had = plan.job, record.get("allocation") or {}
     size = (job.nodes, job.processes_per_node, job.cores_per_process, job.accelerators)

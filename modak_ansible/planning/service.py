@@ -29,9 +29,9 @@ from modak_ansible.reading.blueprint.script.options import check_arguments
 from modak_ansible.reading.blueprint.types.parser_check import check_with_tosca_parser, note_what_tosca_parser_finds
 from modak_ansible.reading.requests.recognise import is_request, is_script
 from modak_ansible.store.deployment import FOLDER, DeploymentStore, Origin, queue_of
+from modak_ansible.store.lists.refusals import known_refusals
+from modak_ansible.store.lists.seen_images import seen_images, seen_of
 from modak_ansible.store.project import blueprint_state, known_testbed, read_origin
-from modak_ansible.store.refusals import known_refusals
-from modak_ansible.store.seen_images import seen_images, seen_of
 from modak_ansible.target.core.files import make_private, write_whole
 from modak_ansible.target.core.plan import Plan as PlanJson
 

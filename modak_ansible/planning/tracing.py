@@ -10,7 +10,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.need import Need
 from modak_ansible.model.plan import digest_of
 from modak_ansible.model.request import Request
-from modak_ansible.store.kept_list import KeptList
+from modak_ansible.store.lists.kept_list import KeptList
 from modak_ansible.target.core.files import read_json
 
 _SECONDS = 900  # of the job; scripts that were traced took 3 to 30

@@ -14,9 +14,9 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, until_ended
+from modak_ansible.store.lists.refusals import note_refusal
+from modak_ansible.store.lists.seen_images import forget_image, note_image
 from modak_ansible.store.project import read_origin
-from modak_ansible.store.refusals import note_refusal
-from modak_ansible.store.seen_images import forget_image, note_image
 from modak_ansible.target.core.background import Status
 from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.site import package_sources

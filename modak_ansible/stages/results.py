@@ -12,9 +12,9 @@ from modak_ansible.model.quantities import format_joules, format_seconds, format
 from modak_ansible.stages.base import Outcome, Stage
 from modak_ansible.stages.jobs.applied import OURS, Report, compare, report_of, summary_pairs, warnings_of
 from modak_ansible.stages.jobs.energy import energy_of
-from modak_ansible.stages.jobs.forecasts import told_of
 from modak_ansible.stages.jobs.record import record_job
 from modak_ansible.stages.jobs.trial_records import record_trials
+from modak_ansible.store.forecasts import told_of
 from modak_ansible.store.logs import note_look
 from modak_ansible.store.record import STAGES, Metrics, RecordData, run_of
 from modak_ansible.store.tuned import as_trained, read_report, trained_of

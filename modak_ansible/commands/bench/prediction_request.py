@@ -13,8 +13,8 @@ from modak_ansible.performance import PerformanceModel
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.store.project import blueprint_state, find_blueprint
-from modak_ansible.store.refusals import known_refusals
 
 
 def read_question(path: Path) -> Question:

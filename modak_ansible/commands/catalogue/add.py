@@ -33,8 +33,8 @@ from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.reading.blueprint.training_reader import image_problem
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.lists.seen_images import seen_images, seen_of
 from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed
-from modak_ansible.store.seen_images import seen_images, seen_of
 from modak_ansible.target.core.files import expanded
 
 # Whose first training's target is replaced by the one that is named.

@@ -22,8 +22,8 @@ from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import Planned, request_of
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.lists.refusals import forget_refusals, known_refusals
 from modak_ansible.store.project import blueprint_state, known_testbed
-from modak_ansible.store.refusals import forget_refusals, known_refusals
 from modak_ansible.target.images.image import ImageFacts
 
 _STYLES = {"built": "green", "there": "dim", "refused": "yellow", "failed": "red", "not tried": "dim"}

@@ -10,7 +10,7 @@ from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.errors import UsageError, nearest
 from modak_ansible.store.configuration import own_entries
 from modak_ansible.store.deployment import DeploymentStore
-from modak_ansible.store.refusals import known_refusals
+from modak_ansible.store.lists.refusals import known_refusals
 from modak_ansible.target.core.files import read_json
 
 _TITLES = ("name", "framework", "version", "origin", "compilers", "needs", "base", "state")

@@ -143,8 +143,8 @@ def _show_searches(entries: list[Entry], *, as_json: bool) -> None:
 def _show_forecasts(entries: list[Entry], *, as_json: bool) -> None:
     """Of a deployment alone when it was expected to begin; and of the targets of jobs that wait how far that holds."""
     from modak_ansible.deployment.status import starts_of
-    from modak_ansible.stages.jobs.forecasts import accuracy_of, told_of
     from modak_ansible.store.deployments import glance
+    from modak_ansible.store.forecasts import accuracy_of, told_of
 
     if as_json:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def _lock(path: Path, _: Pins) -> Iterator[str]:
             yield f"{package['name']}=={_public(str(package['version']))}"
 
 
-def _own_place(source: dict[str, Any]) -> str:
+def _own_place(source: Mapping[str, Any]) -> str:
     """Where uv's or Poetry's words for a source have a package from, as an address; empty for an index."""
     for name in ("editable", "virtual", "directory", "path"):
         if source.get(name):

@@ -17,10 +17,10 @@ from typing import Any, Unpack, cast
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import LOOK_SECONDS, Stage
 from modak_ansible.stages.jobs.code import packed
-from modak_ansible.stages.jobs.forecasts import BEFORE, noted, words_of_start
 from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
+from modak_ansible.store.forecasts import BEFORE, noted, words_of_start
 from modak_ansible.store.record import JobNote, RecordData, latest
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.core.plan import Plan

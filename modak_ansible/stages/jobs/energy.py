@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ def energy_of(results: Path, plan: Plan, job: JobNote, accounted: float | None) 
         results: the folder of what it left.
         accounted: joules by its scheduler.
     """
-    planned = cast(dict[str, Any], plan["job"])
+    planned = cast(Mapping[str, Any], plan["job"])
     is_alone = planned.get("exclusive") and planned["scheduler"] != "none"
     nodes, seconds = _counted(results)
     if nodes:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.base import Stage
-from modak_ansible.stages.jobs.forecasts import WAITING, noted
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.forecasts import WAITING, noted
 from modak_ansible.store.record import ANSWERED, ForecastNote, JobNote, Record, RecordData, latest
 from modak_ansible.target.core.files import write_json
 from modak_ansible.target.jobs.progress import Progress

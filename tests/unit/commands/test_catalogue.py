@@ -23,9 +23,9 @@ from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store.lists.refusals import known_refusals, note_refusal
+from modak_ansible.store.lists.seen_images import note_image
 from modak_ansible.store.project import find_blueprint
-from modak_ansible.store.refusals import known_refusals, note_refusal
-from modak_ansible.store.seen_images import note_image
 from modak_ansible.target.core.files import write_json
 
 NAMES = ("pytorch-2.13-cpu", "tensorflow-2.21-cpu")

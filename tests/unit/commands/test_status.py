@@ -20,9 +20,9 @@ from modak_ansible.deployment.status import Entry, may_live, row_of, rows_of
 from modak_ansible.deployment.status_query import ask_targets
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.stages.jobs.forecasts import BEFORE, noted
 from modak_ansible.store.deployment import DeploymentStore, queue_of
 from modak_ansible.store.deployments import glance
+from modak_ansible.store.forecasts import BEFORE, noted
 from modak_ansible.store.record import Record
 from modak_ansible.target.core.files import read_json, write_json
 

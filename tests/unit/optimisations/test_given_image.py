@@ -10,7 +10,7 @@ from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.request import GivenImage
 from modak_ansible.planning.service import plan_all, plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.store.seen_images import forget_image, note_image, seen_images, seen_of
+from modak_ansible.store.lists.seen_images import forget_image, note_image, seen_images, seen_of
 
 SEEN = SeenImage(
     source="/images/mine.sif", address="frontend.example", python="python3", sha256="a" * 64, version="3.11", glibc="2.36",

@@ -17,7 +17,7 @@ from modak_ansible.performance.stored import write_stored
 from modak_ansible.planning import this_machine as here
 from modak_ansible.planning.service import basis_of, model_of, plan_blueprint, plan_trainings, request_of
 from modak_ansible.reading.blueprint.reader import Inputs
-from modak_ansible.store.refusals import note_refusal
+from modak_ansible.store.lists.refusals import note_refusal
 
 
 def test_a_request_is_the_first_trainings(blueprint):

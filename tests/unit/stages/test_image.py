@@ -7,8 +7,8 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.stages import image as image_stage
 from modak_ansible.stages.image import ensure_image, look_into_image
-from modak_ansible.store.refusals import known_refusals
-from modak_ansible.store.seen_images import seen_images
+from modak_ansible.store.lists.refusals import known_refusals
+from modak_ansible.store.lists.seen_images import seen_images
 
 
 def test_an_image_that_is_there_costs_one_look(make_stage, monkeypatch):

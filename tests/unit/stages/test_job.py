@@ -10,7 +10,6 @@ from job_target import JobTarget, answered, situation
 
 from modak_ansible.errors import ModakError
 from modak_ansible.stages.jobs import campaign
-from modak_ansible.stages.jobs.forecasts import BEFORE
 from modak_ansible.stages.jobs.operations import (
     OPERATIONS,
     follow_job,
@@ -20,6 +19,7 @@ from modak_ansible.stages.jobs.operations import (
     resume_jobs,
     run_jobs,
 )
+from modak_ansible.store.forecasts import BEFORE
 from modak_ansible.store.logs import read_stage_log
 from modak_ansible.store.record import latest
 

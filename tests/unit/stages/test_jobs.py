@@ -8,8 +8,8 @@ import pytest
 
 from modak_ansible.errors import TargetUnreachable
 from modak_ansible.stages.jobs import query as jobs
-from modak_ansible.stages.jobs.forecasts import WAITING
 from modak_ansible.stages.jobs.query import Asking, ask_for_jobs
+from modak_ansible.store.forecasts import WAITING
 from modak_ansible.store.record import Record
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.store.refusals import forget_refusals, known_refusals, note_refusal
+from modak_ansible.store.lists.refusals import forget_refusals, known_refusals, note_refusal
 
 REFUSAL = Refusal(
     entry="acme-1.0-pip", entry_digest="0" * 64, architecture="zen5", address="frontend.example",

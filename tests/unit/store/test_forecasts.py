@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.stages.jobs.forecasts import BEFORE, WAITING, accuracy_of, noted, told_of, words_of_start
+from modak_ansible.store.forecasts import BEFORE, WAITING, accuracy_of, noted, told_of, words_of_start
 
 JOB = {"job_id": "7", "state": "RUNNING", "started": 10_000.0}
 

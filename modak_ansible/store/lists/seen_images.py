@@ -7,7 +7,7 @@ from pathlib import Path
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
 from modak_ansible.model.request import GivenImage
-from modak_ansible.store.kept_list import KeptList
+from modak_ansible.store.lists.kept_list import KeptList
 
 
 def _key(seen: SeenImage) -> tuple[str, str, str]:

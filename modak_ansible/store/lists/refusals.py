@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.store.kept_list import KeptList
+from modak_ansible.store.lists.kept_list import KeptList
 
 _REFUSALS = KeptList(
     Refusal,
