@@ -142,6 +142,7 @@ class Optimisation(Model):
     gradient_compression: str = "any"
     local_sgd: str = "any"
     bucket_size: str = "any"
+    compare_with_stock: int = Field(default=0, ge=0)
     # /optimisation
 
 

@@ -27,12 +27,12 @@ class TuningCandidate(Model):
 
 
 class PlannedTuning(Model):
-    """Successive halving inside the job."""
+    """Successive halving inside the job, or, where all go on from rung to rung, turns of the choice and a stock run."""
 
     candidates: tuple[TuningCandidate, ...] = Field(min_length=2, description="the plan's own choice first")
     budget: int = Field(ge=1, description="seconds that all of it may take")
     steps: int = Field(ge=2, description="of each trial in the first rung")
-    reduction: int = Field(ge=2, description="one of so many goes on, for so many times the steps")
+    reduction: int = Field(ge=1, description="one of so many goes on, for so many times the steps; 1: they take turns")
     rungs: int = Field(ge=1)
     trains: bool = Field(default=True, description="false: the job ends when it is tuned")
 

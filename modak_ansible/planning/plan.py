@@ -95,8 +95,8 @@ def plan_for(
     draft, request = chosen.draft, chosen.draft.request
     if draft.choices:
         draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
-    tuning, tuned = planned_tuning(chosen) if request.optimisation.autotuning else (None, None)
-    needed = tuner_packages(draft.entry, request.image) if tuning and draft.entry else ()
+    tuning, tuned = planned_tuning(chosen)
+    needed = tuner_packages(draft.entry, request.image) if tuning and tuning.reduction > 1 and draft.entry else ()
     own = request.application.requirements
     _check_requirements(draft)
     image = image_of(draft.entry, request.image, own, request.target, catalogue, needed)

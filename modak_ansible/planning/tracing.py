@@ -30,7 +30,9 @@ def trace_alone(request: Request) -> Request:
             "application": request.application.model_copy(update=application),
             "resources": resources.model_copy(update=alone),
             "job_options": options.model_copy(update=unset),
-            "optimisation": request.optimisation.model_copy(update={"autotuning": False, "memory": "any"}),
+            "optimisation": request.optimisation.model_copy(
+                update={"autotuning": False, "compare_with_stock": 0, "memory": "any"}
+            ),
             "checkpoint": None,
             "scale": None,
             "need": None,

@@ -362,13 +362,15 @@ def _tuning(out: list[str], given: dict[str, Any]) -> None:
         out += ["# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar\nenvironment=(\n    MODAK_TUNED=c0\n"]
         for name, value in given['environment']:
             out += ['    ', str(name), '=', str(value), '\n']
-        out += [')\n# shellcheck disable=SC2016\narguments=(', str(' '.join([each for each in given['arguments'] if each])), ')\n# shellcheck disable=SC2016\ncase "$(cat "$deployment/state/tuned" 2> /dev/null)" in\n']
-        for each in given['tuning'].others:
-            out += ['    ', str(each.name), ') # ', str(each.title), '\n        environment=(\n            MODAK_TUNED=', str(each.name), '\n']
-            for name, value in each.environment:
-                out += ['            ', str(name), '=', str(value), '\n']
-            out += ['        )\n        arguments=(', str(' '.join([each for each in each.arguments if each])), ')\n        ;;\n']
-        out += ['esac\n']
+        out += [')\n# shellcheck disable=SC2016\narguments=(', str(' '.join([each for each in given['arguments'] if each])), ')\n']
+        if given['tuning'].others:
+            out += ['# shellcheck disable=SC2016\ncase "$(cat "$deployment/state/tuned" 2> /dev/null)" in\n']
+            for each in given['tuning'].others:
+                out += ['    ', str(each.name), ') # ', str(each.title), '\n        environment=(\n            MODAK_TUNED=', str(each.name), '\n']
+                for name, value in each.environment:
+                    out += ['            ', str(name), '=', str(value), '\n']
+                out += ['        )\n        arguments=(', str(' '.join([each for each in each.arguments if each])), ')\n        ;;\n']
+            out += ['esac\n']
     else:
         out += ['[ -e "$deployment/state/tuned" ] || exit 1\n']
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from pydantic import ValidationError
 
-from modak_ansible.model.quantities import format_seconds
+from modak_ansible.model.quantities import counted, format_seconds
 from modak_ansible.model.tuning import TuningReport, TuningTrial
 from modak_ansible.target.core.plan import Candidate, Choice, Plan, PlannedJob, TuningCandidate
 
@@ -101,17 +102,48 @@ def _are_alike(one: TuningTrial, other: TuningTrial, busy: float) -> bool:
     return mine is None or theirs is None or abs(mine - theirs) <= busy
 
 
+def ratios_of_steps(report: TuningReport, plan: Plan) -> list[float]:
+    """How many times as fast as the stock run the choice made its steps, turn by turn, where they can be compared."""
+    choice, stock = (plan.get("tuning") or {})["candidates"][:2]
+    trials = {(trial.rung, trial.candidate): trial for trial in report.trials}
+    found = []
+    for rung in range(1, len(report.trials) + 1):
+        mine, theirs = trials.get((rung, choice["name"])), trials.get((rung, stock["name"]))
+        step, other = (trial.seconds_of("median") if trial else None for trial in (mine, theirs))
+        if mine and theirs and step and other and _are_alike(mine, theirs, report.busy):
+            found.append(other / stock["work_per_step"] / (step / choice["work_per_step"]))
+    return found
+
+
+def _compared_with_stock(report: TuningReport, plan: Plan) -> str:
+    """What ``compare_with_stock`` amounts to: the middle one of the turns' ratios, and how far they lie apart."""
+    spent = f"{len(report.trials)} trials in {format_seconds(report.spent)}"
+    ratios = ratios_of_steps(report, plan)
+    if ratios:
+        apart = f", {min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else ""
+        return f"{median(ratios):.2f}x of stock, measured here ({counted(len(ratios), 'turn')}{apart}; {spent})"
+    out = [f"{each.title}: {each.reason}" for each in report.candidates.values() if each.outcome == "out"]
+    measured = {trial.candidate for trial in report.trials if trial.seconds_of("median")}
+    why = "others kept the node busy while one ran, and not while the other did"
+    if len(measured) < 2:
+        why = f"{format_seconds(report.budget)} are too short for a turn of each"
+    return f"could not be compared: {'; '.join(out) or (why if report.state == 'finished' else report.reason)}"
+
+
 def summary_pairs(report: TuningReport | None, plan: Plan) -> list[tuple[str, str]]:
     """What tuning amounts to, as pairs of a title and a text; nothing where there was none."""
-    if report is None or not plan.get("tuning"):
+    tuning = plan.get("tuning")
+    if report is None or not tuning:
         return []
+    if tuning["reduction"] == 1:
+        return [("steps", _compared_with_stock(report, plan))]
     spent = f"{len(report.trials)} trials in {format_seconds(report.spent)} of {format_seconds(report.budget)}"
     if not report.best:
         return [("tuning", f"no candidate could be measured ({report.reason or report.state}), {spent}")]
     row = next(row for row in rows_of(report, plan) if row.name == report.best)
     words = [f"{row.title} of {len(report.candidates)} candidates"]
-    median = row.trial.seconds_of("median") if row.trial else None
-    words += [f"{median * 1e3:.2f} ms a step"] if median else []
+    step = row.trial.seconds_of("median") if row.trial else None
+    words += [f"{step * 1e3:.2f} ms a step"] if step else []
     words += [f"{row.over_plan:.2f}x the plan's choice"] if row.over_plan and row.name != "c0" else []
     words += [f"{row.over_stock:.2f}x stock"] if row.over_stock else []
     ended = "" if report.state == "finished" else f"; {report.state}: {report.reason or 'it did not come to its end'}"

@@ -248,4 +248,4 @@ def _speed(rejected: Rejected) -> str:
 
 
 def _title(name: str) -> str:
-    return name.replace("_", " ").replace("memory format", "mem. format")
+    return name.replace("_", " ").replace("memory format", "mem. format").replace("compare with", "vs.")

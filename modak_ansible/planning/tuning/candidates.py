@@ -36,6 +36,13 @@ def candidates(chosen: Chosen) -> tuple[TuningCandidate, ...]:
     )
 
 
+def against_stock(chosen: Chosen) -> tuple[TuningCandidate, ...]:
+    """The chosen configuration and the stock one; none where they are the same."""
+    if _runs_alike(chosen.best, chosen.stock):
+        return ()
+    return _candidate(chosen, chosen.best, 0, may_win=True), _candidate(chosen, chosen.stock, 1, may_win=False)
+
+
 def _open(chosen: Chosen) -> Iterator[Configuration]:
     """Those that differ in one optimisation, the most promising first, and then all that they combine to."""
     singles = []

@@ -11,7 +11,7 @@ from modak_ansible.model.request import GivenImage, Request
 from modak_ansible.model.tuning import PlannedTuning
 from modak_ansible.optimisations.base import NUMERICS, CannotPlan, Draft, why_unseen
 from modak_ansible.planning.search import Chosen
-from modak_ansible.planning.tuning.candidates import candidates
+from modak_ansible.planning.tuning.candidates import against_stock, candidates
 
 ABOUT = "optimisation.autotuning"
 # Frameworks whose steps are counted in an unmodified script; see docs/prepare.md.
@@ -22,6 +22,8 @@ _SHARE, _WHOLE = 0.25, 0.9
 _BESIDES = 120
 # The first rung's steps, and how many times more the best third gets in the next ones: 20, 60 and 180.
 _STEPS, _REDUCTION, _RUNGS = 20, 3, 3
+# Turns of the choice and the stock run; the budget ends them before, but on the smallest networks.
+_TURNS = 5
 _SETTLED = "wishes, good practice and records leave nothing open that the request permits"
 
 
@@ -32,7 +34,7 @@ def tuning_alone(request: Request, budget: int | None = None) -> Request:
         budget: seconds; the request's own without it.
     """
     seconds = budget or request.optimisation.tuning_budget
-    changes = {"autotuning": True, "only_tune": True, "tuning_budget": seconds}
+    changes = {"autotuning": True, "only_tune": True, "tuning_budget": seconds, "compare_with_stock": 0}
     options, resources = request.job_options, request.resources
     walltime = min(options.wall_time_limit or resources.walltime, math.ceil(seconds / _WHOLE) + _BESIDES)
     if options.wall_time_limit:
@@ -48,13 +50,15 @@ def tuning_alone(request: Request, budget: int | None = None) -> Request:
     )
 
 
-def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
-    """What the job tries before it trains, and the line in which the plan says so; None where nothing is open.
+def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice | None]:
+    """What the job tries before it trains, and the line in which the plan says so; None where nothing is asked or open.
 
     Raises:
         CannotPlan: no trial could be run or ended here.
     """
     draft = chosen.draft
+    if not draft.request.optimisation.autotuning:
+        return _comparison(chosen) if draft.request.optimisation.compare_with_stock else (None, None)
     problem = why_not_tuned(draft)
     if problem:
         hint = "autotuning: false trains with the plan's choice"
@@ -66,11 +70,10 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
         if wish.only_tune:
             raise CannotPlan(ABOUT, f"nothing is left to be tuned: {_SETTLED}", "numerics: reassociation opens more")
         return None, Choice(name="tuning", value="none", reason=_SETTLED, stock="none", reaches="job")
-    walltime = draft.request.resources.walltime
-    budget = max(1, min(wish.tuning_budget, int(walltime * (_WHOLE if wish.only_tune else _SHARE))))
+    share = _WHOLE if wish.only_tune else _SHARE
     tuning = PlannedTuning(
         candidates=found,
-        budget=budget,
+        budget=_budget(draft, wish.tuning_budget, share),
         steps=_STEPS,
         reduction=_REDUCTION,
         rungs=_RUNGS,
@@ -79,7 +82,40 @@ def planned_tuning(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
     return tuning, _choice(tuning)
 
 
+def _comparison(chosen: Chosen) -> tuple[PlannedTuning | None, Choice]:
+    """Turns of the choice and the stock run; none, and why, where they cannot be run: nothing else depends on them."""
+    draft = chosen.draft
+    asked = draft.request.optimisation.compare_with_stock
+    found = against_stock(chosen)
+    problem = _why_no_trials(draft) or ("" if found else "the plan's choice is the stock run")
+    choice = Choice(name="compare_with_stock", value="none", reason=problem, stock="none", reaches="job")
+    if problem:
+        return None, choice
+    budget = _budget(draft, asked, _SHARE)
+    reason = f"both take turns at {_STEPS} steps, in at most {budget} s, before the training"
+    changes = {"value": f"{budget} s", "reason": reason, "evidence": "docs/tuning.md"}
+    tuning = PlannedTuning(candidates=found, budget=budget, steps=_STEPS, reduction=1, rungs=_TURNS)
+    return tuning, choice.model_copy(update=changes)
+
+
+def _budget(draft: Draft, seconds: int, share: float) -> int:
+    """Seconds, of which no more than a share of the walltime."""
+    return max(1, min(seconds, int(draft.request.resources.walltime * share)))
+
+
 def why_not_tuned(draft: Draft) -> str:
+    """Why nothing can be tuned; empty where it can."""
+    problem = _why_no_trials(draft)
+    if problem or draft.entry is None:
+        return problem
+    base = draft.catalogue.bases.get(draft.entry.base)
+    python = base.python if base else draft.entry.python_version
+    if python not in lock_of(TUNER).pythons:
+        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {draft.entry.name} has {python}"
+    return ""
+
+
+def _why_no_trials(draft: Draft) -> str:
     """Why trials cannot be run, or not be ended after so many steps; empty where they can."""
     request, entry = draft.request, draft.entry
     application = request.application
@@ -90,12 +126,8 @@ def why_not_tuned(draft: Draft) -> str:
         return f"a trial is one process, and the job has {processes}"
     if entry is None:
         return why_unseen(draft)
-    base = draft.catalogue.bases.get(entry.base)
-    if base is None and entry.origin != "given":
+    if draft.catalogue.bases.get(entry.base) is None and entry.origin != "given":
         return "nothing of ours is in a hub's image"
-    python = base.python if base else entry.python_version
-    if python not in lock_of(TUNER).pythons:
-        return f"the tuner needs Python {' or '.join(lock_of(TUNER).pythons)}, and {entry.name} has {python}"
     if entry.framework not in _COUNTED:
         return f"nothing counts the steps of a script of {entry.framework}"
     return ""

@@ -137,6 +137,7 @@ class TuningCandidate(TypedDict, total=False):
     name: str
     title: str
     is_stock: bool
+    work_per_step: float
     values: Dict[str, str]
     settings: Dict[str, str]
     threads: Optional[int]
@@ -145,6 +146,7 @@ class TuningCandidate(TypedDict, total=False):
 
 class PlannedTuning(TypedDict, total=False):
     trains: bool
+    reduction: int
     candidates: List[TuningCandidate]
 
 

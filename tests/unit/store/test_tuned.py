@@ -15,11 +15,12 @@ def candidate(number, **values):
     return {
         "name": f"c{number}", "title": f"candidate {number}", "values": {"allocator": "system", **values},
         "settings": values, "environment": [["A", str(number)]], "threads": 2, "is_stock": number == 1,
+        "work_per_step": 1.0,
     }  # fmt: skip
 
 
 PLAN = {
-    "tuning": {"candidates": [candidate(0), candidate(1), candidate(2, allocator="tcmalloc")]},
+    "tuning": {"reduction": 3, "candidates": [candidate(0), candidate(1), candidate(2, allocator="tcmalloc")]},
     "choices": [{"name": "allocator", "value": "system", "stock": "system"}, {"name": "image", "value": "i"}],
     "candidates": [{"settings": {}, "chosen": True}, {"settings": {}, "chosen": False}],
     "job": {"threads": 1, "environment": {}},
@@ -128,3 +129,50 @@ def test_whatever_a_job_leaves_breaks_nothing(folder, content):
     report = read_report(folder)
     summary_pairs(report, PLAN)
     as_trained(PLAN, trained_of(report, PLAN))
+
+
+def turns(*steps, **changes):
+    """A report of turns, by the seconds of a step of the choice and of stock; None where one was not measured."""
+    trials = [
+        trial(f"c{number}", rung, 2 * rung + number, step)
+        for rung, pair in enumerate(steps, start=1)
+        for number, step in enumerate(pair)
+        if step
+    ]
+    plan = {**PLAN, "tuning": {"reduction": 1, "candidates": PLAN["tuning"]["candidates"][:2]}}
+    return {"trials": trials, "best": "c0", "spent": 17.0, "budget": 20, **changes}, plan
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ([(0.1, 0.23)], "2.30x of stock, measured here (1 turn; 2 trials in 17 s)"),
+        (
+            [(0.1, 0.2), (0.1, 0.23), (0.1, 0.21)],
+            "2.10x of stock, measured here (3 turns, 2.00 to 2.30; 6 trials in 17 s)",
+        ),
+        (
+            [(0.1, None)],
+            "could not be compared: 20 s are too short for a turn of each",
+        ),
+    ],
+)
+def test_what_compare_with_stock_found_is_one_line(folder, steps, text):
+    changes, plan = turns(*steps)
+    assert summary_pairs(write(folder, **changes), plan) == [("steps", text)]
+
+
+def test_why_stock_could_not_be_compared_is_said(folder):
+    changes, plan = turns((0.1, None))
+    candidates = {**REPORT["candidates"]}
+    candidates["c1"] = {**candidates["c1"], "outcome": "out", "reason": "it ended with exit code 1"}
+    report = write(folder, **changes, candidates=candidates)
+    assert summary_pairs(report, plan) == [("steps", "could not be compared: candidate 1: it ended with exit code 1")]
+
+
+def test_neighbours_of_one_alone_leave_nothing_to_compare(folder):
+    changes, plan = turns((0.1, 0.2))
+    for each, busy in zip(changes["trials"], (0.0, 1.2), strict=True):
+        each["steps"]["foreign_cores"] = busy
+    [(_, text)] = summary_pairs(write(folder, **changes), plan)
+    assert text == "could not be compared: others kept the node busy while one ran, and not while the other did"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from measured import Measured
 
@@ -10,7 +12,7 @@ from modak_ansible.errors import CannotPlan
 from modak_ansible.model.application import Resources
 from modak_ansible.model.measured.prediction import Gain, Interval
 from modak_ansible.planning.plan import make_plan
-from modak_ansible.planning.tuning.candidates import MOST
+from modak_ansible.planning.tuning.candidates import MOST, against_stock
 from modak_ansible.planning.tuning.tuning import tuning_alone
 
 
@@ -160,7 +162,7 @@ def test_where_nothing_is_open_nothing_is_tried(tuned_plan):
     [
         ({"application": {"version": "1.4"}}, "the tuner needs Python 3.11"),
         ({"application": {"framework": "jax"}}, "nothing counts the steps of a script of jax"),
-        ({"application": {"framework": "mxnet"}}, "the tuner needs Python 3.11"),
+        ({"application": {"framework": "mxnet"}}, "nothing counts the steps of a script of mxnet"),
         (
             {"resources": {"nodes": 2}, "application": {"distributed_training": True}},
             "a trial is one process, and the job has 2",
@@ -173,3 +175,44 @@ def test_where_no_trial_can_be_ended_tuning_is_refused(tuned_plan, changes, reas
         tuned_plan(**changes)
     assert refused.value.about == "optimisation.autotuning"
     assert refused.value.hint
+
+
+def comparison_of(made):
+    return next((choice for choice in made.choices if choice.name == "compare_with_stock"), None)
+
+
+def test_the_choice_is_compared_with_stock_where_that_is_asked(tuned_plan):
+    made = tuned_plan(autotuning=False, compare_with_stock=20)
+    assert [(each.name, each.is_stock, each.may_win) for each in made.tuning.candidates] == [
+        ("c0", False, True),
+        ("c1", True, False),
+    ]
+    assert (made.tuning.budget, made.tuning.reduction, made.tuning.trains) == (20, 1, True)
+    assert comparison_of(made).value == "20 s"
+    assert "optuna" not in made.image.definition  # nothing is searched
+    assert "modak_tuner/__main__.py" in {file.path for file in made.runtime}
+
+
+def test_tuning_has_the_stock_run_among_its_own(tuned_plan):
+    made = tuned_plan(compare_with_stock=20)
+    assert made.tuning.reduction == 3
+    assert comparison_of(made) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"application": {"framework": "jax"}}, "nothing counts the steps of a script of jax"),
+        ({"application": {"command": ("./a.out",), "script": ""}}, "a program that is no training"),
+    ],
+)
+def test_where_stock_cannot_be_compared_the_plan_says_why_and_goes_on(tuned_plan, changes, reason):
+    made = tuned_plan(autotuning=False, compare_with_stock=20, strict=True, **changes)
+    assert made.tuning is None
+    assert comparison_of(made).value == "none"
+    assert reason in comparison_of(made).reason
+
+
+def test_a_choice_that_is_stock_has_nothing_to_be_compared_with():
+    configuration = SimpleNamespace(draft=SimpleNamespace(environment={}, arguments=(), choices={}))
+    assert against_stock(SimpleNamespace(best=configuration, stock=configuration)) == ()

@@ -20,7 +20,8 @@ def tune(tmp_path):
         (tmp_path / "state").mkdir(exist_ok=True)
         diary = Diary(str(tmp_path), tuning)
         diary.busy = 0.25  # as on two cores, however many there are here
-        reason = Halving(tuning, runner, diary, runner.clock).tune(optuna)
+        halving = Halving(tuning, runner, diary, runner.clock)
+        reason = halving.tune(optuna) if tuning["reduction"] > 1 else halving.take_turns()
         diary.end("finished", reason)
         return json.loads((tmp_path / "tuning.json").read_text())
 
@@ -203,3 +204,38 @@ def test_a_neighbour_who_comes_and_goes_decides_nothing(tune, section, fake_runn
     assert tune(section(3), Shared())["best"] == "c0"
     busy["c0"] = 0.1
     assert tune(section(3), Shared())["best"] == "c1"
+
+
+def turns_of(section, **values):
+    return {**section(2, may_win=[True, False]), "reduction": 1, "rungs": 5, **values}
+
+
+def test_the_choice_and_stock_take_turns(tune, section, fake_runner, capsys):
+    runner = fake_runner({"c0": 0.2, "c1": 0.1})
+    found = tune(turns_of(section), runner)
+    names = [name for name, _ in runner.runs]
+    assert names == ["c0", "c1", "c1", "c0", "c0", "c1", "c1", "c0", "c0", "c1"]
+    assert {steps for _, steps in runner.runs} == {20}
+    assert found["best"] == "c0"  # which trains, whatever the ratio is
+    assert found["reason"] == "all turns were taken"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("compare_with_stock: trial 1, turn 1, candidate 0: 198.00 ms a step")
+    assert lines[-1] == "compare_with_stock: ended, all turns were taken"
+
+
+@pytest.mark.parametrize("budget", [12, 20, 37])
+def test_turns_end_with_the_budget(tune, section, fake_runner, budget):
+    runner = fake_runner({"c0": 0.2, "c1": 0.1})
+    found = tune(turns_of(section, budget=budget), runner)
+    assert found["reason"] == "the budget is spent"
+    assert runner.now <= budget
+    assert found["best"] == "c0"
+
+
+@pytest.mark.parametrize(("broken", "best"), [("c1", "c0"), ("c0", "")])
+def test_who_cannot_be_run_ends_the_turns(tune, section, fake_runner, broken, best):
+    runner = fake_runner({"c0": 0.2, "c1": 0.1, broken: Failed("it ended with exit code 1")})
+    found = tune(turns_of(section), runner)
+    assert found["reason"] == "a candidate is out"
+    assert found["best"] == best
+    assert len(runner.runs) == 2

@@ -74,6 +74,9 @@ def rendered(scheduler, section, **changes):
 CASES = {
     "slurm-tuning": rendered("slurm", tuning(0.2, 0.1, 0.3, may_win=False)),
     "torque-only-tuning": rendered("torque", tuning(0.2, 0.1, 0.3, trains=False)),
+    "slurm-compare-with-stock": rendered(
+        "slurm", PlannedTuning(**{**dict(tuning(0.1, 0.2, may_win=False)), "reduction": 1})
+    ),
     "none-tuning": rendered("none", tuning(0.2, 0.1, 0.3), container_runtime=None, arguments=()),
 }
 

@@ -1,4 +1,4 @@
-"""``python -m modak_tuner DEPLOYMENT``: tunes; ends with 0 if a candidate was measured, and never trains itself."""
+"""``python -m modak_tuner DEPLOYMENT``: tunes, or compares with stock; 0 if a candidate was measured. Never trains."""
 
 import json
 import os
@@ -17,20 +17,26 @@ def main(deployment):
     runner = Runner(deployment, plan, sys.executable)
     signal.signal(signal.SIGTERM, runner.stop)
     signal.signal(signal.SIGINT, runner.stop)
-    try:
-        import optuna
-    except ImportError as error:
-        diary.end("failed", "the image has no optuna: %s" % error)
-        return 1
     state, reason = "failed", ""
     try:
-        reason = Halving(plan["tuning"], runner.run, diary).tune(optuna)
+        reason = _tuned(Halving(plan["tuning"], runner.run, diary), plan["tuning"])
         state = "stopped" if runner.is_stopped else "finished"
+    except ImportError as error:
+        reason = "the image has no optuna: %s" % error
     except Exception as error:  # the border: whatever is wrong with us, the training runs
         reason = "%s: %s" % (type(error).__name__, error)
     finally:
         diary.end(state, reason)
     return 0 if diary.has_best else 1
+
+
+def _tuned(halving, tuning):
+    """Runs all of it, and gives why it ended."""
+    if tuning["reduction"] == 1:
+        return halving.take_turns()
+    import optuna
+
+    return halving.tune(optuna)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ class Diary:
         self._folder, self._began, self._position = folder, time.monotonic(), 0
         self._titles = {candidate["name"]: candidate["title"] for candidate in tuning["candidates"]}
         self._steps, self._reduction = tuning["steps"], tuning["reduction"]
+        self._is_tuning = self._reduction > 1  # else all go on, and nothing is chosen
         self.busy = scores.busy_limit(os.cpu_count())
         self._content = {
             "schema": SCHEMA,
@@ -88,15 +89,17 @@ class Diary:
         self._content.update(state=state, reason=reason)
         self._write()
         best = self._content["best"]
-        self.say("ended, %s; best: %s" % (reason, self._titles[best] if best else "none was measured"))
+        found = "; best: %s" % (self._titles[best] if best else "none was measured") if self._is_tuning else ""
+        self.say("ended, %s%s" % (reason, found))
 
     def say(self, text):
         """Writes a line for people."""
-        sys.stdout.write("tuning: %s\n" % text)
+        sys.stdout.write("%s: %s\n" % ("tuning" if self._is_tuning else "compare_with_stock", text))
         sys.stdout.flush()
 
     def _of(self, rung, name):
-        return "trial %d, rung %d, %s" % (self._position, rung + 1, self._titles[name])
+        rung_name = "rung" if self._is_tuning else "turn"
+        return "trial %d, %s %d, %s" % (self._position, rung_name, rung + 1, self._titles[name])
 
     def _add(self, rung, name, seconds, **values):
         self._position += 1

@@ -1,0 +1,124 @@
+#!/bin/bash
+#SBATCH --job-name=example
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --time=0-00:10:00
+#SBATCH --output=scheduler.log
+#SBATCH --no-requeue
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$SLURM_SUBMIT_DIR" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="${1:-$SLURM_JOB_ID}"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+dataset="$workspace/datasets/mnist-1"
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+
+# Candidates are tried for a few steps each; whatever becomes of that, what is best so far is trained, and a job that
+# begins anew goes on with it.
+if ! [ -e "$deployment/tuning.json" ]; then
+    # shellcheck disable=SC2016 # a dollar there is for the other shell
+    tuner=(
+    "$runtime" exec
+    --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_DATASET="$dataset"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    -m modak_tuner
+    "$deployment"
+    )
+    timeout --kill-after=30 120 "${tuner[@]}" &
+    tuning=$!
+    trap 'kill -TERM "$tuning" 2> /dev/null; wait "$tuning"; exit 143' TERM
+    wait "$tuning" || echo "tuning ended with code $?; what is best so far is taken" >&2
+    trap 'exit 143' TERM
+fi
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+environment=(
+    MODAK_TUNED=c0
+    STEP=0.1
+    NOTE='a '"'"'b'"'"' $HOME'
+)
+# shellcheck disable=SC2016
+arguments=(--note 'a '"'"'b'"'"' $HOME' -n 0)
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    --bind "$dataset:$dataset:ro"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_APPLIED="$deployment/applied.json"
+    MODAK_DATASET="$dataset"
+    "${environment[@]}"
+    sh -c 'export PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"' "$deployment/runtime"
+    /opt/venv/bin/python
+    train.py
+    ${arguments[@]+"${arguments[@]}"}
+)
+"${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
