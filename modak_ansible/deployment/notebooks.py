@@ -40,7 +40,7 @@ def living(planned: Planned) -> Entry | None:
     plan = planned.plan
     entries = [
         Entry(store)
-        for store in deployments_of(planned.blueprint)
+        for store in deployments_of(planned.blueprint, aside=True)
         if (store.plan.get("name"), store.plan.get("training")) == (plan.name, plan.training) and may_live(store)
     ]
     ask_targets(entries)

@@ -56,6 +56,7 @@ class Planned(NamedTuple):
         search: what is to be tried instead, trial by trial.
         study: what tells that search from others.
         inputs: that it was planned with.
+        aside: whether it stands beside the blueprint's trainings, as a notebook does.
     """
 
     plan: Plan
@@ -68,7 +69,8 @@ class Planned(NamedTuple):
     text: str = ""
     search: Search | None = None
     study: str = ""
-    inputs: Inputs = field(default_factory=Inputs)
+    inputs: Inputs = Inputs()
+    aside: bool = False
 
     @property
     def folder(self) -> Path:
@@ -96,6 +98,8 @@ class Planned(NamedTuple):
         )
         if self.node:
             origin |= {"node": self.node, "parallel": self.parallel}
+        if self.aside:
+            origin["aside"] = True
         DeploymentStore(folder).save(plan, origin, self.text)
         return folder
 
@@ -127,6 +131,9 @@ def plan_trainings(
 
     Each comes behind those that have to complete before it.
 
+    Args:
+        change: makes of a training's request that for something beside it, such as a notebook.
+
     Raises:
         InvalidBlueprint: with every mistake and its place.
     """
@@ -138,7 +145,7 @@ def plan_trainings(
     return [
         Planned(
             plan, path, state, testbed, tuple(warnings), request.node, request.parallel, text, request.search,
-            request.search.key(request.application) if request.search else "", inputs,
+            request.search.key(request.application) if request.search else "", inputs, change is not None,
         )
         for request, plan in found
     ]  # fmt: skip
@@ -356,7 +363,10 @@ def planned_from_file(path: Path) -> Planned:
     if digest_of({name: value for name, value in written.items() if name not in UNSIGNED}) != plan.digest:
         raise ModakError(f"{path} was changed after it was planned: its digest differs", hint="plan again")
     node, parallel = more.get("node", ""), more.get("parallel")
-    return Planned(plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel)
+    return Planned(
+        plan, origin["blueprint"], origin["state"], origin["testbed"], (), node, parallel,
+        aside=more.get("aside", False),
+    )  # fmt: skip
 
 
 def _plan_or_note(

@@ -31,6 +31,7 @@ class Origin(TypedDict, total=False):
     node: str
     parallel: int | None
     queue: str  # as queue_of
+    aside: bool  # whether it stands beside the blueprint's trainings: a trace of one, its tuning, a notebook
 
 
 def queue_of(plan: Plan, blueprint: str) -> str:
@@ -133,6 +134,11 @@ class DeploymentStore:
     def origin(self) -> Origin:
         """Empty where it cannot be read."""
         return cast(Origin, read_json(self.folder / "origin.json") or {})
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is none of its blueprint's trainings, but a trace of one, its tuning or a notebook."""
+        return bool(self.origin.get("aside"))
 
     @property
     def manifest(self) -> Path:

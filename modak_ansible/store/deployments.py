@@ -63,13 +63,9 @@ def find_deployments(text: str) -> list[DeploymentStore]:
         blueprint = find_blueprint(text)
     except ModakError:
         return _beginning(text, known)
-    of_blueprint = deployments_of(blueprint)
+    of_blueprint = _all_of(blueprint)
     if not of_blueprint:
-        alike = [
-            deployment_store.folder.name
-            for deployment_store in known
-            if deployment_store.folder.name.startswith(f"{text}-")
-        ]
+        alike = [store.name for store in known if store.name.startswith(f"{text}-")]
         hint = f"of a copy there are {', '.join(alike)}" if alike else "modak status lists what was"
         raise UsageError(f"{text} was not deployed from here", hint=hint)
     return of_blueprint
@@ -78,7 +74,8 @@ def find_deployments(text: str) -> list[DeploymentStore]:
 def find_trainings(text: str, training: str | None = None) -> list[DeploymentStore]:
     """The deployments that a user means: one by its name, or of each of a blueprint's trainings the newest one.
 
-    Those that were undone are left out while others are there, and so is what the blueprint no longer has.
+    Those that were undone are left out while others are there, and so is what the blueprint no longer has. A trace, a
+    tuning run and a notebook are meant by their own names alone.
 
     Args:
         text: a deployment's name, or the beginning of it, or a blueprint.
@@ -87,9 +84,13 @@ def find_trainings(text: str, training: str | None = None) -> list[DeploymentSto
         UsageError: there is none, or the beginning of a name fits several.
     """
     found = find_deployments(text)
-    if len(found) > 1 and not _names_blueprint(text):
+    if found[0].name != text:
         names = sorted(store.name for store in found)
-        raise UsageError(f"{text} fits several deployments", hint=", ".join(names))
+        if not _names_blueprint(text):
+            if len(found) > 1:
+                raise UsageError(f"{text} fits several deployments", hint=", ".join(names))
+        elif not (found := [store for store in found if not store.is_aside]):
+            raise UsageError(f"no training of {text} was deployed from here", hint=f"there is {', '.join(names)}")
     there = _there(found)
     nodes = _nodes_of(text) if len(there) > 1 else None
     current = [
@@ -126,7 +127,12 @@ def _nodes_of(text: str) -> set[str] | None:
         return None
 
 
-def deployments_of(blueprint: Path) -> list[DeploymentStore]:
+def deployments_of(blueprint: Path, *, aside: bool = False) -> list[DeploymentStore]:
+    """The deployments of a blueprint's trainings, the newest last; or those beside them, such as notebooks."""
+    return [deployment for deployment in _all_of(blueprint) if deployment.is_aside is aside]
+
+
+def _all_of(blueprint: Path) -> list[DeploymentStore]:
     return [deployment for deployment in known_deployments(blueprint_state(blueprint)) if _is_of(deployment, blueprint)]
 
 

@@ -146,8 +146,7 @@ def _planned(asked: PlanOptions, idle: int) -> Planned:
             found = look_first(found, plan, display)
     show_warnings(found[0].warnings)
     (planned,) = found
-    # none of the blueprint's own trainings: whoever names the blueprint means those
-    return planned._replace(node=f"{planned.node or planned.plan.training}-notebook")
+    return planned
 
 
 def _submitted(planned: Planned) -> DeploymentStore:

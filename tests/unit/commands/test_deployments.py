@@ -8,10 +8,15 @@ import zipfile
 
 import pytest
 
+from modak_ansible.commands.deploy.again import lines_again
+from modak_ansible.commands.plan import diff
 from modak_ansible.commands.plan.packaging import package
 from modak_ansible.commands.status import status
 from modak_ansible.errors import UsageError
-from modak_ansible.planning.service import plan_all, plan_blueprint
+from modak_ansible.planning.notebook import notebook_for
+from modak_ansible.planning.service import plan_all, plan_blueprint, planned_from_file
+from modak_ansible.planning.tracing import Tracing
+from modak_ansible.planning.tuning.tuning import tuning_alone
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.store.deployments import (
     find_deployments,
@@ -153,6 +158,27 @@ def test_of_a_sweep_the_newest_of_each_point(blueprint, monkeypatch):
     for planned in plan_all(blueprint.service, Inputs()):
         planned.save()
     assert trainings(find_trainings(".")) == ["learning:epochs=3", "learning:epochs=10"]
+
+
+@pytest.mark.parametrize("change", [Tracing(), tuning_alone, lambda request: notebook_for(request, 60)])
+def test_what_stands_beside_a_training_is_not_meant_by_its_blueprint(blueprint, monkeypatch, change):
+    (blueprint.path / ".modak").mkdir()
+    monkeypatch.chdir(blueprint.path)
+    aside = plan_blueprint(blueprint.service, Inputs(), None, change)
+    aside.save()
+    with pytest.raises(UsageError, match="no training of . was deployed from here") as caught:
+        find_trainings(".")
+    assert caught.value.hint == f"there is {aside.plan.deployment}"
+    training = plan_blueprint(blueprint.service, Inputs())
+    training.save()
+    planned_from_file(aside.store.plan_file).save()  # again, and so it is the newest
+    assert find_deployment(".") == find_deployment("./service.yaml") == training.folder
+    assert find_deployment(aside.plan.deployment) == aside.folder
+    assert [each.name for each in find_deployments(".")] == [training.plan.deployment, aside.plan.deployment]
+    assert lines_again([plan_blueprint(blueprint.service, Inputs(None, (("epochs", "9"),)))]) == []
+    diff.command(str(blueprint.path))
+    write_json(training.folder / "state.json", {"undeployed": 2.0})
+    assert find_deployment(".") == training.folder
 
 
 def test_numbers_are_sorted_as_numbers():
