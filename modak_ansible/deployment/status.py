@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 
+from modak_ansible.deployment.searches.kept import search_of
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
 from modak_ansible.store.record import NOT_RUN, latest
@@ -14,6 +15,7 @@ from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from modak_ansible.deployment.searches.kept import SearchState
     from modak_ansible.store.deployment import DeploymentStore
     from modak_ansible.store.record import JobNote, RecordData, StageNote
     from modak_ansible.target.core.plan import Plan
@@ -96,6 +98,7 @@ class StatusRow(TypedDict, total=False):
     epochs: int | None
     results: str
     forecasts: list[ToldStart]
+    search: SearchState  # of a trial how its search is
     answered: bool
     digest: str
 
@@ -170,12 +173,18 @@ def damaged_row(folder: Path, why: str) -> StatusRow:
 def rows_of(entries: list[Entry]) -> list[StatusRow]:
     """All lines, in the order in which they are shown; a damaged deployment hides no other."""
     rows = []
+    searches: dict[str, SearchState | None] = {}
     for entry in sorted(entries, key=lambda entry: -entry.known.updated):
         if not entry.known.plan.get("digest"):
             rows.append(damaged_row(entry.known.folder, "plan.json cannot be read; deploy its blueprint again"))
             continue
         try:
             rows.append(row_of(entry))
+            if name := _mapping(entry.known.record.get("trial")).get("search"):
+                if name not in searches:
+                    searches[name] = search_of(entry.known)
+                if state := searches[name]:
+                    rows[-1]["search"] = state
         except (KeyError, TypeError) as error:
             rows.append(damaged_row(entry.known.folder, f"plan.json is damaged ({error}); deploy its blueprint again"))
     return sorted(rows, key=_place)

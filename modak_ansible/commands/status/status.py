@@ -74,7 +74,6 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
         nonlocal shown
         if not shown:
             _show(rows_of(entries), as_json=as_json)
-            _show_searches(entries, as_json=as_json)
             _show_forecasts(entries, as_json=as_json)
             shown = True
 
@@ -129,15 +128,16 @@ def _show(rows: list[StatusRow], *, as_json: bool) -> None:
         typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
     else:
         _print_table(rows)
+        _show_searches(rows)
 
 
-def _show_searches(entries: list[Entry], *, as_json: bool) -> None:
-    if as_json or not any(each.known.record.get("trial") for each in entries):
-        return
-    from modak_ansible.deployment.searches.kept import searches_of, shown
+def _show_searches(rows: list[StatusRow]) -> None:
+    searches = {json.dumps(search): search for row in rows if (search := row.get("search"))}
+    if searches:
+        from modak_ansible.deployment.searches.kept import shown
 
-    for search in searches_of(each.known for each in entries):
-        typer.echo(shown(search))
+        for search in searches.values():
+            typer.echo(shown(search))
 
 
 def _show_forecasts(entries: list[Entry], *, as_json: bool) -> None:

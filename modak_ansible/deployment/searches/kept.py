@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict, cast
 
 from modak_ansible.errors import UsageError
+from modak_ansible.store.deployment import FOLDER as DEPLOYMENTS
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.target.core.files import Lock, make_private, read_json, write_json
 
@@ -25,13 +27,19 @@ class Best(TypedDict):
 
 
 class SearchState(TypedDict):
-    """How a search is, for whoever asks; the truth is its study."""
+    """How a search is, for whoever asks; the truth is its study.
+
+    Its state is running where a command goes on with it, completed where all trials have ended, and else stopped. Those of
+    its trials are optuna's, in lower case; where nobody goes on with it there are ended and undeployed, too.
+    """
 
     training: str
     trials: int
     objective: str  # the name of the number, of which more is better where it is rising
     rising: bool
-    states: dict[str, int]  # how many trials are in each of optuna's states, in lower case
+    state: str
+    states: dict[str, int]  # how many trials are in each
+    running: list[str]  # the deployments of those that are
     best: Best | None
 
 
@@ -69,7 +77,24 @@ class SearchStore:
     @property
     def state(self) -> SearchState | None:
         """None where it has not begun."""
-        return cast("SearchState | None", read_json(self.folder / "search.json"))
+        noted = cast("SearchState | None", read_json(self.folder / "search.json"))
+        if noted is None or self._lock.is_taken():
+            return noted
+        # what became of trials since a command went on with them, their deployments' records tell
+        now = [self._state_of(name) for name in noted.get("running", ())]
+        states = Counter(noted["states"])
+        states.subtract({"running": len(now)})
+        states.update(now)
+        known = {state: count for state, count in states.items() if count > 0}
+        running = [name for name, state in zip(noted.get("running", ()), now, strict=True) if state == "running"]
+        state = "completed" if _over(known) >= noted["trials"] else "stopped"
+        return {**noted, "state": state, "states": known, "running": running}
+
+    def _state_of(self, deployment: str) -> str:
+        store = DeploymentStore(self.folder.parent.parent / DEPLOYMENTS / deployment)
+        if store.record_now().get("undeployed") or not store.is_there:
+            return "undeployed"
+        return "ended" if store.has_ended else "running"
 
     def note(self, state: SearchState) -> None:
         """Keeps how it is."""
@@ -83,15 +108,33 @@ class SearchStore:
 
 def searches_of(stores: Iterable[DeploymentStore]) -> list[SearchState]:
     """How the searches are that some deployments are trials of, each once; those that cannot be read are left out."""
-    trials = ((store, store.record.get("trial")) for store in stores)
-    folders = {store.folder.parent.parent / FOLDER / trial["search"] for store, trial in trials if trial}
+    folders = {folder for store in stores if (folder := _folder_of(store))}
     return [state for folder in sorted(folders) if (state := SearchStore(folder).state)]
+
+
+def search_of(store: DeploymentStore) -> SearchState | None:
+    """How the search is that a deployment is a trial of; None where it is none, or cannot be read."""
+    folder = _folder_of(store)
+    return SearchStore(folder).state if folder else None
+
+
+def _folder_of(store: DeploymentStore) -> Path | None:
+    trial = store.record.get("trial")
+    return store.folder.parent.parent / FOLDER / trial["search"] if trial else None
+
+
+def _over(states: Mapping[str, int]) -> int:
+    """How many trials count as such in the study, and have ended."""
+    return sum(states.get(state, 0) for state in ("complete", "pruned", "fail"))
 
 
 def shown(search: SearchState) -> str:
     """How a search is, in a line."""
-    done = sum(count for state, count in search["states"].items() if state != "running")
+    done = _over(search["states"])
     states = ", ".join(f"{count} {_WORDS.get(state, state)}" for state, count in sorted(search["states"].items()))
     best = search["best"]
     found = f"; best {search['objective']} {best['value']:.4g}: {best['training']}" if best else ""
-    return f"search {search['training']}: {done} of {search['trials']} trials{f' ({states})' if states else ''}{found}"
+    left = "; nobody goes on with it: modak deploy does" if search["state"] == "stopped" else ""
+    return (
+        f"search {search['training']}: {done} of {search['trials']} trials{f' ({states})' if states else ''}{found}{left}"
+    )

@@ -156,7 +156,9 @@ class _Searching:
                 trials=search.trials,
                 objective=search.objective,
                 rising=search.rising,
+                state="running",
                 states=self._study.states(),
+                running=[each.deployment for each in self._running],
                 best=Best(training=best.training, deployment=best.deployment, value=best.value or 0.0)
                 if best
                 else None,

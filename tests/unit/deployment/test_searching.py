@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from modak_ansible.commands.status import status
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.deployment.run import Deployed
 from modak_ansible.deployment.searches import searching
@@ -19,6 +20,7 @@ from modak_ansible.errors import JobFailed, TimeIsOver, UsageError
 from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.deployments import glance
 from modak_ansible.store.record import Record
 
 ARGUMENTS = "          batch-size: 128\n"
@@ -303,9 +305,49 @@ def test_behind_the_median(mine, rising, median):
     assert behind_median(mine, others[:3], rising=rising) is None
 
 
+def rows_here(asked):
+    return rows_of([Entry(store) for store in glance(asked.path / ".modak")])
+
+
+def test_status_has_the_search_of_each_trial(asked, cluster):
+    done, _ = run(asked, cluster)
+    rows = rows_here(asked)
+    assert len(rows) == 12
+    (search,) = searches_of(done)
+    assert all(row["search"] == search for row in rows)
+    assert (search["state"], search["trials"], search["running"]) == ("completed", 12, [])
+    assert search["states"]["pruned"] == sum(row["state"] == "PRUNED" for row in rows)
+    assert search["best"]["deployment"] in {row["deployment"] for row in rows}
+    (folder,) = (asked.path / ".modak/searches").iterdir()
+    (folder / "search.json").write_text("{")
+    assert all("search" not in row for row in rows_here(asked))
+
+
+def test_what_became_of_trials_that_nobody_went_on_with_is_told(asked, cluster, capsys, monkeypatch):
+    monkeypatch.chdir(asked.path)
+    planned = planned_of(asked, parallel=3)
+    with pytest.raises(TimeIsOver):
+        searching.carry_out_search(planned, deadline=0.0)
+    first, second, third = searching.trials_of(planned)
+    search = rows_here(asked)[0]["search"]
+    assert (search["state"], search["states"], len(search["running"])) == ("stopped", {"running": 3}, 3)
+    Record(first.folder).update(undeployed=1.0)
+    Record(second.folder).update(job={"state": "COMPLETED", "job_id": "1"})
+    search = rows_here(asked)[0]["search"]
+    assert search["states"] == {"running": 1, "undeployed": 1, "ended": 1}
+    assert search["running"] == [third.name]
+    status.command(offline=True)
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "search training: 0 of 12 trials (1 ended, 1 running, 1 undeployed); nobody goes on with it: modak deploy does"
+    )
+    (folder,) = (asked.path / ".modak/searches").iterdir()
+    with SearchStore(folder):
+        assert rows_here(asked)[0]["search"]["state"] == "running"
+
+
 def test_how_it_is_is_known_before_the_first_trial_is_submitted(asked, cluster):
     cluster.kill_at = 1
     with pytest.raises(Killed):
         run(asked, cluster)
     (folder,) = (asked.path / ".modak/searches").iterdir()
-    assert shown(SearchStore(folder).state) == "search training: 0 of 12 trials (1 running)"
+    assert shown(SearchStore(folder).state).startswith("search training: 0 of 12 trials (1 running)")
