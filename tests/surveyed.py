@@ -40,6 +40,7 @@ FACTS: dict[str, Any] = {
     "quotas": {"asked": "", "limits": []},
     "shell": {"variables": {}, "modules": "Lmod 8.7", "loads": [], "offers": [], "problem": ""},
     "apt_mirror": None,
+    "forecast": None,
     "node": None,
 }  # fmt: skip
 NODE: dict[str, Any] = {

@@ -154,7 +154,7 @@ def starts_of(entry: Entry) -> list[Told]:
     """When the job was expected to begin, and when it did."""
     record, job = entry.known.record, _job(entry)
     forecast = (entry.answer or {}).get("forecast")
-    forecasts = noted(record, job, WAITING, forecast, entry.known.plan["target"]["name"]) if forecast else None
+    forecasts = noted(record, job, WAITING, forecast, entry.known.plan) if forecast else None
     return told_of({**record, "job": job, "forecasts": forecasts or record.get("forecasts") or []})
 
 

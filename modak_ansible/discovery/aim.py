@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import yaml
 
-from modak_ansible.errors import UsageError, nearest
+from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.model.request import Request
 from modak_ansible.model.target import Scheduler, Target
-from modak_ansible.planning.service import request_of
+from modak_ansible.planning.service import plan_trainings, request_of
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
@@ -23,6 +24,7 @@ from modak_ansible.store.project import blueprint_state, find_blueprint, known_t
 from modak_ansible.store.targets import own_targets
 from modak_ansible.store.testbeds import TESTBED
 from modak_ansible.target.core.files import expanded
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.ssh import Connection, connect
 
 LOCAL = "local"
@@ -38,6 +40,8 @@ class Aim:
     folder: Path  # where a relative identity file is looked for
     testbed: Path  # the testbed that may be meant
     is_described: bool  # whether a blueprint or a target file says what it is
+    state: Path  # of the project that it is looked at from
+    plan: Plan | None = None  # of the training; None for a bare host, and where it cannot be planned
 
     @contextmanager
     def entered(self) -> Iterator[Connection]:
@@ -61,8 +65,11 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     if text and ((is_blueprint := _is_blueprint(text)) or _names_node_here(text)):
         path = find_blueprint(text if is_blueprint else ".")
         request = request_of(path, inputs, training, None if is_blueprint else text)
-        known = known_testbed(blueprint_state(path))
-        return Aim(request.target, request, path.resolve().parent, known, is_described=True)
+        state = blueprint_state(path)
+        return Aim(
+            request.target, request, path.resolve().parent, known_testbed(state), is_described=True, state=state,
+            plan=_plan(path, inputs, request),
+        )  # fmt: skip
     if inputs.file or inputs.values or training:
         raise UsageError("inputs and trainings are a blueprint's", hint="name the blueprint: -i goes with it")
     here = Path.cwd()
@@ -70,7 +77,17 @@ def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim
     if text and inputs.targets:
         raise UsageError(f"{rules.shown(text)} is a target by itself", hint="leave out one of it and --on")
     target = target_of_file(named) if named else _host(text or TESTBED)
-    return Aim(target, None, here, known_testbed(state_folder(here)), is_described=named is not None)
+    state = state_folder(here)
+    return Aim(target, None, here, known_testbed(state), is_described=named is not None, state=state)
+
+
+def _plan(path: Path, inputs: Inputs, request: Request) -> Plan | None:
+    """What would be submitted; why it cannot be planned, modak plan says."""
+    try:
+        found = plan_trainings(path, inputs, request.training)
+    except ModakError:
+        return None
+    return cast(Plan, found[0].plan.model_dump(mode="json")) if found else None
 
 
 def likely_blueprint(text: str) -> str:

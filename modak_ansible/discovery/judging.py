@@ -16,6 +16,8 @@ from modak_ansible.discovery.surveying import OLDEST_PYTHON, Entrance, Survey, v
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.schedulers import SCHEDULERS
 from modak_ansible.schedulers.cluster import ClusterFacts
+from modak_ansible.store.deployments import glance
+from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of, words_of_start
 from modak_ansible.target.survey.survey import SurveyFacts
 
 _SLOW_SECONDS = 5
@@ -30,6 +32,7 @@ def findings_of(aim: Aim, survey: Survey) -> list[Finding]:
         return found
     found += [_rsync(aim, facts), *_scheduler_findings(aim, facts, survey.cluster)]
     found += limit_findings(aim, survey.cluster) if survey.cluster and survey.cluster.partitions else []
+    found += _start(aim, facts)
     found += [*container_findings(aim, facts), *environment_findings(aim, survey.entrance)]
     found += storage_findings(aim, facts)
     found += _module_findings(aim, facts)
@@ -96,6 +99,17 @@ def _scheduler_findings(aim: Aim, facts: SurveyFacts, cluster: ClusterFacts | No
     for each in cluster.unknown:
         yield warning("scheduler", f"not told: {each}", "what this would say is not checked")
     yield from _accounts(aim, cluster)
+
+
+def _start(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
+    """When a job would begin, and how far the last forecasts of that held."""
+    expected = facts["forecast"]
+    if expected and aim.plan:
+        told = [each for store in glance(aim.state) for each in told_of(store.record)]
+        words = accuracy_of(told, machine_of(aim.plan), aim.target.name)
+        yield ok(
+            "start", f"{aim.plan['training']} would begin {words_of_start(expected)}{f' ({words})' if words else ''}"
+        )
 
 
 def _accounts(aim: Aim, cluster: ClusterFacts) -> Iterator[Finding]:

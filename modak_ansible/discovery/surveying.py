@@ -13,6 +13,7 @@ from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playb
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.schedulers.cluster import ClusterFacts, cluster_from_json
+from modak_ansible.store.forecasts import directives_of
 from modak_ansible.target.survey.survey import SurveyFacts, SurveyOptions
 from modak_ansible.transport.ssh import Connection
 
@@ -148,4 +149,5 @@ def _wanted(aim: Aim, wanted: Wanted) -> SurveyOptions:
         "partition": wanted.partition or (partition.name if partition else ""),
         "account": target.site.account or "",
         "patience": wanted.patience,
+        "directives": directives_of(aim.plan["job"]["script"]) if aim.plan else "",
     }

@@ -256,7 +256,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         lines.append(
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
-    lines += [("start", each.words) for each in told_of(state)]
+    lines += [("start", each.words) for each in told_of(state) if each.is_news]
     if metrics:
         accuracy = metrics.get("accuracy")
         requested, ended = metrics["epochs_requested"], metrics["epochs"]

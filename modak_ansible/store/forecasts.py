@@ -9,18 +9,20 @@ from typing import Any, NamedTuple
 
 from modak_ansible.model.quantities import format_seconds
 from modak_ansible.store.record import ForecastNote, JobNote, RecordData, run_of
+from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.jobs.situation import Forecast
 
 BEFORE, WAITING = "before it was submitted", "while it waited"
 # Of the forecasts of a target as many count as are told of; and of a deployment's as many runs are kept.
 _LAST, _KEPT = 10, 8
 _RIGHT = 60.0  # seconds: nobody's day is another for less
+_DIRECTIVES = ("#SBATCH ", "#PBS ")
 
 
 class Told(NamedTuple):
     """A forecast for a run of a job; in seconds since the epoch."""
 
-    target: str
+    machine: str  # as machine_of has it
     when: str  # BEFORE or WAITING
     said: float
     starts: float
@@ -32,20 +34,39 @@ class Told(NamedTuple):
         return None if self.began is None else self.began - self.starts
 
     @property
+    def is_news(self) -> bool:
+        """Whether the job waits, or began at another time."""
+        return self.error is None or abs(self.error) >= _RIGHT
+
+    @property
     def words(self) -> str:
         start = f"expected at {_clock(self.starts, self.said)} ({self.when}, at {_clock(self.said, self.said)})"
         if self.began is None or self.error is None:
             return start
+        if not self.is_news:
+            return f"{start}, began then"
         return f"{start}, began at {_clock(self.began, self.said)}, {_late(self.error)}"
 
 
-def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None, target: str) -> list[ForecastNote]:
+def machine_of(plan: Plan) -> str:
+    """What a forecast is about: the machine that is entered, be it called what it will in a blueprint."""
+    target = plan["target"]
+    where = "this machine" if target.get("local") else f"{target.get('address')}:{target.get('port') or 22}"
+    return f"{plan['job']['scheduler']} {where}"
+
+
+def directives_of(script: str) -> str:
+    """The lines of a job script that a scheduler is asked about."""
+    return "\n".join(line for line in script.splitlines() if line.startswith(_DIRECTIVES))
+
+
+def noted(record: RecordData, job: JobNote, when: str, forecast: Forecast | None, plan: Plan) -> list[ForecastNote]:
     """A record's forecasts with one more; the first of its kind for a run of a job stays: it had to see furthest."""
     known = list(record.get("forecasts") or [])
     run = run_of(job)
     if forecast is None or any((each["run"], each["when"]) == (run, when) for each in known):
         return known
-    return [*known, ForecastNote(**forecast, run=run, when=when, target=target)][-_KEPT:]
+    return [*known, ForecastNote(**forecast, run=run, when=when, machine=machine_of(plan))][-_KEPT:]
 
 
 def told_of(record: RecordData) -> list[Told]:
@@ -56,7 +77,7 @@ def told_of(record: RecordData) -> list[Told]:
     found = []
     for each in listed if isinstance(listed, list) else ():
         try:
-            told = Told(each["target"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
+            told = Told(each["machine"], each["when"], float(each["said"]), float(each["starts"]), job.get("started"))
         except (KeyError, TypeError, ValueError):
             continue
         if each.get("run") == run_of(job) and (told.began is None or told.said <= told.began + _RIGHT):
@@ -64,14 +85,19 @@ def told_of(record: RecordData) -> list[Told]:
     return found
 
 
-def accuracy_of(told: Iterable[Told], target: str) -> str:
-    """How wrong a target's last forecasts were, in words; empty where none has come true yet, or not."""
-    known = [each for each in told if each.target == target and each.error is not None]
+def accuracy_of(told: Iterable[Told], machine: str, target: str) -> str:
+    """How wrong a machine's last forecasts were, in words; empty where none has come true, and where all were right.
+
+    Args:
+        told: forecasts, be they of other machines, too.
+        target: what it is called.
+    """
+    known = [each for each in told if each.machine == machine and each.error is not None]
     last = sorted(known, key=lambda each: each.said)[-_LAST:]
     errors = [each.error for each in last if each.error is not None]
-    if not errors:
+    worst = max(errors, key=abs, default=0.0)
+    if abs(worst) < _RIGHT:
         return ""
-    worst = max(errors, key=abs)
     if len(errors) == 1:
         return f"the last forecast on {target}: {_late(worst)}"
     half = _about(statistics.median(map(abs, errors)))
@@ -79,8 +105,6 @@ def accuracy_of(told: Iterable[Told], target: str) -> str:
 
 
 def _late(error: float) -> str:
-    if abs(error) < _RIGHT:
-        return "within a minute of it"
     return f"{_about(abs(error))} {'later' if error > 0 else 'earlier'}"
 
 

@@ -94,7 +94,7 @@ class ForecastNote(Forecast):
 
     run: str  # as :func:`run_of` has it
     when: str  # it was said, in words
-    target: str
+    machine: str  # it is about
 
 
 class EnergyNote(TypedDict):

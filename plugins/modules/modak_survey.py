@@ -23,6 +23,7 @@ options:
   partition: {type: str, default: "", description: The job's partition.}
   account: {type: str, default: "", description: The job's account.}
   patience: {type: int, default: 120, description: Seconds to wait for the job.}
+  directives: {type: str, default: "", description: Of a job of which it is asked when it would begin.}
 author: modak-ansible
 """
 
@@ -40,6 +41,7 @@ def main():
             "partition": {"type": "str", "default": ""},
             "account": {"type": "str", "default": ""},
             "patience": {"type": "int", "default": 120},
+            "directives": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -129,7 +129,8 @@ def _facts(target: Target, path: Path) -> Described:
     from modak_ansible.discovery.aim import Aim
     from modak_ansible.store.project import known_testbed, state_folder
 
-    aim = Aim(target, None, path.parent, known_testbed(state_folder(Path.cwd())), is_described=True)
+    state = state_folder(Path.cwd())
+    aim = Aim(target, None, path.parent, known_testbed(state), is_described=True, state=state)
     return {
         "login": "" if target.local else state_of_way(aim),
         "name": target.name,

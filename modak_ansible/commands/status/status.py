@@ -73,8 +73,7 @@ def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None
     def show() -> None:
         nonlocal shown
         if not shown:
-            _show(rows_of(entries), as_json=as_json)
-            _show_forecasts(entries, as_json=as_json)
+            _show(rows_of(entries), entries, as_json=as_json)
             shown = True
 
     def heard() -> None:
@@ -113,14 +112,23 @@ def _watch(entries: list[Entry], every: float, *, as_json: bool, offline: bool) 
 
     _refuse(offline, "--offline asks no target, and so there is nothing to watch", "leave one of them out")
     if not entries:
-        _show([], as_json=False)
+        _show([], [], as_json=False)
         return
-    with watch_for(lambda: rows_of(entries), as_json=as_json) as shown:
+    known: dict[str, list[str]] = {}
+
+    def below(rows: list[StatusRow]) -> list[str]:
+        states = json.dumps([(row["deployment"], row["state"]) for row in rows])
+        if states not in known:  # all records of the project tell how far forecasts hold
+            known.clear()
+            known[states] = _lines_below(rows, entries)
+        return known[states]
+
+    with watch_for(lambda: rows_of(entries), below, as_json=as_json) as shown:
         ask_targets(entries, every, shown.update)
         shown.update()
 
 
-def _show(rows: list[StatusRow], *, as_json: bool) -> None:
+def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -128,36 +136,33 @@ def _show(rows: list[StatusRow], *, as_json: bool) -> None:
         typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
     else:
         _print_table(rows)
-        _show_searches(rows)
+        for line in _lines_below(rows, entries):
+            typer.echo(line)
 
 
-def _show_searches(rows: list[StatusRow]) -> None:
-    searches = {json.dumps(search): search for row in rows if (search := row.get("search"))}
-    if searches:
-        from modak_ansible.deployment.searches.kept import shown
-
-        for search in searches.values():
-            typer.echo(shown(search))
-
-
-def _show_forecasts(entries: list[Entry], *, as_json: bool) -> None:
-    """Of a deployment alone when it was expected to begin; and of the targets of jobs that wait how far that holds."""
+def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
+    """What stands below the table: how searches are; of a deployment alone when it was expected to begin; and how far
+    forecasts hold for the machines of jobs that wait."""
     from modak_ansible.deployment.status import starts_of
     from modak_ansible.store.deployments import glance
-    from modak_ansible.store.forecasts import accuracy_of, told_of
+    from modak_ansible.store.forecasts import accuracy_of, machine_of, told_of
 
-    if as_json:
-        return
-    told = [each for entry in entries for each in starts_of(entry)]
-    for each in told if len(entries) == 1 else ():
-        typer.echo(f"start {each.words}")
-    wanted = {each.target for each in told if len(entries) == 1 or each.began is None}
-    if wanted:
+    lines = []
+    if searches := {json.dumps(search): search for row in rows if (search := row.get("search"))}:
+        from modak_ansible.deployment.searches.kept import shown
+
+        lines += [shown(search) for search in searches.values()]
+    whole = {row["deployment"] for row in rows if "digest" in row}
+    told = [(each, entry.known.plan) for entry in entries if entry.name in whole for each in starts_of(entry)]
+    lines += [f"start {each.words}" for each, _ in told if len(entries) == 1 and each.is_news]
+    machines = {machine_of(plan): plan["target"]["name"] for each, plan in told if each.began is None}
+    if machines:
         state = entries[0].known.folder.parent.parent
         known = [each for store in glance(state) for each in told_of(store.record)]
-    for target in sorted(wanted):
-        if words := accuracy_of(known, target):
-            typer.echo(words)
+        lines += [
+            words for machine, target in sorted(machines.items()) if (words := accuracy_of(known, machine, target))
+        ]
+    return lines
 
 
 def _print_table(rows: list[StatusRow]) -> None:

@@ -29,8 +29,8 @@ class Best(TypedDict):
 class SearchState(TypedDict):
     """How a search is, for whoever asks; the truth is its study.
 
-    Its state is running where a command goes on with it, completed where all trials have ended, and else stopped. Those of
-    its trials are optuna's, in lower case; where nobody goes on with it there are ended and undeployed, too.
+    Its state is running where a command goes on with it, completed where all trials have ended, and else stopped.
+    Its trials' states are optuna's, in lower case; where nobody goes on with it, ended and undeployed, too.
     """
 
     training: str
@@ -131,10 +131,9 @@ def _over(states: Mapping[str, int]) -> int:
 def shown(search: SearchState) -> str:
     """How a search is, in a line."""
     done = _over(search["states"])
-    states = ", ".join(f"{count} {_WORDS.get(state, state)}" for state, count in sorted(search["states"].items()))
-    best = search["best"]
-    found = f"; best {search['objective']} {best['value']:.4g}: {best['training']}" if best else ""
-    left = "; nobody goes on with it: modak deploy does" if search["state"] == "stopped" else ""
-    return (
-        f"search {search['training']}: {done} of {search['trials']} trials{f' ({states})' if states else ''}{found}{left}"
-    )
+    counts = [f"{count} {_WORDS.get(state, state)}" for state, count in sorted(search["states"].items())]
+    words = f"search {search['training']}: {done} of {search['trials']} trials"
+    words += f" ({', '.join(counts)})" if counts else ""
+    if best := search["best"]:
+        words += f"; best {search['objective']} {best['value']:.4g}: {best['training']}"
+    return f"{words}; nobody goes on with it: modak deploy does" if search["state"] == "stopped" else words

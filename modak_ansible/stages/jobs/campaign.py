@@ -20,7 +20,7 @@ from modak_ansible.stages.jobs.code import packed
 from modak_ansible.stages.jobs.members import Member, Members
 from modak_ansible.stages.jobs.output import Output
 from modak_ansible.stages.jobs.results import fetch_all
-from modak_ansible.store.forecasts import BEFORE, noted, words_of_start
+from modak_ansible.store.forecasts import BEFORE, directives_of, noted, words_of_start
 from modak_ansible.store.record import JobNote, RecordData, latest
 from modak_ansible.target.core.files import Lock
 from modak_ansible.target.core.plan import Plan
@@ -93,7 +93,7 @@ class Campaign:
         Raises:
             ModakError: one comes after a deployment that is not there.
         """
-        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], directives=self._to_forecast())
+        answer = self.call("look", [*self.wanted(), *map(Wanted, self.members.outside)], directives=self._to_forecast)
         self._folder, self._forecast = answer["folder"], answer["forecast"]
         for name, each in answer["known"].items():
             self.members.note(name, Known(**{**each, "situation": Situation(**each["situation"])}))
@@ -108,11 +108,12 @@ class Campaign:
                     hint = f"deploy {training} before, or leave out --training"
                     raise ModakError(f"{member.training} comes after {training}, which was not deployed", hint=hint)
 
+    @property
     def _to_forecast(self) -> str:
-        """The directives of which it is asked when a job would begin: of one training, that waits for no other."""
-        if self.only is None or self.only.after or not self._is_queued:
-            return ""
-        return "\n".join(line for line in self._job["script"].splitlines() if line.startswith(("#SBATCH ", "#PBS ")))
+        """The directives of which it is asked when a job would begin: of the first that waits for no other of ours."""
+        free = (member for member in self.members if not member.after) if self._is_queued else iter(())
+        first = next(free, None)
+        return directives_of(first.stage.plan["job"]["script"]) if first else ""
 
     def record(self, member: Member, **values: Unpack[RecordData]) -> None:
         """Has a deployment's record know how its job is, and takes from it the end that was known before."""
@@ -123,8 +124,9 @@ class Campaign:
 
     @property
     def expected(self) -> str:
-        """When the only training would begin, in words; empty where it was submitted, or nobody says."""
-        return f"it is expected to begin {words_of_start(self._forecast)}" if self._forecast else ""
+        """When the first training would begin, in words; empty where all were submitted, or nobody says."""
+        who = "it" if self.only else "the first"
+        return f"{who} is expected to begin {words_of_start(self._forecast)}" if self._forecast else ""
 
     def _is_going_on(self) -> bool:
         """Whether something runs, or will."""
@@ -241,9 +243,10 @@ class Campaign:
             if member is self.only:
                 words = "submitted" if job["submitted"] else "was submitted before"
                 member.stage.tell("job", f"job {situation.job_id} {words}")
-            told = self._forecast if job["submitted"] else None
-            record, target = member.stage.record.read(), member.stage.plan["target"]["name"]
-            forecasts = noted(record, cast(JobNote, asdict(situation)), BEFORE, told, target)
+            told = self._forecast if job["submitted"] and not member.after else None
+            self._forecast = None if told else self._forecast  # it is the first one's
+            note = cast(JobNote, asdict(situation))
+            forecasts = noted(member.stage.record.read(), note, BEFORE, told, member.stage.plan)
             self.record(member, undeployed=None, forecasts=forecasts)
             self.submitted += job["submitted"]
             self._pause = float(LOOK_SECONDS)

@@ -19,6 +19,7 @@ from modak_ansible.target.jobs.progress import Progress
 from modak_ansible.target.jobs.situation import LIVING
 
 if TYPE_CHECKING:
+    from modak_ansible.target.core.plan import Plan
     from modak_ansible.target.jobs.query import NodeUsage, Way
     from modak_ansible.target.jobs.situation import Forecast
 
@@ -73,7 +74,7 @@ def ask_for_jobs(stage: Stage, asking: Asking) -> str:
         known.update(jobs)
         write_json(asking.answer, {"jobs": known, "problem": problem})
         stage.say(f"{asking.answer.stem} {ANSWERED}")
-        _note(stage.folder.parent, jobs, stage.plan["target"]["name"])  # while whoever asked reads it
+        _note(stage.folder.parent, jobs, stage.plan)  # while whoever asked reads it
         if not asking.every or not (problem or any(map(goes_on, known.values()))):
             return problem or f"{len(known)} jobs"
         now = [problem, {name: _steady(job) for name, job in known.items()}]
@@ -97,9 +98,9 @@ def _look(stage: Stage, names: list[str], *, inside: str) -> tuple[dict[str, Que
     return {job["deployment"]: job for job in json.loads(answer["answer"])["jobs"]}, ""
 
 
-def _note(deployments: Path, jobs: dict[str, QueriedJob], target: str) -> None:
+def _note(deployments: Path, jobs: dict[str, QueriedJob], plan: Plan) -> None:
     """Notes in the deployments' records what has become of their jobs, where that is news."""
-    forecasts = {name: _forecasts(deployments / name, job, target) for name, job in jobs.items()}
+    forecasts = {name: _forecasts(deployments / name, job, plan) for name, job in jobs.items()}
     news = [name for name, job in jobs.items() if forecasts[name] or _is_news(deployments / name, job["situation"])]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: _update(deployments / name, jobs[name], forecasts[name]), news))
@@ -112,12 +113,12 @@ def _is_news(folder: Path, situation: JobNote) -> bool:
     return bool(noted != latest(noted, situation) if noted else situation["state"] != "NONE")
 
 
-def _forecasts(folder: Path, job: QueriedJob, target: str) -> list[ForecastNote] | None:
+def _forecasts(folder: Path, job: QueriedJob, plan: Plan) -> list[ForecastNote] | None:
     """When a job is expected to begin, with what was known of that before; None where there is nothing new."""
     if not job["forecast"]:
         return None
     record = DeploymentStore(folder).record_now()
-    forecasts = noted(record, job["situation"], WAITING, job["forecast"], target)
+    forecasts = noted(record, job["situation"], WAITING, job["forecast"], plan)
     return forecasts if forecasts != record.get("forecasts") else None
 
 

@@ -62,7 +62,7 @@ def act(action: str, parameters: Mapping[str, Any]) -> Answer:
 
 def _look(campaign: Campaign, workspace: Workspace, given: Arguments) -> tuple[bool, Answer]:
     known = {name: asdict(each) for name, each in campaign.look(given.wanted).items()}
-    is_new = given.directives and all(each["situation"]["state"] == "NONE" for each in known.values())
+    is_new = given.directives and any(each["situation"]["state"] == "NONE" for each in known.values())
     starts = campaign.forecast(given.directives) if is_new else None
     return False, {"folder": str(workspace.deployments), "known": known, "forecast": starts}
 

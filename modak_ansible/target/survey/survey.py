@@ -16,6 +16,7 @@ from ..core.commands import TimedRun, find_program
 from ..core.probe import MachineFacts, machine_facts
 from ..core.site import read_site
 from ..core.workspace import Workspace
+from ..jobs.situation import Forecast, forecast
 from .containers import ContainerFacts, container_facts
 from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
@@ -33,6 +34,7 @@ class SurveyOptions(NodeOptions):
     site: Dict[str, Any]  # of the target, as its model has it
     node: bool  # whether a node is asked by a job
     patience: int  # seconds to wait for that
+    directives: str  # of a job of which it is asked when it would begin; empty where there is none
 
 
 class SurveyFacts(TypedDict):
@@ -47,6 +49,7 @@ class SurveyFacts(TypedDict):
     quotas: QuotaFacts
     shell: ShellFacts
     apt_mirror: Optional[str]
+    forecast: Optional[Forecast]  # None where nobody says when a job would begin
     node: Optional[NodeView]  # None where none was asked
 
 
@@ -67,6 +70,7 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
         "quotas": quotas(Path.home()),
         "shell": shell_facts(wanted["modules"]),
         "apt_mirror": read_site(wanted["site"]).apt_mirror,
+        "forecast": _forecast(scheduler, wanted["directives"]) if cluster else None,
         "node": node_view(workspace, scheduler, wanted, wanted["patience"]) if wanted["node"] and cluster else None,
     }
 
@@ -78,6 +82,11 @@ def _has(scheduler: str) -> bool:
 def _cluster(scheduler: str) -> ClusterFacts:
     groups = [_group(number) for number in {*os.getgroups(), os.getgid()}]
     return _READERS[scheduler](TimedRun(timeout=_SCHEDULER_SECONDS), getpass.getuser(), groups)
+
+
+def _forecast(scheduler: str, directives: str) -> Optional[Forecast]:
+    run = TimedRun(timeout=_SCHEDULER_SECONDS)
+    return forecast(SCHEDULERS[scheduler].forecast(run, directives)) if directives else None
 
 
 def _group(number: int) -> str:

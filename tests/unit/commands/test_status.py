@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -64,24 +65,47 @@ def job(state="RUNNING", **more):
 
 
 def test_when_a_job_was_expected_to_begin(deployed, capsys):
-    """Of one deployment all is told; of many how right their target is as long as a job waits."""
+    """Of one deployment all is told that is news; of many how far forecasts hold as long as a job waits."""
+    plan = DeploymentStore(deployed[0]).plan
     for folder, started, said in ((deployed[0], 5000.0, 1000.0), (deployed[1], None, 2000.0)):
         running = {"state": "RUNNING" if started else "QUEUED", "job_id": "7", "started": started}
-        notes = noted({}, running, BEFORE, {"said": said, "starts": 4000.0}, "cluster")
+        notes = noted({}, running, BEFORE, {"said": said, "starts": 4000.0}, plan)
         Record(folder).update(job=running, forecasts=notes)
     status.command(deployment=deployed[0].name, offline=True)
-    told, accuracy = capsys.readouterr().out.splitlines()[-2:]
+    told = capsys.readouterr().out.splitlines()[-1]
     assert told.startswith("start expected at ")
     assert told.endswith(", 17 min later")
-    assert accuracy == "the last forecast on cluster: 17 min later"
+    accuracy = "the last forecast on cluster: 17 min later"
     status.command(offline=True)
     assert capsys.readouterr().out.splitlines()[-1] == accuracy
+    status.command(deployment=deployed[1].name, offline=True)
+    told, below = capsys.readouterr().out.splitlines()[-2:]
+    assert "began" not in told
+    assert below == accuracy
     status.command(deployment=deployed[0].name, offline=True, as_json=True)
     (row,) = json.loads(capsys.readouterr().out)
     assert [each["error_seconds"] for each in row["forecasts"]] == [1000.0]
-    Record(deployed[1]).update(forecasts=[])
-    status.command(offline=True)
-    assert "forecast" not in capsys.readouterr().out
+    Record(deployed[0]).update(job={"state": "RUNNING", "job_id": "7", "started": 4010.0})  # it was right
+    for name in (None, deployed[0].name):
+        status.command(name, offline=True)
+        assert not re.search("forecast|expected", capsys.readouterr().out)
+
+
+def test_what_stands_below_the_table_is_watched_too(deployed, capsys, monkeypatch):
+    plan = DeploymentStore(deployed[0]).plan
+    for folder, started in ((deployed[0], 5000.0), (deployed[1], None)):
+        running = {"state": "RUNNING" if started else "QUEUED", "job_id": "7", "started": started}
+        forecasts = noted({}, running, BEFORE, {"said": 1000.0, "starts": 4000.0}, plan)
+        Record(folder).update(job=running, forecasts=forecasts)
+    monkeypatch.setattr(status_asking, "ask_targets", lambda entries, every, heard: (heard(), heard()))
+    status.command(watch=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4  # each deployment, and what is said of the machine, once
+    assert lines[-1][10:] == "the last forecast on cluster: 17 min later"
+    monkeypatch.setenv("COLUMNS", "30")
+    with watch_for(lambda: [], lambda _: ["a line that is longer than a narrow terminal"], as_json=False) as shown:
+        shown.update()
+    assert capsys.readouterr().out[10:].strip() == "a line that is longer than a narrow terminal"
 
 
 # --- who is asked

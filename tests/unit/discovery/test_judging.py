@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,10 @@ from surveyed import BATCH, CLUSTER, FOLDER, GPU, NODE, bare, surveyed
 from modak_ansible.discovery.aim import aim_at
 from modak_ansible.discovery.judging import findings_of
 from modak_ansible.discovery.surveying import Entrance
+from modak_ansible.planning.service import plan_all
 from modak_ansible.reading.blueprint.inputs import Inputs
+from modak_ansible.store.forecasts import BEFORE, noted
+from modak_ansible.store.record import Record
 
 
 def found(aim, survey):
@@ -196,6 +200,23 @@ def test_more_is_said_than_is_there(described):
         "batch is described with 99 nodes, and it has 32; 80 cores a node, and it has 40; "
         "900 GB memory a node, and it has 200 GB"
     )
+
+
+def test_when_a_training_would_begin(described, monkeypatch):
+    aim, expected = described(), {"said": 1000.0, "starts": 1600.0}
+    assert "start" not in found(aim, surveyed())
+    start = found(aim, surveyed(forecast=expected))["start"]
+    assert start.state == "ok"
+    assert re.fullmatch(r"training would begin at [-\d :]+, in 10 min", start.seen)
+    (planned,) = plan_all(aim.folder / "service.yaml", Inputs())
+    job = {"job_id": "7", "started": 2200.0}
+    Record(planned.save()).update(job=job, forecasts=noted({}, job, BEFORE, expected, aim.plan))
+    start = found(aim, surveyed(forecast=expected))["start"]
+    assert start.seen.endswith(", in 10 min (the last forecast on cluster: 10 min later)")
+
+
+def test_a_training_that_cannot_be_planned_is_looked_at(described):
+    assert described(("framework: pytorch", 'framework: pytorch\n        version: "0.1"')).plan is None
 
 
 def test_a_training_that_does_not_fit(described):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -91,6 +92,23 @@ def states(stages):
 
 
 DONE = ("COMPLETED", "")
+
+
+@pytest.mark.component
+def test_of_several_it_is_said_and_kept_when_the_first_may_begin(make_stages, target, monkeypatch):
+    starts = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
+    asked = []
+    monkeypatch.setattr(target.queue, "forecast", lambda _, text: asked.append(text) or starts, raising=False)
+    stages, said = make_stages()
+    for stage in stages:
+        stage.plan["job"]["script"] = f"#SBATCH --comment={stage.plan['training']}\n"
+    run_jobs(stages, wait=False)
+    assert asked == ["#SBATCH --comment=preprocess"]
+    assert any(line.startswith("the first is expected to begin at ") for line in said)
+    kept = {stage.plan["training"]: len(stage.record.read()["forecasts"]) for stage in stages}
+    assert kept == {"preprocess": 1, "training:epochs=1": 0, "training:epochs=2": 0, "evaluate": 0}
+    run_jobs(make_stages()[0], wait=False)
+    assert len(asked) == 1  # all are there
 
 
 @pytest.mark.component

@@ -204,3 +204,6 @@ def test_when_a_job_would_begin_is_asked_of_one_that_there_is_not(workspace, fak
         answer = json.loads(act("look", {**where, "deployments": wanted, "directives": directives})["answer"])
         assert (answer["forecast"] is not None) == is_told
     assert asked == ["#SBATCH -N2"]
+    wanted = json.dumps([{"deployment": "runs"}, {"deployment": "new"}])
+    answer = json.loads(act("look", {**where, "deployments": wanted, "directives": "#SBATCH -N3"})["answer"])
+    assert answer["forecast"] is not None
