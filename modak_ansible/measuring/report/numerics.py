@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 
 from modak_ansible.measuring.report.charts import Table, number
+from modak_ansible.measuring.report.paper import paper
 from modak_ansible.measuring.report.runs import Comparison
 from modak_ansible.measuring.statistics import summary
 from modak_ansible.model.measured.record import TrainingResult
 
 _LOSSES = ("First losses without dropout", "Largest relative difference", "Gradient error")
 _ACCURACY = "Final accuracy (least to most, n)"
-_NO_DROPOUT = ("resnet50",)  # networks that have none; for the others it was set to 0
 _SAME = 1e-4  # of the first loss: reassociated sums differ by less, other first weights by far more
 _COMPARED = 5  # steps; later ones drift apart by rounding alone
 
@@ -85,7 +85,8 @@ def _groups(found: Iterable[Comparison]) -> dict[Alike, Group]:
 
 def _is_comparable(key: Alike) -> bool:
     workload, dropout = key[0], key[6]
-    return dropout == "0" or workload in _NO_DROPOUT
+    known = paper().trainings.get(workload)
+    return dropout == "0" or bool(known and not known.dropout)
 
 
 def _alike(comparison: Comparison, training: TrainingResult) -> Alike:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from modak_ansible.measuring.report.drawing import inline
 from modak_ansible.measuring.report.headline import counts, facts, judged, sentences
+from modak_ansible.measuring.report.paper import paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import Section
 from modak_ansible.measuring.report.trainings import ratio_text
@@ -32,6 +33,7 @@ def render(
     every = judged(found)
     template = _environment().get_template("page.html.j2")
     return template.render(
+        command=paper().command,
         counts=counts(runs),
         facts=facts(runs),
         sentences=sentences(found, every),

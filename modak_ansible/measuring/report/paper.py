@@ -51,7 +51,7 @@ class Finding(_Part):
     said: str
     holds: Claim
     pairs: tuple[Pair, ...]
-    workload: str = "mnist_cnn"  # empty: any
+    workload: str  # empty: any
     accelerated: bool | None = False  # None: with or without
     ratio: float | None = None  # as stated: speed of the other by speed of the baseline
     note: str = ""
@@ -67,16 +67,20 @@ class PaperFigure(_Part):
 
 
 class PaperTraining(_Part):
-    """How much the paper trained."""
+    """How much the paper trained, and what the page says of it where it is shown apart from the figures."""
 
     images: int | None = None
     epochs: int
+    dropout: bool = True
+    title: str = ""
+    lead: str = ""  # empty: it belongs to the figures
 
 
 class Paper(_Part):
     """All of it."""
 
     versions: dict[str, tuple[str, ...]]
+    command: str  # measures the figures again
     trainings: dict[str, PaperTraining]
     figures: dict[str, PaperFigure]  # by the first words of a suite's group
     headline: tuple[str, ...]

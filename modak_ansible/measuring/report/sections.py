@@ -25,7 +25,6 @@ from modak_ansible.measuring.report.seeds import seeds
 from modak_ansible.measuring.report.trainings import how_much, slug, speed_chart, training_bar
 from modak_ansible.model.measured.record import TrainingResult
 
-PAPER_SUITE = "modak bench run benchmarks/suites/paper-cpu.yaml"
 TODAY_SUITE = "modak bench run benchmarks/suites/today-cpu.yaml"
 NUMERICS_SUITE = "modak bench run benchmarks/suites/numerics.yaml"
 SEEDS_SUITE = "modak bench run benchmarks/suites/seeds.yaml"
@@ -56,10 +55,21 @@ def sections(
     samples = measures(runs)
     named = {name for names in (PEAKS, STORAGE, NETWORK, STARTS) for name in names}
     timed = [comparison for comparison in found if comparison.is_timed and not comparison.is_native]
-    resnet = [each for each in timed if each.workload == "resnet50"]
-    others = [each for each in timed if not figure_of(each.group) and each not in resnet]
+    apart = {workload: training for workload, training in paper().trainings.items() if training.lead}
+    others = [each for each in timed if not figure_of(each.group) and each.workload not in apart]
     parts = [
-        *(_figure(group, timed, titles) for group in paper().figures),
+        *(
+            Section(
+                group,
+                figure.title,
+                figure.lead,
+                _speed_charts(
+                    (each for each in timed if figure_of(each.group) == group and each.workload not in apart), titles
+                ),
+                missing=paper().command,
+            )
+            for group, figure in paper().figures.items()
+        ),
         Section(
             "today",
             "Today's frameworks and switches",
@@ -67,12 +77,15 @@ def sections(
             _speed_charts(others, titles, with_paper=False),
             missing=TODAY_SUITE,
         ),
-        Section(
-            "resnet50",
-            "ResNet50",
-            "The paper, on a GPU: faster by 2 % with own builds, by 9 % with XLA.",
-            _speed_charts(resnet, titles, with_paper=True),
-            missing=TODAY_SUITE,
+        *(
+            Section(
+                workload,
+                training.title,
+                training.lead,
+                _speed_charts((each for each in timed if each.workload == workload), titles),
+                missing=TODAY_SUITE,
+            )
+            for workload, training in apart.items()
         ),
         Section(
             "native",
@@ -119,17 +132,7 @@ def _named_apart(parts: Iterable[Section]) -> Iterator[Section]:
         yield replace(part, figures=tuple(figures))
 
 
-def _figure(group: str, timed: Sequence[Comparison], titles: Titles) -> Section:
-    figure = paper().figures[group]
-    members = [
-        comparison for comparison in timed if figure_of(comparison.group) == group and comparison.workload != "resnet50"
-    ]
-    return Section(
-        group, figure.title, figure.lead, _speed_charts(members, titles, with_paper=True), missing=PAPER_SUITE
-    )
-
-
-def _speed_charts(members: Iterable[Comparison], titles: Titles, with_paper: bool) -> tuple[Chart, ...]:
+def _speed_charts(members: Iterable[Comparison], titles: Titles, with_paper: bool = True) -> tuple[Chart, ...]:
     return tuple(speed_chart(member, _title(member, titles), with_paper) for member in members if member.measured)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number, spread
-from modak_ansible.measuring.report.paper import figure_of, paper
+from modak_ansible.measuring.report.paper import PaperTraining, figure_of, paper
 from modak_ansible.measuring.report.runs import Comparison, Quantity, Variant, speed
 from modak_ansible.measuring.report.verdicts import longest_tick, verdicts, waits
 from modak_ansible.measuring.statistics import Ratio, paired_ratio, summary
@@ -89,16 +89,14 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "chart"
 
 
-def wall_clock(training: TrainingResult) -> float | None:
-    """Seconds of the paper's 12 epochs of 60,000 images, computed from a shorter run.
+def wall_clock(training: TrainingResult, full: PaperTraining) -> float | None:
+    """Seconds of all epochs of the paper's, with as many images, computed from a shorter run.
 
-    The start, the first epoch's extra (compiling, tracing) and eleven and one steady epochs of full length. None
-    without a steady epoch.
+    The start, the first epoch's extra (compiling, tracing) and steady epochs of full length. None without a steady one.
     """
     if not training.steady:
         return None
     steady = summary(epoch.seconds for epoch in training.steady).median
-    full = paper().trainings["mnist_cnn"]
     epochs = full.epochs * steady * (full.images or training.training_images) / training.training_images
     return training.seconds.to_first_step + (training.epochs[0].seconds - steady) + epochs
 
@@ -134,7 +132,8 @@ def _columns(comparison: Comparison, with_paper: bool) -> tuple[str, ...]:
     columns = ["Variant", "Images/s (least to most, n)", "Held against", "Speed ratio (95 % interval, rounds)"]
     columns += ["Paper's ratio"] if with_paper else []
     columns += ["Steady epoch", "Extra in the first epoch"]
-    return (*columns, "12 full epochs, computed") if comparison.workload == "mnist_cnn" else tuple(columns)
+    full = _stated(comparison)
+    return (*columns, f"{full.epochs} full epochs, computed") if full else tuple(columns)
 
 
 def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool) -> tuple[str, ...]:
@@ -151,7 +150,14 @@ def _row(comparison: Comparison, variant: Variant, held: Held, with_paper: bool)
         older = ", of older versions" if held.newer else ""
         cells.append(f"{held.paper:g}{older}" if held.paper else "none stated")
     cells += [_seconds(variant, _steady_seconds), _seconds(variant, first_epoch_extra)]
-    return (*cells, _seconds(variant, wall_clock)) if comparison.workload == "mnist_cnn" else tuple(cells)
+    full = _stated(comparison)
+    return (*cells, _seconds(variant, lambda training: wall_clock(training, full))) if full else tuple(cells)
+
+
+def _stated(comparison: Comparison) -> PaperTraining | None:
+    """The paper's training, where it states the whole of it."""
+    full = paper().trainings.get(comparison.workload)
+    return full if full and full.images else None
 
 
 def _seconds(variant: Variant, quantity: Quantity) -> str:

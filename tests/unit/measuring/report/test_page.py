@@ -14,8 +14,10 @@ from synthetic_records import measured, record, rounds, whole_table
 from modak_ansible.measuring.report.charts import Bar, Chart, Table, number
 from modak_ansible.measuring.report.drawing import drawing, drawn
 from modak_ansible.measuring.report.page import render
+from modak_ansible.measuring.report.paper import read_paper
 from modak_ansible.measuring.report.runs import Run, comparisons
 from modak_ansible.measuring.report.sections import sections
+from modak_ansible.store.project import shipped
 
 WORK = {"mnist_cnn": 9.16 / 128, "resnet50": 194 / 8}
 ALL = whole_table()
@@ -202,6 +204,15 @@ def test_without_records_every_part_says_how_to_measure_it():
 @given(st.lists(st.sampled_from(ALL), max_size=6), st.sampled_from(["measured", "disturbed", "failed", "refused"]))
 def test_any_part_of_the_records_makes_a_page(some, outcome):
     page_of([*some, record("mxnet-1.6-pip", outcome=outcome, reason="so")])
+
+
+def test_what_stands_apart_on_the_page_is_what_the_papers_file_says(tmp_path, monkeypatch):
+    text, file = (shipped("benchmarks") / "paper.yaml").read_text(), tmp_path / "paper.yaml"
+    file.write_text(text.replace("  resnet50:\n", "  vgg16:\n").replace("title: ResNet50", "title: VGG 16"))
+    monkeypatch.setattr("modak_ansible.measuring.report.sections.paper", lambda: read_paper(file))
+    titles = {part.name: part.title for part in sections([], [], {})}
+    assert titles["vgg16"] == "VGG 16"
+    assert "resnet50" not in titles
 
 
 def test_figures_of_one_name_are_numbered():
