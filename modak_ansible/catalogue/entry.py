@@ -47,6 +47,11 @@ class Entry(Model):
         default=(), description="what the processor must have besides, as archspec names it"
     )
     accelerator: str | None = None
+    on_processors: bool = Field(
+        default=False,
+        description="whether it serves without its accelerator, too, and was tried so; smaller builds go before it",
+        exclude_if=lambda value: not value,
+    )
     base: str = Field(default="", description="none for an image that is there already")
     source: str = Field(
         default="", description="the image, such as docker://tensorflow/tensorflow:1.14.0-py3, or its path on a target"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import archspec.cpu
@@ -10,6 +10,7 @@ from archspec.cpu.detect import COMPATIBILITY_CHECKS, TARGETS_JSON, partial_uarc
 
 from modak_ansible.catalogue.entry import Entry
 from modak_ansible.model.measured.refusal import Refusal
+from modak_ansible.model.plan import digest_of
 from modak_ansible.model.target import Target
 
 
@@ -52,17 +53,29 @@ def family_of(architecture: str) -> set[str]:
     return {architecture, *(ancestor.name for ancestor in known.ancestors)} if known else {architecture}
 
 
-def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal]) -> str:
-    """What is known against a build's probe on a target's processor; empty where nothing is."""
+def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal], requirements: Sequence[str] = ()) -> str:
+    """What is known against a build on a target's processor, or against these packages in it; empty where nothing is."""
     architecture = target.processor.architecture
     for name in sorted(family_of(architecture) & set(entry.refusals)):
         return f"its probe fails on {name}: {entry.refusals[name]}"
     for refusal in refusals:
         place = (refusal.entry, refusal.address, refusal.architecture)
         is_alike = refusal.container in (None, target.container_runtime != "none")
-        if is_alike and place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
+        if refusal.lacks:
+            if is_alike and refusal.address == target.address and _is_lacking(refusal, entry, target, requirements):
+                return f"no index there has {refusal.lacks}, which belongs to it"
+        elif is_alike and place == (entry.name, target.address, architecture) and refusal.entry_digest == entry.digest:
             return f"its probe failed on {refusal.processor}: {refusal.reason}"
     return ""
+
+
+def _is_lacking(refusal: Refusal, entry: Entry, target: Target, requirements: Sequence[str]) -> bool:
+    """Whether a build would miss the same package for the same requirements, as others of its release do."""
+    from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
+    is_asked = set(refusal.requirements) <= set(requirements)
+    is_same_site = refusal.site == digest_of(target.site.model_dump(mode="json"))
+    return is_asked and is_same_site and refusal.lacks in constraints_of(entry)
 
 
 def _information(machine: str, cpuinfo: Mapping[str, str]) -> Any:

@@ -1,11 +1,12 @@
-"""Images of users' own are looked into before anything is planned with them, once for each content on each target."""
+"""What is found out about images on a target, and has plans made anew: what users' own hold, and builds that do not serve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from modak_ansible.deployment.playbook import Listener, run_playbook
+from modak_ansible.deployment.playbook import Listener, PlaybookError, run_playbook
 from modak_ansible.deployment.run import plans_of
+from modak_ansible.errors import FAILED, ModakError
 from modak_ansible.model.plan import Plan
 from modak_ansible.planning.service import Planned
 from modak_ansible.store.deployment import DeploymentStore
@@ -32,6 +33,28 @@ def look_first(
         store = DeploymentStore(each.save(each.state / _BUILDS))
         run_playbook("image", {**plans_of([store]), "image_inside": True}, listener)
     return plan_again() if to_see else planned
+
+
+def with_other_builds(
+    planned: Sequence[Planned], error: PlaybookError, plan_again: Callable[[], list[Planned]]
+) -> list[Planned]:
+    """The plans made anew, where a build has failed that the project now knows not to serve there, and another one is
+    to be had; none otherwise.
+
+    Args:
+        error: what they ended with.
+    """
+    if error.exit_code != FAILED:
+        return []
+    try:
+        fresh = plan_again()
+    except ModakError:  # the first one says what is wrong
+        return []
+    return fresh if _entries(fresh) != _entries(planned) else []
+
+
+def _entries(planned: Sequence[Planned]) -> list[str]:
+    return [each.plan.image.entry for each in planned]
 
 
 def _is_unseen(plan: Plan) -> bool:

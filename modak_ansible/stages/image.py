@@ -12,6 +12,7 @@ from modak_ansible.catalogue.entry import is_version
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
 from modak_ansible.model.measured.seen_image import LOOK, SeenImage
+from modak_ansible.model.plan import digest_of
 from modak_ansible.model.quantities import format_seconds, format_size
 from modak_ansible.stages.base import LOOK_SECONDS, Outcome, Stage, until_ended
 from modak_ansible.store.lists.refusals import note_refusal
@@ -90,6 +91,8 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
     if answer["missing"] and answer["refusal"]:
         raise _refused(stage, answer["refusal"])
     if answer["status"]["state"] != "done" or answer["missing"]:
+        if lacks := answer["status"].get("lacks", ""):
+            _note_lack(stage, lacks)
         raise _failure(answer["status"])
     _note(stage, answer["image"])
     return Outcome(
@@ -149,6 +152,30 @@ def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
         note_refusal(read_origin(stage.store.plan_file)["state"], noted)
     error = refusal_error(refusal)
     return ModakError(error.message, hint=f"another build may serve; to try it again: {_again(entry.name)}")
+
+
+def _note_lack(stage: Stage, package: str) -> None:
+    """Has the project remember that nobody there has what belongs to the build, so that plans take another one."""
+    from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and this is rare
+
+    plan = stage.plan
+    entry = next((entry for entry in load_catalogue().entries if entry.name == plan["image"]["entry"]), None)
+    missed = next((each for each in constraints_of(entry) if each.startswith(f"{package}==")), "") if entry else ""
+    if entry and missed:
+        noted = Refusal(
+            entry=entry.name,
+            entry_digest=entry.digest,
+            architecture=plan["target"]["processor"]["architecture"],
+            address=plan["target"]["address"],
+            container=plan["image"]["container_runtime"] != "none",
+            processor="",
+            reason="",
+            date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            lacks=missed,
+            requirements=tuple(plan["application"]["requirements"]),
+            site=digest_of(plan["target"]["site"]),
+        )
+        note_refusal(read_origin(stage.store.plan_file)["state"], noted)
 
 
 def _again(entry: str) -> str:

@@ -87,28 +87,57 @@ def _deploy(
 ) -> None:
     from rich.console import Console
 
-    from modak_ansible.commands.deploy.again import lines_again
-    from modak_ansible.commands.deploy.outcome import carry_out
-    from modak_ansible.commands.deploy.progress import StageDisplay, whose_testbed
-    from modak_ansible.deployment.looking import look_first, unseen
-    from modak_ansible.deployment.run import check_that_all_run
-    from modak_ansible.deployment.searches.searching import deploy_all, trials_of
-    from modak_ansible.errors import TimeIsOver
+    from modak_ansible.commands.deploy.progress import StageDisplay
+    from modak_ansible.deployment.looking import look_first, unseen, with_other_builds
+    from modak_ansible.deployment.playbook import PlaybookError
     from modak_ansible.planning.service import plan_all
     from modak_ansible.store.project import find_blueprint
 
     given = find_blueprint(asked.blueprint), asked.given, asked.training
-    again = f"modak deploy {asked.restated}"
     found = plan_all(*given)
     if unseen(found):
         with StageDisplay(Console(stderr=as_json, highlight=False)) as display:
             found = look_first(found, lambda: plan_all(*given), display)
     show_warnings(found[0].warnings)
+    while True:
+        try:
+            _carry_out(found, asked, ending, deadline, at_time_limit, as_json=as_json, detach=detach)
+        except PlaybookError as error:
+            others = with_other_builds(found, error, lambda: plan_all(*given))
+            if not others:
+                raise
+            builds = ", ".join(dict.fromkeys(each.plan.image.entry for each in others))
+            typer.echo(f"note: {error.message}\n  {builds} is taken in its place", err=as_json)
+            found = others
+        else:
+            return
+
+
+def _carry_out(
+    found: list[Planned],
+    asked: PlanOptions,
+    ending: Ending,
+    deadline: float | None,
+    at_time_limit: AtTimeLimit,
+    *,
+    as_json: bool,
+    detach: bool,
+) -> None:
+    from rich.console import Console
+
+    from modak_ansible.commands.deploy.again import lines_again
+    from modak_ansible.commands.deploy.outcome import carry_out
+    from modak_ansible.commands.deploy.progress import whose_testbed
+    from modak_ansible.deployment.run import check_that_all_run
+    from modak_ansible.deployment.searches.searching import deploy_all, trials_of
+    from modak_ansible.errors import TimeIsOver
+
+    again = f"modak deploy {asked.restated}"
     check_that_all_run(found, wait=not detach)
     searches, others = [each for each in found if each.search], [each for each in found if not each.search]
     for line in lines_again(others):
         typer.echo(line, err=as_json)
-    ending.deployments += [(planned.plan, planned.folder) for planned in others]
+    ending.deployments = [(planned.plan, planned.folder) for planned in others]
     console = Console(stderr=as_json, highlight=False)
     plan = found[0].plan
     where = ", ".join(dict.fromkeys(f"{each.plan.target.name}{whose_testbed(each)}" for each in found))

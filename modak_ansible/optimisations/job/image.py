@@ -58,6 +58,8 @@ class Image(Optimisation):
                 fitting.append(entry)
         if not fitting:
             raise _nothing_fits_with(draft, refused)
+        fitting, colliding = _without_collisions(fitting, draft)
+        refused += colliding
         fitting.sort(key=lambda entry: _ORIGINS.index(entry.origin))  # stable: newest first
         return (*(_option(entry, fitting[0], draft) for entry in fitting), *refused)
 
@@ -221,7 +223,7 @@ def _why_not(entry: Entry, draft: Draft) -> str:
         or _why_not_accelerated(entry, draft)
         or _why_not_shared_out(entry, draft)
         or _why_not_made(entry, draft)
-        or why_refused(entry, draft.request.target, draft.refusals)
+        or why_refused(entry, request.target, draft.refusals, request.application.requirements)
     )
 
 
@@ -263,7 +265,7 @@ def _why_not_on_processor(entry: Entry, architecture: str, has: tuple[str, ...])
 def _why_not_accelerated(entry: Entry, draft: Draft) -> str:
     wants_accelerator = draft.request.resources.accelerators > 0
     vendor = draft.request.target.accelerator.vendor
-    if entry.accelerator and not wants_accelerator:
+    if entry.accelerator and not wants_accelerator and not entry.on_processors:
         return f"it needs an accelerator ({entry.accelerator}), and the job asks for none"
     if wants_accelerator and not entry.accelerator:
         return "it uses no accelerator, and the job asks for one"
@@ -295,7 +297,10 @@ def _why_not_made(entry: Entry, draft: Draft) -> str:
 
 def _why_not_unasked(entry: Entry, draft: Draft) -> str:
     """Why a build that would serve has to be asked for."""
-    if entry.untried:
+    is_off = _is_off(entry, draft)
+    if is_off and _has_smaller_wheels(draft, entry):
+        return "it brings what an accelerator needs, and the job asks for none; optimisation.entry takes it"
+    if entry.untried and not is_off:
         return f"nobody has tried it yet ({entry.untried}); optimisation.entry takes it"
     base = draft.catalogue.bases.get(entry.base)
     hpc = draft.request.application.hpc
@@ -319,8 +324,51 @@ def _newer_of_its_kind(entry: Entry, draft: Draft) -> Entry | None:
     later = draft.catalogue.of_framework(entry.framework)  # the newest first
     later = later[: later.index(entry)]
     return next(
-        (each for each in later if kind(each) == kind(entry) and not each.untried and not _why_not(each, draft)), None
+        (
+            each
+            for each in later
+            if kind(each) == kind(entry)
+            and (not each.untried or _is_off(each, draft))
+            and not _why_not(each, draft)
+            and not _collides(each, draft)
+        ),
+        None,
     )
+
+
+def _is_off(entry: Entry, draft: Draft) -> bool:
+    """Whether a build would run without the accelerator that it was made for."""
+    return bool(entry.accelerator) and not draft.request.resources.accelerators
+
+
+def _has_smaller_wheels(draft: Draft, entry: Entry) -> bool:
+    """Whether the framework's own wheels for processors alone serve, in a release of today where none is asked for."""
+    others = (each for each in draft.catalogue.of_framework(entry.framework) if each.origin == entry.origin)
+    return any(
+        not (each.accelerator or _why_not(each, draft) or _why_not_unasked(each, draft) or _collides(each, draft))
+        for each in others
+    )
+
+
+def _collides(entry: Entry, draft: Draft) -> str:
+    """Why a package that is asked for does not go with a build; empty where nothing is known against it."""
+    lines = draft.request.application.requirements
+    if not lines:
+        return ""
+    from modak_ansible.catalogue.companions import collision  # noqa: PLC0415 - packaging is slow to import, and few ask for packages
+
+    base = draft.catalogue.bases.get(entry.base)
+    found = (collision(entry, line, base.python if base else "") for line in lines)
+    return next((each.message for each in found if each), "")
+
+
+def _without_collisions(fitting: list[Entry], draft: Draft) -> tuple[list[Entry], list[Option]]:
+    """The builds that the packages go with, and why not the others; all of them where they go with none."""
+    reasons = {entry.name: _collides(entry, draft) for entry in fitting}
+    if all(reasons.values()):
+        return fitting, []
+    colliding = [Option(name, why_not=reason) for name, reason in reasons.items() if reason]
+    return [entry for entry in fitting if not reasons[entry.name]], colliding
 
 
 def _has_smaller(draft: Draft, entry: Entry) -> bool:

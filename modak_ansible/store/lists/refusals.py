@@ -1,4 +1,4 @@
-"""Which builds a project knows to fail their probe: .modak/refusals.json."""
+"""Which builds a project knows not to serve on a target: .modak/refusals.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modak_ansible.store.lists.kept_list import KeptList
 _REFUSALS = KeptList(
     Refusal,
     "refusals",
-    lambda refusal: (refusal.entry, refusal.address, str(refusal.container)),
+    lambda refusal: (refusal.entry, refusal.address, str(refusal.container), refusal.lacks),
     lambda path: ModakError(
         f"{path}, the list of refused builds, cannot be read",
         hint="remove it: what was refused is then tried once more",

@@ -28,6 +28,7 @@ class Status(TypedDict, total=False):
     # message, hint: of one that failed
     message: str
     hint: str
+    lacks: str  # the package of which there is no build that goes with the framework's
     seconds: float  # since it began, or that it took
     started: float  # in seconds since the epoch
     pid: int
@@ -120,7 +121,7 @@ class Activity:
         try:
             work(self)
         except ModakError as error:
-            self._write(state="failed", message=error.message, hint=error.hint)
+            self._write(state="failed", message=error.message, hint=error.hint, lacks=getattr(error, "lacks", ""))
         except Exception as error:  # noqa: BLE001 - whatever it was must reach the user, who waits elsewhere
             traceback.print_exc()
             self._write(state="failed", message=f"{type(error).__name__}: {error}", hint=f"see {self.log}")

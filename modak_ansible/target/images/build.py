@@ -30,6 +30,14 @@ _LACKS = re.compile(r"(error|fatal): |command '[^']+' failed", re.IGNORECASE)
 MIRROR = "{{ apt_mirror }}"
 
 
+class NoCompanion(ModakError):
+    """No index has the build of a package that was made for the framework's; ``lacks`` is its name."""
+
+    def __init__(self, message: str, lacks: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.lacks = lacks
+
+
 def filled(definition: str, **values: str) -> str:
     """A definition with values in place of their names in braces."""
     for name, value in values.items():
@@ -52,9 +60,8 @@ def build_error(activity: Activity, code: int) -> ModakError:
         return refused
     whole = tail(activity.log, _CONFLICT_LINES)
     if of_packages := conflict_error(whole) or requirement_error(whole):
-        return ModakError(
-            of_packages.message, hint=f"{of_packages.hint}; the whole log is {activity.log} on the target"
-        )
+        of_packages.hint += f"; the whole log is {activity.log} on the target"
+        return of_packages
     telling = [line for line in lines if re.search(r"error|fatal|failed|not found|no matching", line, re.IGNORECASE)]
     said = " | ".join(dict.fromkeys(telling[-4:] or lines[-2:]))
     return ModakError(
@@ -119,7 +126,10 @@ def conflict_error(lines: List[str]) -> Optional[ModakError]:
             for each in said
         ]
         hint = "leave out what brings it, take a build of another framework, or give an image of your own"
-    elif any(each.endswith((" is " + name, " on " + name)) for each in said for name in names):
+    reasons = "; ".join(dict.fromkeys(said))
+    asked = [name for name in names if any(each.endswith((" is " + name, " on " + name)) for each in said)]
+    if asked and not any(each.endswith("<0") for each in kept):
         text = "pip finds no build of {} that was made for the framework's".format(" or ".join(names))
         hint = "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out"
-    return ModakError("{}: {}".format(text, "; ".join(dict.fromkeys(said))), hint=hint)
+        return NoCompanion(f"{text}: {reasons}", asked[0], hint=hint)
+    return ModakError(f"{text}: {reasons}", hint=hint)

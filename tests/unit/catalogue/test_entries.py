@@ -20,6 +20,7 @@ PAPER = {
 }  # fmt: skip
 TODAY = {
     "pytorch-2.13-cpu", "pytorch-2.13-cpu-opt", "pytorch-2.13-cpu-ops", "pytorch-2.13-cuda",
+    "pytorch-2.14-cuda", "pytorch-2.15-cuda",
     "tensorflow-2.21-cpu", "tensorflow-2.20-cpu", "tensorflow-2.19-cpu", "tensorflow-2.21-cuda",
     "keras-3.14-tensorflow-cpu", "keras-3.13-tensorflow-cpu",
     "jax-0.12-cpu", "jax-0.11-cpu",

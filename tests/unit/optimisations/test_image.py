@@ -7,7 +7,8 @@ import pytest
 from modak_ansible.catalogue import Base, Catalogue, Entry
 from modak_ansible.errors import CannotPlan
 from modak_ansible.model.measured.refusal import Refusal
-from modak_ansible.model.target import Accelerator
+from modak_ansible.model.plan import digest_of
+from modak_ansible.model.target import Accelerator, Site
 from modak_ansible.planning.plan import make_plan
 from modak_ansible.planning.service import request_of
 from modak_ansible.reading.blueprint.reader import Inputs
@@ -36,10 +37,12 @@ def decide(blueprint):
     """The choice of the image and the plan for a request that differs from the example's."""
     request = request_of(blueprint.service, Inputs())
 
-    def plan(*entries, refusals=(), architecture="x86_64", target=None, accelerators=0, version="", **wishes):
+    def plan(
+        *entries, refusals=(), architecture="x86_64", target=None, accelerators=0, version="", packages=(), **wishes
+    ):
         processor = request.target.processor.model_copy(update={"architecture": architecture})
         update = {
-            "application": request.application.model_copy(update={"version": version}),
+            "application": request.application.model_copy(update={"version": version, "requirements": packages}),
             "optimisation": request.optimisation.model_copy(update=wishes),
             "resources": request.resources.model_copy(update={"accelerators": accelerators}),
             "target": request.target.model_copy(update={"processor": processor, **(target or {})}),
@@ -215,3 +218,63 @@ def test_an_earlier_release_of_the_same_build_has_to_be_asked_for(blueprint):
     assert reasons["jax-0.9-cpu"] == "jax-0.12-cpu is newer; its version, or optimisation.entry, takes this one"
     blueprint.replace("framework: jax", 'framework: jax\n        version: "0.8"')
     assert make_plan(request_of(blueprint.service, Inputs())).image.entry == "jax-0.8-cpu"
+
+
+# --- packages, and what belongs to a framework
+
+
+@pytest.fixture
+def shipped(blueprint):
+    """The build that a plan of the shipped catalogue takes for packages, and why not the others."""
+    request = request_of(blueprint.service, Inputs())
+
+    def plan(*packages, version="", accelerators=0, refusals=(), target=None):
+        update = {
+            "application": request.application.model_copy(update={"version": version, "requirements": packages}),
+            "resources": request.resources.model_copy(update={"accelerators": accelerators}),
+            "target": request.target.model_copy(update=target or {}),
+        }
+        made = make_plan(request.model_copy(update=update), refusals=refusals)
+        return made.image.entry, rejected(next(each for each in made.choices if each.name == "image"))
+
+    return plan
+
+
+def lack(site=None, **fields):
+    site = Site(**site or {}).model_dump(mode="json")
+    said = {"lacks": "torchvision==0.28.0+cpu", "requirements": ("torchvision",), "site": digest_of(site)}
+    return refusal(NEW, **{**said, **fields})
+
+
+def test_a_build_for_accelerators_serves_where_there_is_no_smaller_one(shipped):
+    entry, others = shipped("torchvision")
+    assert entry == "pytorch-2.13-cpu"
+    assert others["pytorch-2.15-cuda"].startswith("it brings what an accelerator needs, and the job asks for none")
+    assert shipped(version="2.14")[0] == "pytorch-2.14-cuda"
+    entry, others = shipped("torchvision", refusals=[lack()])
+    assert entry == "pytorch-2.15-cuda"
+    assert others["pytorch-2.13-cpu"] == "no index there has torchvision==0.28.0+cpu, which belongs to it"
+    assert others["pytorch-2.13-cpu-opt"] == others["pytorch-2.13-cpu"], "of the same release"
+
+
+@pytest.mark.parametrize(
+    ("packages", "known"),
+    [
+        ((), lack()),
+        (("einops",), lack()),
+        (("torchvision",), lack(requirements=("timm", "torchvision"))),
+        (("torchvision",), lack(site={"pip_index_url": "https://elsewhere.example/simple"})),
+        (("torchvision",), lack(address="elsewhere.example")),
+    ],
+)
+def test_a_missing_companion_counts_for_the_same_packages_and_the_same_site(shipped, packages, known):
+    assert shipped(*packages, refusals=[known])[0] == "pytorch-2.13-cpu"
+
+
+def test_the_release_is_taken_that_the_packages_go_with(shipped):
+    entry, others = shipped("torchvision==0.29.2")
+    assert entry == "pytorch-2.15-cuda"
+    assert others["pytorch-2.13-cpu"].endswith("to torch 2.13.0+cpu of pytorch-2.13-cpu belongs torchvision 0.28.0+cpu")
+    with pytest.raises(CannotPlan, match="tensorflow|torchtext") as caught:
+        shipped("torchtext")
+    assert caught.value.about == "requirements_txt.0"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from modak_ansible.errors import ModakError
+from modak_ansible.deployment.looking import with_other_builds
+from modak_ansible.deployment.playbook import PlaybookError
+from modak_ansible.errors import FAILED, JOB_FAILED, ModakError
+from modak_ansible.planning.service import plan_all
+from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages import image as image_stage
 from modak_ansible.stages.image import ensure_image, look_into_image
 from modak_ansible.store.lists.refusals import known_refusals
@@ -88,6 +94,28 @@ def test_the_users_own_packages_do_not_count_against_the_build(make_stage, bluep
     with pytest.raises(ModakError, match="requirements was refused by its probe"):
         ensure_image(stage)
     assert known_refusals(blueprint.path / ".modak") == ()
+
+
+def test_a_build_without_its_companion_there_gives_way_to_another_one(make_stage, blueprint):
+    """What the project remembers has the next plan, which deploy makes at once, take another build."""
+    (blueprint.path / ".modak").mkdir()
+    blueprint.replace("        script: train/train.py\n", "        script: train/train.py\n        requirements_txt: [ torchvision ]\n")
+    before = plan_all(blueprint.service, Inputs())
+    failed = {"state": "failed", "step": "building requirements", "message": "pip finds no build", "lacks": "torchvision"}
+
+    def call(name, *, action, **arguments):
+        return {"missing": ["requirements"], "started": True, "image": {}, "status": failed, "refusal": None}
+
+    stage, _ = make_stage(call)
+    again = partial(plan_all, blueprint.service, Inputs())
+    assert with_other_builds(before, PlaybookError("pip finds no build", FAILED), again) == []
+    with pytest.raises(ModakError, match="pip finds no build"):
+        ensure_image(stage)
+    (known,) = known_refusals(blueprint.path / ".modak")
+    assert (known.lacks, known.requirements) == ("torchvision==0.28.0+cpu", ("torchvision",))
+    assert with_other_builds(before, PlaybookError("the job failed", JOB_FAILED), again) == []
+    (fresh,) = with_other_builds(before, PlaybookError("pip finds no build", FAILED), again)
+    assert (before[0].plan.image.entry, fresh.plan.image.entry) == ("pytorch-2.13-cpu", "pytorch-2.15-cuda")
 
 
 def test_nothing_is_remembered_when_nothing_may_change(make_stage, blueprint):

@@ -7,6 +7,7 @@ import pytest
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core import background
 from modak_ansible.target.core.background import Activity
+from modak_ansible.target.images.build import NoCompanion
 
 pytestmark = pytest.mark.component
 
@@ -43,16 +44,21 @@ def test_a_second_start_joins_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "message"), [(ModakError("no room", hint="make room"), "no room"), (ValueError("odd"), "ValueError: odd")]
+    ("error", "message", "lacks"),
+    [
+        (ModakError("no room", hint="make room"), "no room", ""),
+        (NoCompanion("no build of torchvision", "torchvision"), "no build of torchvision", "torchvision"),
+        (ValueError("odd"), "ValueError: odd", ""),
+    ],
 )
-def test_a_failure_is_told(tmp_path, error, message):
+def test_a_failure_is_told(tmp_path, error, message, lacks):
     def work(own):
         raise error
 
     activity = Activity(tmp_path, "work")
     activity.start(work)
     status = wait_until_over(activity)
-    assert (status["state"], status["message"]) == ("failed", message)
+    assert (status["state"], status["message"], status.get("lacks", "")) == ("failed", message, lacks)
 
 
 def test_a_killed_one_is_known_as_such_and_can_be_started_again(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.target.images.build import conflict_error, requirement_error
+from modak_ansible.target.images.build import NoCompanion, conflict_error, requirement_error
 
 # As pip 23.2 prints it, blank lines left out as in the end of a log.
 CONFLICT = """\
@@ -66,6 +66,15 @@ def said_of(*reasons):
 )
 def test_a_conflict_is_told_in_one_line(reasons, message, hint):
     assert said_of(*reasons) == (message, hint)
+
+
+def test_a_missing_companion_is_named_for_who_plans_with_another_build():
+    said = ["The user requested torchvision", "The user requested (constraint) torchvision<=0.29,==0.28.0+cpu"]
+    error = conflict_error(["The conflict is caused by:", *said])
+    assert isinstance(error, NoCompanion)
+    assert error.lacks == "torchvision"
+    others = ["The user requested a==1", "b 2 depends on a==2"]
+    assert not isinstance(conflict_error(["The conflict is caused by:", *others]), NoCompanion)
 
 
 def test_other_failures_are_none():
