@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -70,7 +71,7 @@ class Draft:
     words: list[str] = field(default_factory=list)  # what follows them, as it stands
     requirements: list[str] = field(default_factory=list)  # lines of requirements.txt
     files: list[str] = field(default_factory=list)  # that travel with the script, as patterns below its folder
-    data: Data | None = None  # what it reads; None for nothing
+    data: list[Data] = field(default_factory=list)  # what it reads
     outputs: list[str] = field(default_factory=list)  # what is brought back
     walltime: str = WALLTIME  # the longest that it may run
     # nodes, processes_per_node: in how many places it is trained
@@ -207,31 +208,27 @@ class _Drafting:
         reads = [*self._of_words(), *reads]
         defaults = {longest(each): each.default for each in self._declared if isinstance(each.default, str)}
         spelled = elsewhere_by(self._code.folder, self._trees, {**self._values(), **defaults})
-        datasets = [each for each in reads if not each.inside]
         known = {each.option for each in reads}
-        much = None if datasets else next((each for each in reads if self._is_brought(each)), None)
-        if much:
-            self._inside(much)
-            reads = [each for each in reads if much.path not in (each.path, *each.path.parents)]
+        root = torchvision_root(self._trees, self._values())
+        brought = [each for each in reads if self._is_brought(each)]
         for each in reads:
-            if each.inside:
+            if each in brought:
+                self._bring(each)
+            elif not each.inside:
+                draft.notes.append(f"{each.path} ({self._why(each)}) stays here")
+            elif not any(other.path in each.path.parents for other in brought):
                 if not any(each.inside == other or each.inside.startswith(f"{other}/") for other in draft.files):
                     draft.files.append(each.inside)
                 self._say("data", f"{each.inside}, {self._why(each)}; it travels with the script")
-        root = torchvision_root(self._trees, self._values())
-        if datasets and (datasets[0].word or self._hydra or not draft.words):
-            self._outside(datasets.pop(0))
-        elif much:
-            pass
-        elif root is not None and (mount := _torchvision_folder(root)):
-            draft.data = Data("mnist", mount_as=mount, unpack=True)
-            self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
-        elif root is not None:
-            draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
+        if root is not None and not any(_holds(each.path, self._code.folder / expanded(root)) for each in brought):
+            mount = _torchvision_folder(root)
+            if mount:
+                draft.data.append(Data(KNOWN, mount_as=mount, unpack=True))
+                self._say("data", f"MNIST, laid where torchvision looks for it: {mount}")
+            else:
+                draft.notes.append(f"it looks for MNIST in {root}, and fetches it where it runs")
         self._of_hub()
         self._spelled_out(spelled, root)
-        for dataset in datasets:
-            draft.notes.append(f"{dataset.path} ({self._why(dataset)}) stays here")
         values = self._values()
         for name in data_options([longest(each) for each in self._declared]):
             if name not in known and not (root and values.get(name) == root):
@@ -264,27 +261,46 @@ class _Drafting:
         return found
 
     def _is_brought(self, read: Read) -> bool:
-        """Whether what lies below the script's folder is better a dataset, which the job cannot write to."""
+        """Whether it becomes a dataset: what lies elsewhere and can be named to the script, and much below its folder,
+        which the job cannot write to then."""
         inside = read.inside
+        if not inside:
+            return bool(read.word or self._hydra or not self.draft.words)
         is_written = any(each.startswith(f"{inside}/") for each in self.draft.outputs)
-        return bool(inside) and not is_written and not mount_problem(inside) and is_much(read.path)
+        return not is_written and not mount_problem(inside) and is_much(read.path)
 
-    def _inside(self, read: Read) -> None:
-        """Much data below the script's folder is brought once, and laid where it lies here."""
+    def _dataset(self, place: Path, source: str = "", mount_as: str = "", option: str = "") -> str:
+        """Has a dataset of its own for what lies in a place, and gives what stands for its folder in an argument.
+
+        Args:
+            source: as the blueprint says it; relative to its folder without one.
+            option: the script's that names it, after which it is called where another one has its name.
+        """
+        draft, taken = self.draft, [KNOWN.upper(), *(_variable(each.name) for each in self.draft.data)]
+        names = chain([name_of(place), name_of(Path(option or "data"))], (f"data-{number}" for number in count(2)))
+        name = next(name for name in names if _variable(name) not in taken)
+        draft.data.append(Data(name, source or self._beside(place), mount_as))
+        return "{dataset}" if len(draft.data) == 1 else f"{{dataset.{name}}}"
+
+    def _beside(self, path: Path) -> str:
+        """A path as the blueprint says it."""
+        return PurePosixPath(os.path.relpath(path, self.draft.folder)).as_posix()
+
+    def _bring(self, read: Read) -> None:
+        """Data of this machine is brought: much that lies below the script's folder to where it lies here, and of what
+        lies elsewhere the option that names it says where it is then."""
         draft = self.draft
-        name = name_of(read.path)
-        source = PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
-        draft.data = Data("data" if name == KNOWN else name, source, mount_as=read.inside)
-        self._say("data", f"{source}, {self._why(read)}; it is brought to the target, and laid where it lies here")
-
-    def _outside(self, read: Read) -> None:
-        """Data that lies elsewhere on this machine is brought, and the option that names it says where it is then."""
-        draft, value = self.draft, read.word.rpartition("=")[2] or self._values()[read.option]
-        is_own = value.startswith(("/", "~"))
-        source = value if is_own else PurePosixPath(os.path.relpath(read.path, draft.folder)).as_posix()
-        name = name_of(read.path.resolve())
-        draft.data = Data("data" if name == KNOWN else name, source)
-        there = "{dataset}" if read.path.is_dir() else f"{{dataset}}/{read.path.name}"
+        if read.inside:
+            self._dataset(read.path, mount_as=read.inside)
+            source = draft.data[-1].source
+            self._say("data", f"{source}, {self._why(read)}; it is brought to the target, and laid where it lies here")
+            return
+        value = read.word.rpartition("=")[2] or self._values()[read.option]
+        place = read.path.resolve()
+        folder = self._dataset(
+            place, value if value.startswith(("/", "~")) else self._beside(read.path), option=read.option
+        )
+        there = folder if read.path.is_dir() else f"{folder}/{read.path.name}"
         if read.word:
             changed = f"{read.word.removesuffix(value)}{there}"
             draft.words = [changed if word == read.word else word for word in draft.words]
@@ -296,7 +312,7 @@ class _Drafting:
                 for name in self._given(option) if longest(option) == read.option else ():
                     draft.arguments.pop(name)
             draft.arguments[read.option] = there
-        self._say("data", f"{source}, {self._why(read)}; it is brought to the target")
+        self._say("data", f"{draft.data[-1].source}, {self._why(read)}; it is brought to the target")
 
     def _spelled_out(self, spelled: list[Elsewhere], root: str | None) -> None:
         """What the source names elsewhere is laid where it looks for it, or told: no job has it there."""
@@ -304,14 +320,13 @@ class _Drafting:
         for each in spelled:
             if each.text in self._elsewhere or (root is not None and each.text.startswith(root)):
                 continue
-            mount = PurePosixPath(each.text if each.path.is_dir() else each.text.rpartition("/")[0]).as_posix()
+            mount = PurePosixPath(each.text).as_posix()
             if not each.is_here:
                 words = f"it names {each.text} ({each.place}), which is not on this machine"
                 draft.notes.append(f"{words}: a job finds it only where the target has it")
-            elif draft.data is None and not mount_problem(mount):
-                source = PurePosixPath(os.path.relpath(each.path, draft.folder)).as_posix()
-                name = name_of(each.path.resolve())
-                draft.data = Data("data" if name == KNOWN else name, source, mount_as=mount)
+            elif not mount_problem(mount):
+                source = self._beside(each.path)
+                self._dataset(each.path.resolve(), source, mount)
                 self._say("data", f"{source}, which {each.place} names; it is brought, and laid where it looks for it")
             else:
                 words = f"it names {each.text} ({each.place}), which stays here, and no job finds it there"
@@ -319,15 +334,11 @@ class _Drafting:
 
     def _of_hub(self) -> None:
         """load_dataset takes a folder of the name that it is given for the dataset, and then needs no network."""
-        draft = self.draft
         asked = hub_datasets(self._code.folder, self._trees, self._held()) if "datasets" in self._code.modules else []
         for name, revision in asked:
-            if draft.data is None:
-                source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
-                draft.data = Data(name_of(Path(name.rpartition("/")[2])), source, mount_as=name)
-                self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
-            else:
-                draft.notes.append(f"it asks the Hugging Face Hub for {name}, where it runs")
+            source = f"hf://datasets/{name}{'@' if revision else ''}{revision.replace('/', '%2F')}"
+            self._dataset(Path(name.rpartition("/")[2]), source, name)
+            self._say("data", f"{source}, laid where load_dataset takes it for that dataset: {name}")
 
     def _why(self, read: Read) -> str:
         if read.word:
@@ -378,6 +389,15 @@ def _declared(sources: Sequence[ScriptSource]) -> list[Option]:
     for option in library_options(sources):
         found.setdefault(longest(option), option)
     return list(found.values())
+
+
+def _variable(name: str) -> str:
+    """What tells two datasets of a training apart, which are variables of its environment, too."""
+    return re.sub(r"\W", "_", name).upper()
+
+
+def _holds(path: Path, other: Path) -> bool:
+    return other.resolve().is_relative_to(path.resolve())
 
 
 def _torchvision_folder(root: str) -> str:

@@ -24,19 +24,20 @@ def text_of(draft: Draft) -> str:
         "  node_templates:",
         f"    cluster: {flow({'type': draft.target_type})}",
     ]
-    if draft.data:
-        data = {
-            "name": draft.data.name,
-            "source": [draft.data.source] if draft.data.source else None,
-            "unpack": draft.data.unpack,
-            "mount_as": draft.data.mount_as,
+    nodes = ["data", *(f"data_{number}" for number in range(2, len(draft.data) + 1))][: len(draft.data)]
+    for node, data in zip(nodes, draft.data, strict=True):
+        said = {
+            "name": data.name,
+            "source": [data.source] if data.source else None,
+            "unpack": data.unpack,
+            "mount_as": data.mount_as,
         }
-        lines += [
-            "    data:",
-            "      type: modak.nodes.Dataset",
-            f"      properties: {flow({name: value for name, value in data.items() if value})}",
-            f"      requirements: {flow([host])}",
-        ]
+        properties = {name: value for name, value in said.items() if value}
+        parts = {"type": "modak.nodes.Dataset", "properties": properties, "requirements": [host]}
+        if len(nodes) == 1:
+            lines += [f"    {node}:", *(f"      {name}: {flow(value)}" for name, value in parts.items())]
+        else:  # 25 lines are soon full
+            lines.append(f"    {node}: {flow(parts)}")
     lines += ["    training:", "      type: modak.nodes.Training", "      properties:"]
     script = draft.script.absolute().relative_to(draft.folder.absolute()).as_posix()
     places = {"nodes": draft.nodes, "processes_per_node": draft.processes_per_node}
@@ -53,7 +54,7 @@ def text_of(draft: Draft) -> str:
         "resources": {name: count for name, count in places.items() if count > 1},
     }
     lines += [f"        {name}: {flow(value)}" for name, value in values.items() if value or name == "walltime"]
-    lines.append(f"      requirements: {flow([host, *([{'dataset': 'data'}] if draft.data else [])])}")
+    lines.append(f"      requirements: {flow([host, *({'dataset': node} for node in nodes)])}")
     return "\n".join(lines) + "\n"
 
 

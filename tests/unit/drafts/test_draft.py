@@ -17,7 +17,7 @@ from modak_ansible.errors import InvalidBlueprint, ModakError, UsageError
 from modak_ansible.planning.service import check_blueprint, plan_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.inputs import Inputs
-from modak_ansible.reading.drafts.draft import draft_of, name_of
+from modak_ansible.reading.drafts.draft import Data, draft_of, name_of
 from modak_ansible.reading.drafts.outputs import outputs_of
 from modak_ansible.reading.drafts.text import MOST_LINES, flow, text_of
 from modak_ansible.store.targets import target_file
@@ -375,7 +375,7 @@ def test_where_a_job_cannot_have_it_torchvision_fetches_mnist_itself(project, ro
     script = project / "main.py"
     script.write_text(MNIST.replace("../data", root))
     draft = draft_of(script)
-    assert draft.data is None
+    assert draft.data == []
     assert f"it looks for MNIST in {root}, and fetches it where it runs" in draft.notes
 
 
@@ -401,6 +401,43 @@ def test_data_that_lies_elsewhere_is_brought(project, tmp_path, absolute, is_fol
     assert [file.name for file in dataset.sources[0].files] == ["a.txt" if is_folder else "corpus.txt"]
 
 
+def test_several_folders_become_several_datasets(project, tmp_path, monkeypatch):
+    """Two of one name, one below the script's folder, and one that only the source names, in one blueprint."""
+    monkeypatch.setattr("modak_ansible.reading.drafts.data._MOST_FILES", 2)
+    for place in ("a/texts", "b/texts", "shared"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "x.txt").write_text(place)
+    (tmp_path / "shared" / "y.txt").write_text("y")
+    (project / "images").mkdir()
+    for name in "pqr":
+        (project / "images" / name).write_text(name)
+    script = project / "main.py"
+    script.write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--train')\n"
+        "parser.add_argument('--valid-dir')\nargs = parser.parse_args()\nopen('images/p')\nopen('images/q')\n"
+        "import os\nos.listdir('images')\nopen('../shared/x.txt')\nopen('../shared/y.txt')\n"
+    )
+    draft = draft_of(script, ["--train", str(tmp_path / "a" / "texts"), "--valid-dir", "../b/texts"])
+    assert {each.name: (each.source, each.mount_as) for each in draft.data} == {
+        "texts": (str(tmp_path / "a" / "texts"), ""),
+        "valid-dir": ("../b/texts", ""),
+        "images": ("images", "images"),
+        "x": ("../shared/x.txt", "../shared/x.txt"),
+        "y": ("../shared/y.txt", "../shared/y.txt"),
+    }
+    assert sorted(draft.arguments.values()) in (
+        ["{dataset.texts}", "{dataset.valid-dir}"],
+        ["{dataset.valid-dir}", "{dataset}"],
+    )
+    assert not draft.notes
+    text = text_of(draft)
+    assert len(text.splitlines()) <= MOST_LINES
+    (project / "service.yaml").write_text(text)
+    plan = plan_blueprint(project / "service.yaml", Inputs()).plan
+    assert [each.name for each in plan.datasets] == [each.name for each in draft.data]
+    assert {file.path for file in plan.application.files} == {"main.py"}
+
+
 @pytest.mark.parametrize("holds", ["files", "bytes"])
 def test_much_data_beside_the_script_is_brought_once_and_laid_where_it_lies(project, holds, monkeypatch):
     monkeypatch.setattr("modak_ansible.reading.drafts.data._MOST_FILES", 2 if holds == "files" else 500)
@@ -415,7 +452,7 @@ def test_much_data_beside_the_script_is_brought_once_and_laid_where_it_lies(proj
     )
     draft = draft_of(script)
     assert draft.files == ["main.py", "private.txt"]
-    assert (draft.data.source, draft.data.mount_as, draft.arguments, draft.unsaid) == ("images", "images", {}, [])
+    assert (draft.data, draft.arguments, draft.unsaid) == ([Data("images", "images", "images")], {}, [])
     service = project / "service.yaml"
     service.write_text(text_of(draft))
     made = plan_blueprint(service, Inputs()).plan
@@ -424,7 +461,7 @@ def test_much_data_beside_the_script_is_brought_once_and_laid_where_it_lies(proj
     script.write_text(
         script.read_text() + "open('images/cache.bin', 'wb')\n"
     )  # it writes there, and data cannot be written
-    assert draft_of(script).data is None
+    assert draft_of(script).data == []
 
 
 def test_what_a_script_reads_travels_where_nothing_is_seen_that_it_writes(project):
@@ -475,13 +512,14 @@ def test_a_dataset_of_the_hub_is_laid_where_an_unchanged_script_finds_it(project
     draft = draft_of(script)
     source = "'hf://datasets/stanfordnlp/imdb@v1%2F2'"
     assert f"{{ name: imdb, source: [ {source} ], mount_as: stanfordnlp/imdb }}" in text_of(draft)
-    assert draft.notes == ["it asks the Hugging Face Hub for squad, where it runs"]
+    assert draft.data[1:] == [Data("squad", "hf://datasets/squad", "squad")]
+    assert not draft.notes
 
 
 def test_another_load_dataset_is_none_of_the_hub_s(project):
     script = project / "main.py"
     script.write_text('import torch\ndef load_dataset(name): ...\nload_dataset("imdb")\n')
-    assert draft_of(script).data is None
+    assert draft_of(script).data == []
 
 
 HYDRA = """\
@@ -501,7 +539,7 @@ def test_a_script_of_hydra_has_its_configuration_its_words_and_its_outputs(proje
     draft = draft_of(project / "plain.py", [f"data_dir={tmp_path / 'elsewhere'}", "epochs=3"])
     assert draft.files == ["plain.py", "table.csv", "conf"]
     assert draft.words == ["epochs=3", "data_dir={dataset}"]
-    assert draft.data.source == str(tmp_path / "elsewhere")
+    assert [each.source for each in draft.data] == [str(tmp_path / "elsewhere")]
     assert draft.outputs == ["model.pt", "outputs"]
     assert "hydra-core" in draft.requirements
     (project / "service.yaml").write_text(
@@ -635,7 +673,7 @@ def test_what_the_source_names_elsewhere_is_laid_there_or_told(project, tmp_path
         "open('/dev/null')\nopen('../gone.csv')\nopen('../../')\n"
     )
     draft = draft_of(project / "scripts" / "run.py")
-    assert (draft.data.source, draft.data.mount_as, draft.data.name) == ("../shared/rows.csv", "../shared", "rows")
+    assert draft.data == [Data("rows", "../shared/rows.csv", "../shared/rows.csv")]
     notes = "\n".join(draft.notes)
     assert f"it names {tmp_path}/own/more.csv (run.py:4), which stays here" in notes
     assert "it names /home/alice/data/last.csv (run.py:5), which is not on this machine" in notes
