@@ -54,7 +54,7 @@ def family_of(architecture: str) -> set[str]:
 
 
 def why_refused(entry: Entry, target: Target, refusals: Iterable[Refusal], requirements: Sequence[str] = ()) -> str:
-    """What is known against a build on a target's processor, or against these packages in it; empty where nothing is."""
+    """What is known against a build, or against these packages in it, on a target; empty where nothing is."""
     architecture = target.processor.architecture
     for name in sorted(family_of(architecture) & set(entry.refusals)):
         return f"its probe fails on {name}: {entry.refusals[name]}"

@@ -1,4 +1,4 @@
-"""What is found out about images on a target, and has plans made anew: what users' own hold, and builds that do not serve."""
+"""What is found out about images on a target, and has plans made anew: what is in them, and that they do not serve."""
 
 from __future__ import annotations
 

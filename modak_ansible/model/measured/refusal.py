@@ -18,6 +18,8 @@ class Refusal(Model):
     processor: str = Field(description="model name, as the kernel gives it")
     reason: str = Field(description="the last telling line of the probe")
     date: str = Field(description="UTC, ISO 8601")
-    lacks: str = Field("", description="the package that no index of the target's has, as pip is asked for it")
-    requirements: tuple[str, ...] = Field((), description="what was asked for when it was missed")
-    site: str = Field("", description="SHA-256 of the target's site then; with other settings it is looked for again")
+    lacks: str = Field(default="", description="the package that no index of the target's has, as pip is asked for it")
+    requirements: tuple[str, ...] = Field(default=(), description="what was asked for when it was missed")
+    site: str = Field(
+        default="", description="SHA-256 of the target's site then; with other settings it is looked for again"
+    )

@@ -126,10 +126,10 @@ def conflict_error(lines: List[str]) -> Optional[ModakError]:
             for each in said
         ]
         hint = "leave out what brings it, take a build of another framework, or give an image of your own"
-    reasons = "; ".join(dict.fromkeys(said))
+    told = "; ".join(dict.fromkeys(said))
     asked = [name for name in names if any(each.endswith((" is " + name, " on " + name)) for each in said)]
     if asked and not any(each.endswith("<0") for each in kept):
         text = "pip finds no build of {} that was made for the framework's".format(" or ".join(names))
         hint = "name an index or folder with it in the site's pip_extra_index_urls or pip_find_links; or leave it out"
-        return NoCompanion(f"{text}: {reasons}", asked[0], hint=hint)
-    return ModakError(f"{text}: {reasons}", hint=hint)
+        return NoCompanion(f"{text}: {told}", asked[0], hint=hint)
+    return ModakError(f"{text}: {told}", hint=hint)

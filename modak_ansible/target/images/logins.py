@@ -41,11 +41,18 @@ _REFUSALS = (
         "pull it where there is a way, copy the .sif file to the target, and give its path there as source",
     ),
     (
-        r"no library client",
-        "the target's runtime knows no library for {address}",
-        "there: apptainer remote add and apptainer remote use",
+        r"invalid reference format",
+        "{address} is no name of an image",
+        "such as docker://registry.example/team/image:1, all but the tag in small letters",
+    ),
+    (
+        r"invalid layer mediatype",
+        "{address} holds no image of Apptainer's",
+        "docker:// pulls what docker and podman push",
     ),
 )
+# What it says without an address.
+_NO_LIBRARY = "remote has no library client"
 
 
 class Login(TypedDict):
@@ -95,6 +102,9 @@ def refused_image(lines: List[str]) -> Optional[ModakError]:
         lines: the end of its log.
     """
     line = next((line for line in reversed(lines) if "FATAL" in line or "ERROR" in line), "")
+    if _NO_LIBRARY in line:
+        hint = "there: apptainer remote add and apptainer remote use"
+        return ModakError("the target's runtime knows no library for addresses of library://", hint=hint)
     found = _ADDRESS.search(line)
     if found is None:
         return None

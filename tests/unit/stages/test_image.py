@@ -99,9 +99,17 @@ def test_the_users_own_packages_do_not_count_against_the_build(make_stage, bluep
 def test_a_build_without_its_companion_there_gives_way_to_another_one(make_stage, blueprint):
     """What the project remembers has the next plan, which deploy makes at once, take another build."""
     (blueprint.path / ".modak").mkdir()
-    blueprint.replace("        script: train/train.py\n", "        script: train/train.py\n        requirements_txt: [ torchvision ]\n")
+    blueprint.replace(
+        "        script: train/train.py\n",
+        "        script: train/train.py\n        requirements_txt: [ torchvision ]\n",
+    )
     before = plan_all(blueprint.service, Inputs())
-    failed = {"state": "failed", "step": "building requirements", "message": "pip finds no build", "lacks": "torchvision"}
+    failed = {
+        "state": "failed",
+        "step": "building requirements",
+        "message": "pip finds no build",
+        "lacks": "torchvision",
+    }
 
     def call(name, *, action, **arguments):
         return {"missing": ["requirements"], "started": True, "image": {}, "status": failed, "refusal": None}

@@ -132,6 +132,18 @@ FAILED = "FATAL:   While making image from oci registry: error fetching image to
         ("FATAL:   While pulling image from oci registry: error fetching image to cache: failed to get checksum for oras://"
          "r.example/a:none: GET https://r.example/v2/a/manifests/none: unexpected status code 404 Not Found",
          "r.example has no image oras://r.example/a:none", "its tag"),
+        # and of Debian's docker-registry
+        ("FATAL:   While pulling image from oci registry: error fetching image to cache: failed to get checksum for oras://"
+         "r.example:5057/a:2: GET http://r.example:5057/v2/a/manifests/2: MANIFEST_UNKNOWN: manifest unknown; map[Tag:2]",
+         "r.example:5057 has no image oras://r.example:5057/a:2", "its tag"),
+        ("FATAL:   While pulling image from oci registry: error fetching image to cache: failed to get checksum for oras://"
+         "r.example:5057/a:1: invalid layer mediatype: application/vnd.docker.image.rootfs.diff.tar.gzip",
+         "oras://r.example:5057/a:1 holds no image of Apptainer's", "docker:// pulls"),
+        (FAILED + "docker://r.example/team/Hello:1: unable to parse image name docker://r.example/team/Hello:1: invalid "
+         "reference format: repository name must be lowercase", "docker://r.example/team/Hello:1 is no name of an image",
+         "small letters"),
+        ("FATAL:   Unable to get library client configuration: remote has no library client (see https://apptainer.org/"
+         "docs/user/latest/endpoint.html#no-default-remote)", "the target's runtime knows no library", "apptainer remote add"),
     ],
 )  # fmt: skip
 def test_what_a_registry_refuses_is_told_with_what_to_do(line, told, hint):
