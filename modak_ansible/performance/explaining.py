@@ -84,11 +84,11 @@ def switch_effects(model: PerformanceModel) -> list[Coefficient]:
             sorted((name for name in groups if name.startswith(f"{switch} {word} ")), key=lambda group: group)
             for word in ("with", "in", "on")
         )
+        of_workloads = group_of("switch in workload", switch)
         here = [
             ("switch", switch, 1.0),
-            *(("switch on machine", machine, 1.0) for machine in machines if len(machines) == 1),
+            *((of_workloads, machine, 1.0) for machine in machines if len(machines) == 1),
         ]
-        of_workloads = group_of("switch in workload", switch)
         unseen = (of_workloads, f"{switch} in", 1.0)
         for entry in entries:
             whole = [*here, ("switch in version", entry, 1.0), unseen]
@@ -112,7 +112,8 @@ def _contributions(part: str, regression: Regression, features: Iterable[Feature
     return found
 
 
-_COUNTED = {"all", "framework", "entry", "workload", "machine", "switch", "pair", "container"}
+_VERY = "configuration on machine"
+_COUNTED = {"all", "framework", "entry", "workload", "machine", "switch", "pair", "container", _VERY}
 
 
 def _subject(feature: Feature, run: Run) -> str:
@@ -126,9 +127,11 @@ def _subject(feature: Feature, run: Run) -> str:
         return f"the workload, {run.facts.workload or 'which is not on record'}"
     if group in {"size", "framework and size", "threads"}:
         return "the size of a step" if group != "threads" else "threads"
-    if group in {"pair", "configuration"}:
+    if group == "pair":
         return "switches together"
-    if group in {"machine", "balance"}:
+    if group == _VERY:
+        return "this very configuration there"
+    if group in {"machine", "framework on machine", "workload on machine", "balance"}:
         return f"the machine, {run.facts.machine or 'whose processor is not known'}"
     if group == "container":
         return "without a container"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-FEATURES = 7  # of this list; a model that was fitted with another one is not read
+FEATURES = 8  # of this list; a model that was fitted with another one is not read
 
 _OF = ": "
 
@@ -75,9 +75,9 @@ def step_features(facts: Facts) -> list[Feature]:
     framework, workload = facts.framework, facts.workload
     found: list[Feature] = [
         *_identity(facts),
-        ("machine", f"machine {facts.machine}", 1.0),
         ("workload", f"workload {workload}", 1.0),
         ("framework in workload", f"{framework} in {workload}", 1.0),
+        *_of_machine(facts),
     ]
     size = log(facts.step_gflop / _STEP_GFLOP) if facts.step_gflop else 0.0
     if facts.step_gflop:
@@ -105,7 +105,8 @@ def step_features(facts: Facts) -> list[Feature]:
             ("switch in build", f"{switch} built as {facts.entry}", 1.0),
             # how far works differ is each switch's own: an allocator gains everywhere, a number format here and there
             (group_of("switch in workload", switch), f"{switch} in {workload}", 1.0),
-            ("switch on machine", f"{switch} on {facts.machine}", 1.0),
+            # and what differs much between works is the first to differ between machines
+            (group_of("switch in workload", switch), f"{switch} on {facts.machine}", 1.0),
         ]
         if size:
             found.append(("switch and size", f"{switch} log(step work)", size))
@@ -113,6 +114,38 @@ def step_features(facts: Facts) -> list[Feature]:
             # little work for each byte, as of depthwise convolutions: what speeds arithmetic up gains nothing there
             found.append(("switch and bytes", f"{switch} log(bytes / step work)", thin))
     return found + _pairs(facts)
+
+
+def _of_machine(facts: Facts) -> list[Feature]:
+    """What is the machine's own: of all that runs there, of a framework, of a workload, and of one configuration.
+
+    The last is as free as runs of one configuration differ from what everything else says, so that some runs of it
+    here outweigh all others elsewhere.
+    """
+    return [
+        ("machine", f"machine {facts.machine}", 1.0),
+        ("framework on machine", f"{facts.framework} on {facts.machine}", 1.0),
+        ("workload on machine", f"{facts.workload} on {facts.machine}", 1.0),
+        ("configuration on machine", _configuration(facts), 1.0),
+    ]
+
+
+def _configuration(facts: Facts) -> str:
+    switches = " ".join(f"{name}={value}" for name, value in facts.switches.items())
+    words = [facts.entry, switches, *([] if facts.container else ["native"]), f"by {facts.threads} threads"]
+    return f"{' '.join(filter(None, words))} in {facts.workload} on {facts.machine}"
+
+
+def farthest(facts: Facts, counts: Mapping[str, int]) -> str:
+    """Which matter of a run is not among the measured ones, as ``calibration`` names it; empty where it ran itself."""
+    for kind, name in (
+        ("machines", f"machine {facts.machine}"),
+        ("workloads", f"workload {facts.workload}"),
+        ("configurations", _configuration(facts)),
+    ):
+        if name not in counts:
+            return kind
+    return ""
 
 
 def waiting(facts: Facts) -> Feature:
@@ -167,17 +200,13 @@ def _switches(facts: Facts) -> list[Feature]:
 
 
 def _pairs(facts: Facts) -> list[Feature]:
-    """Two switches together, and the whole configuration in this workload where it has several.
+    """Two switches together.
 
     Where the samples come from is added to what the step costs, whatever computes it.
     """
     switches = [f"{name}={value}" for name, value in facts.switches.items() if name != "input"]
-    if len(switches) < 2:
-        return []
-    found: list[Feature] = [
+    return [
         ("pair", f"{facts.framework} {one} {other}", 1.0)
         for place, one in enumerate(switches)
         for other in switches[place + 1 :]
     ]
-    found.append(("configuration", f"{facts.framework} {' '.join(switches)} in {facts.workload}", 1.0))
-    return found

@@ -58,7 +58,7 @@ class PerformanceModel:
         parts = self.parts(run, question)
         intervals, total, variance = {}, 0.0, 0.0
         for part in parts:
-            own = _variance_of_run(part, run.facts.framework)
+            own = part.regression.variance_of_run(part.vector, run.facts) if part.regression else 0.0
             found = intervals[part.name] = part.interval or _interval(part.seconds, sqrt(own))
             total += part.seconds
             variance += ((found.high - found.low) / 2 / SIGMAS if part.interval else sqrt(own) * part.seconds) ** 2
@@ -109,7 +109,7 @@ class PerformanceModel:
     def step_variance(self, run: Run) -> float:
         """Of the logarithm of a steady step's seconds in a new run."""
         regression = self.regressions["step"]
-        return regression.variance(self._of_step(regression, run.facts)) + regression.noise(run.facts.framework)
+        return regression.variance_of_run(self._of_step(regression, run.facts), run.facts)
 
     def apart(self, facts: Facts) -> str:
         """Which switches are not counted since nobody measured them beside the others, in words; empty for none."""
@@ -256,13 +256,6 @@ class PerformanceModel:
         if one.peak and other.peak:
             difference += log(other.peak / one.peak)
         return _interval(exp(difference), sqrt(regression.variance_between(before, after)))
-
-
-def _variance_of_run(part: Part, framework: str) -> float:
-    """Of the logarithm of one part's seconds in a new run."""
-    if part.regression is None:
-        return 0.0
-    return part.regression.variance(part.vector) + part.regression.noise(framework)
 
 
 def load_model(path: Path | None = None) -> PerformanceModel:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import fsum
 from typing import NamedTuple
 
-from modak_ansible.performance.features import Feature, usual_group
+from modak_ansible.performance.features import Facts, Feature, farthest, usual_group
 from modak_ansible.performance.stored import Part
 
 
@@ -53,6 +53,14 @@ class Regression:
     def variance(self, vector: Vector) -> float:
         """Of that logarithm."""
         return self._variance(vector.seen.items(), vector.unseen.values())
+
+    def variance_of_run(self, vector: Vector, facts: Facts) -> float:
+        """Of that logarithm in a new run, as wide as it has to be where nothing like it was measured."""
+        factors = self.part.calibration
+        kind = farthest(facts, self.counts) if factors else ""
+        # too few machines are on record to say how wide: as wide as for work, and no narrower than the prior
+        factor = factors.get(kind) or (max(1.0, factors.get("workloads", 1.0)) if kind else 1.0)
+        return factor**2 * (self.variance(vector) + self.noise(facts.framework))
 
     def variance_between(self, one: Vector, other: Vector, share: float = 1.0, other_share: float = 1.0) -> float:
         """Of a share of the one logarithm less a share of the other; where shares are equal, what is alike cancels."""

@@ -11,7 +11,7 @@ from archspec.cpu import TARGETS
 from modak_ansible.model.measured.prediction import Question
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import Facts, short_version
-from modak_ansible.performance.fit.machines import balance_of, peak_for
+from modak_ansible.performance.fit.machines import balance_of, called, peak_for
 from modak_ansible.performance.stock import switched
 from modak_ansible.performance.stored import Machine
 
@@ -89,10 +89,14 @@ class Runs:
             word = question.accelerator.lower()
             called = [machine for name, machine in self._machines.items() if word in name.lower()]
             return (called[0], "") if len(called) == 1 else (None, "")
-        known = self._machines.get(question.processor)
-        if known is not None:
-            same = is_same(known, question)
-            return (None, "") if same is False else (known, "" if same else known.name)
+        named = [machine for machine in self._machines.values() if machine.processor == question.processor]
+        same = {machine.name: is_same(machine, question) for machine in named}
+        for machine in sorted(named, key=lambda each: each.architecture != question.architecture):
+            if same[machine.name]:
+                return machine, ""
+        maybe = [machine for machine in named if same[machine.name] is None]
+        if maybe:
+            return maybe[0], maybe[0].name
         if question.processor:
             return None, ""
         like = [machine for machine in self._machines.values() if machine.architecture == question.architecture]
@@ -100,8 +104,8 @@ class Runs:
 
     def _stranger(self, question: Question) -> str:
         """What a machine without records is called; not as one that has some."""
-        name = question.accelerator or question.processor
-        return f"{name} ({question.architecture})" if name in self._machines else name
+        name = question.accelerator or (question.processor and called(question.processor, question.architecture))
+        return f"another {name}" if name in self._machines else name
 
 
 def is_same(machine: Machine, question: Question) -> bool | None:
@@ -122,7 +126,7 @@ def is_same(machine: Machine, question: Question) -> bool | None:
         cores = min(machine.peaks)
         ratio = question.peak_gflops / question.node_cores / (machine.peaks[cores] / cores)
         return 1 / _ALIKE_PEAKS < ratio < _ALIKE_PEAKS
-    return True if exact or any(map(str.isdigit, machine.name)) else None
+    return True if exact or any(map(str.isdigit, machine.processor)) else None
 
 
 def _peak(question: Question, machine: Machine | None, threads: int | None) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from modak_ansible.model.request import Request
-from modak_ansible.performance.fit.machines import machine_name
+from modak_ansible.performance.fit.machines import called, machine_name
 from modak_ansible.performance.scaling import Run
 from modak_ansible.performance.stored import Series
 
@@ -41,11 +41,12 @@ def series(records: Iterable[Record]) -> tuple[Series, ...]:
 def runs_for(request: Request, known: Sequence[Series]) -> tuple[Run, ...]:
     """The runs that say most of how a request's program scales: those with the most numbers of processes."""
     application, processor = request.application, request.target.processor
+    here = processor.model and called(processor.model, processor.architecture)
     name = application.name if application.hpc else application.work.workload or request.training
     mine = [series for series in known if series.name == name]
     machines = {each.machine for each in mine}
-    if processor.model or len(machines) > 1:
-        mine = [each for each in mine if each.machine == processor.model]
+    if here or len(machines) > 1:
+        mine = [each for each in mine if each.machine == here]
     most = max(mine, key=lambda each: len({processes for processes, _ in each.runs}), default=None)
     return tuple(Run(*run) for run in most.runs) if most else ()
 

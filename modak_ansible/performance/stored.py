@@ -33,6 +33,10 @@ class Part(Model):
     noise: dict[str, float] = Field(
         description="standard deviation of a run within its round, by framework; that of any other under the empty name"
     )
+    calibration: dict[str, float] = Field(
+        default={},
+        description="factor on the standard deviation of a run whose configuration, workload or machine has no record",
+    )
     rounds: float = Field(description="standard deviation of a round: how the machine changes by itself")
     runs: int
 
@@ -49,7 +53,8 @@ class Part(Model):
 class Machine(Model):
     """What a machine of the records gives, as measured there."""
 
-    name: str = Field(description="processor's or accelerator's name")
+    name: str = Field(description="accelerator's name, or processor's with its architecture: one name has many kinds")
+    processor: str = Field(description="processor's or accelerator's name")
     architecture: str
     peaks: dict[int, float] = Field(description="GFLOP/s in single precision by threads")
     bandwidths: dict[int, float] = Field(default={}, description="GB/s by threads")

@@ -140,8 +140,8 @@ def validate(
 
     from modak_ansible.commands.bench.model_text import print_validation
     from modak_ansible.measuring.refitting import files_of_records, read_all, works
+    from modak_ansible.performance.fit.calibration import LEFT_OUT
     from modak_ansible.performance.fit.plots import write_plots
-    from modak_ansible.performance.fit.validation import LEFT_OUT
     from modak_ansible.performance.fit.validation import validate as validated
     from modak_ansible.store.project import state_folder
 

@@ -75,8 +75,7 @@ def print_validation(found: Any, kinds: Iterable[str]) -> None:
             f"{kind} left out: mean error {100 * error:.1f} % of {len(rows) - unknown} configurations, "
             f"{100 * found.coverage(kind):.0f} % of them in their 90 % interval; {unknown} said to be unknown"
         )
-    if found.error_without_rounds is not None:
-        console.print(f"without rounds in the fit the first would be {100 * found.error_without_rounds:.1f} %")
+    _print_learned(console, found.learned)
     for text in found.skipped:
         console.print(text)
     for left_out, title in REGRETS.items():
@@ -88,6 +87,23 @@ def print_validation(found: Any, kinds: Iterable[str]) -> None:
                 f"{100 * short.most:.1f} % at most; {short.over} of {short.tables} over 3 %{slower}"
             )
     _print_regrets(console, found.regrets)
+
+
+def _print_learned(console: Console, rows: Any) -> None:
+    titles = (
+        "Machine left out",
+        "Runs given back",
+        "Error of what did not run",
+        "Of what ran three times",
+        "Its noise",
+    )
+    cells = [
+        (each.machine, str(each.given),
+         *("" if value is None else f"{100 * value:.1f} %" for value in (each.others, each.own, each.noise)))
+        for each in rows
+    ]  # fmt: skip
+    if cells:
+        print_table(titles, cells, wraps=range(5), console=console)
 
 
 def _print_regrets(console: Console, regrets: Any) -> None:

@@ -7,6 +7,7 @@ from pydantic import Field
 from modak_ansible.model.base import Model
 from modak_ansible.model.measured.work import Work
 
+LEVEL = 0.9  # of intervals: how often what is measured lies inside
 SIGMAS = 1.6449  # standard deviations of a normal distribution from the middle of its 90 % interval to either end
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from math import log
 from statistics import median
@@ -53,6 +53,21 @@ def cases(records: Iterable[Record], works: Mapping[str, Work], machines: Iterab
 
 def _is_of_one(record: Record) -> bool:
     return record.outcome == "measured" and record.allocation.layout.processes == 1
+
+
+def label_of(case: Case) -> str:
+    """A configuration in words; of PyTorch's input only what is not the benchmarks' own."""
+    switches = [f"{name}={value}" for name, value in case.facts.switches.items() if (name, value) != _BENCHMARKS_INPUT]
+    if case.facts.framework == "pytorch" and "input" not in case.facts.switches:
+        switches.append("input=loader")
+    return " ".join([case.facts.entry, *switches, *([] if case.facts.container else ["native"])])
+
+
+_BENCHMARKS_INPUT = ("input", "memory")
+
+
+def configuration_of(case: Case) -> Hashable:
+    return case.facts.workload, case.facts.machine, case.facts.threads, label_of(case)
 
 
 def work_of(record: Record, works: Mapping[str, Work]) -> Work:

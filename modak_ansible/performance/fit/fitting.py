@@ -2,8 +2,8 @@
 
 Every coefficient has a normal prior around nought, whose standard deviation is shared by its group of features. The
 groups' deviations, that of the rounds and that of a single run are those which make the measured times most probable
-(maximum a posteriori, with a broad prior of their own around what such effects usually are); with them the regression
-is a ridge regression, which scikit-learn solves, and the posterior's covariance gives the intervals. Each round has a
+(maximum a posteriori, with a broad prior of their own around what such effects usually are); with them the
+regression is a ridge regression, and the posterior's covariance gives the intervals. Each round has a
 coefficient of its own: a slow hour of the machine is the round's, and what is left identifies the switches.
 """
 
@@ -18,6 +18,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance.features import FEATURES_OF, Feature, usual_group, waiting
+from modak_ansible.performance.fit.calibration import calibration
 from modak_ansible.performance.fit.cases import Case, cases, work_of
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.series import series
@@ -33,6 +34,9 @@ USUAL = {
     # Two machines say next to nothing of it. A zen3 was 0.31 off what another machine predicted; frameworks and works
     # on one machine differ by 0.47 and 0.23 in what they lose to its peak.
     "machine": 0.35,
+    "framework on machine": 0.2,
+    "workload on machine": 0.15,
+    "configuration on machine": 0.1,
     "balance": 0.1,
     "workload": 0.5,
     "framework in workload": 0.2,
@@ -45,27 +49,34 @@ USUAL = {
     "switch in version": 0.15,
     "switch in build": 0.2,
     "switch in workload": 0.15,
-    "switch on machine": 0.15,
     "pair": 0.1,
-    "configuration": 0.05,
     # up to a tick: XLA was seen to compute 257 ms of 1,049, others 75 or 125 of 131
     "wait": 0.5,
     "round": 0.05,
     "noise": 0.08,
 }
-_FIXED = {"all", "machine"}
+# Too few machines are on record to find those of machines.
+_FIXED = {"all", "machine", "framework on machine", "workload on machine"}
+# A compiler may cost a factor of seven on one machine and nothing on others: such an exception is the switch's own, and
+# no reason to think otherwise of all that runs there. Student's distribution has room for it.
+_EXCEPTIONAL = {"switch in workload"}
+_FREEDOM = 4.0
+_WIDENINGS = 3
 _BREADTH = 0.7  # standard deviation of the logarithm of a group's deviation around what is usual
 _FARTHEST = 3.0  # of that logarithm from the usual: a factor of 20, so that a step of the search stays computable
 _LEAST_RUNS = 3
-_DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Spreads:
-    """Standard deviations of the groups of features, of rounds, and of the runs of each framework."""
+    """Standard deviations of the groups of features, of rounds, and of the runs of each framework.
+
+    ``calibration`` is that of a part; None where it is to be found.
+    """
 
     groups: dict[str, float]
     noise: dict[str, float]
+    calibration: dict[str, float] | None = None
 
 
 def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
@@ -77,7 +88,8 @@ def fit(records: Iterable[Record], works: Mapping[str, Work]) -> Stored:
     every = list(records)
     known = tuple(machine for machine in machines(every) if machine.peaks)  # of others no training can be compared
     stored = fit_cases(cases(every, works, known), known, works)
-    return stored.model_copy(update={"scaling": series(every)})
+    parts = {name: part.model_copy(update=_rounded(part)) for name, part in stored.parts.items()}
+    return stored.model_copy(update={"scaling": series(every), "parts": parts})
 
 
 def fit_cases(
@@ -125,7 +137,8 @@ def fit_cases(
 def spreads_of(stored: Stored) -> dict[str, Spreads]:
     """The standard deviations that a model was fitted with, by part."""
     return {
-        name: Spreads({**part.spread, "round": part.rounds}, dict(part.noise)) for name, part in stored.parts.items()
+        name: Spreads({**part.spread, "round": part.rounds}, dict(part.noise), part.calibration)
+        for name, part in stored.parts.items()
     }
 
 
@@ -137,7 +150,6 @@ def digest(records: Iterable[Record]) -> str:
 
 def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads: Spreads | None = None) -> Part:
     import numpy as np  # noqa: PLC0415 - planning never fits
-    from sklearn.linear_model import Ridge  # noqa: PLC0415
 
     features = [features_of(name, member) for member in members]
     blocks = [member.block for member in members] if rounds else []
@@ -147,22 +159,26 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
     chosen = spreads or most_probable(design, answers, frameworks)
     scale = np.array([chosen.groups.get(group, USUAL[usual_group(group)]) for group in design.groups])
     noise = np.array([chosen.noise.get(framework, USUAL["noise"]) for framework in frameworks])
-    scaled = design.matrix * scale
-    ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(scaled, answers, noise**-2)
-    precision = np.eye(len(scale)) + (scaled.T / noise**2) @ scaled
-    covariance = np.linalg.inv(precision) * np.outer(scale, scale)
-    kept = range(len(design.names) - design.rounds)  # the rounds of the past are nobody's business
-    mean = ridge.coef_ * scale
+    mean, covariance, scaled = _posterior(design, answers, scale, noise)
+    for _ in range(_WIDENINGS):  # expectation and maximisation, for the prior of Student
+        far = (mean**2 + np.diag(covariance)) / scale**2
+        wider = np.where(design.has_exceptions, np.sqrt((_FREEDOM + far) / (_FREEDOM + 1)), 1.0)
+        mean, covariance, scaled = _posterior(design, answers, scale * wider, noise)
+    kept = len(design.names) - design.rounds  # the rounds of the past are nobody's business
+    factors = chosen.calibration
+    if factors is None and name == "step":
+        factors = calibration(members, answers, scaled, design.rounds, noise)
     used = {group: spread for group, spread in chosen.groups.items() if group != "round"}
     return Part(
-        names=tuple(design.names[place] for place in kept),
-        groups=tuple(design.groups[place] for place in kept),
-        mean=tuple(_rounded(mean[place]) for place in kept),
-        covariance=tuple(tuple(_rounded(covariance[row, place]) for place in range(row + 1)) for row in kept),
-        counts=tuple(int((design.matrix[:, place] != 0).sum()) for place in kept),
-        spread={group: _rounded(value) for group, value in sorted({**_usual(), **used}.items())},
+        names=tuple(design.names[:kept]),
+        groups=tuple(design.groups[:kept]),
+        mean=tuple(mean[:kept].tolist()),
+        covariance=tuple(tuple(row[: place + 1]) for place, row in enumerate(covariance[:kept].tolist())),
+        counts=tuple((design.matrix[:, :kept] != 0).sum(axis=0).tolist()),
+        spread=dict(sorted({**_usual(), **used}.items())),
         noise={"": USUAL["noise"], **chosen.noise},
-        rounds=_rounded(chosen.groups.get("round", 0.0)),
+        calibration=factors or {},
+        rounds=chosen.groups.get("round", 0.0),
         runs=len(members),
     )
 
@@ -170,6 +186,16 @@ def fit_part(name: str, members: Sequence[Case], *, rounds: bool = True, spreads
 def features_of(name: str, case: Case) -> list[Feature]:
     """What a part's regression knows a measured training by."""
     return [*FEATURES_OF[name](case.facts), *([waiting(case.facts)] if name == "step" and case.waits else [])]
+
+
+def _posterior(design: _Design, answers: Any, scale: Any, noise: Any) -> tuple[Any, Any, Any]:
+    """Mean and covariance of the coefficients, and the matrix in units of their standard deviations."""
+    import numpy as np  # noqa: PLC0415
+
+    scaled = design.matrix * scale
+    weighted = scaled.T / noise**2
+    inverse = np.linalg.inv(np.eye(len(scale)) + weighted @ scaled)
+    return inverse @ (weighted @ answers) * scale, inverse * np.outer(scale, scale), scaled
 
 
 class _Design:
@@ -183,6 +209,7 @@ class _Design:
         self.names = [*groups, *rounds.values()]
         self.groups = [*groups.values(), *("round" for _ in rounds)]
         self.rounds = len(rounds)
+        self.has_exceptions = np.array([usual_group(group) in _EXCEPTIONAL for group in self.groups])
         column = {name: place for place, name in enumerate(self.names)}
         self.matrix = np.zeros((len(features), len(self.names)))
         for place, row in enumerate(features):
@@ -229,6 +256,15 @@ def _kernel(design: _Design, group: str) -> Any:
     return columns @ columns.T
 
 
+def _rounded(part: Part) -> dict[str, object]:
+    """What a file need not say to the last digit."""
+    return {
+        "mean": tuple(float(f"{value:.6g}") for value in part.mean),
+        "covariance": tuple(tuple(float(f"{value:.4g}") for value in row) for row in part.covariance),
+        "calibration": {kind: float(f"{factor:.3g}") for kind, factor in part.calibration.items()},
+    }
+
+
 def _usual() -> dict[str, float]:
     return {group: value for group, value in USUAL.items() if group not in {"round", "noise"}}
 
@@ -237,7 +273,3 @@ def _workloads(found: Iterable[Case], works: Mapping[str, Work]) -> dict[str, Wo
     """What each workload of the records computes, as its newest record had it; the size of the run is the run's own."""
     known = {case.work.workload: work_of(case.record, works) for case in found}
     return {name: work.model_copy(update={"samples": None, "epochs": None}) for name, work in sorted(known.items())}
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

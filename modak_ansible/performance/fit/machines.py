@@ -19,8 +19,16 @@ _STORAGE = {"read", "write", "small_files_read", "small_files_write"}
 
 
 def machine_name(record: Record) -> str:
-    """The accelerator where there is one, the processor otherwise."""
-    return record.target.accelerator or record.target.processor
+    """The accelerator where there is one, the processor with its vector extensions otherwise.
+
+    A virtual machine's processor is called AMD EPYC whether it is a zen3 or a zen5: what one did is not the other's.
+    """
+    target = record.target
+    return target.accelerator or called(target.processor, target.architecture)
+
+
+def called(processor: str, architecture: str) -> str:
+    return f"{processor} ({architecture})" if architecture else processor
 
 
 def machines(records: Iterable[Record]) -> tuple[Machine, ...]:
@@ -60,6 +68,7 @@ def _machine(name: str, records: list[Record]) -> Machine:
     newest = records[-1].target
     return Machine(
         name=name,
+        processor=newest.accelerator or newest.processor,
         architecture=newest.architecture,
         cores=newest.cores,
         peaks=_best(samples, _PEAKS),

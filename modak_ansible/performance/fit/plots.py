@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modak_ansible.errors import ModakError
-from modak_ansible.performance.fit.validation import LEFT_OUT, Predicted, Regret, Validation
+from modak_ansible.performance.fit.calibration import LEFT_OUT
+from modak_ansible.performance.fit.validation import Learned, Predicted, Regret, Validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +32,8 @@ def write_plots(found: Validation, folder: Path) -> list[Path]:
             rows = [each for each in found.predicted if each.left_out == kind]
             if rows:
                 written += _predictions(rows, kind, folder)
+        if found.learned:
+            written += _learning(found.learned, folder)
         if found.regrets:
             written += _regrets(found.regrets, folder)
         return written
@@ -67,6 +70,27 @@ def _predictions(rows: Sequence[Predicted], kind: str, folder: Path) -> list[Pat
     axes.set_ylim(ends[0] / 2, ends[1] * 2)
     axes.legend(fontsize=7)
     return _written(axes, folder, f"predicted-{kind}")
+
+
+def _learning(rows: Sequence[Learned], folder: Path) -> list[Path]:
+    axes = _plane("Error on a machine that was left out, with more and more of its runs given back", 4.0)
+    for number, machine in enumerate(dict.fromkeys(row.machine for row in rows)):
+        some = [row for row in rows if row.machine == machine]
+        for what, style, values in (
+            ("what did not run there", "o-", [row.others for row in some]),
+            ("what ran three times", "s--", [row.own for row in some]),
+            ("noise of a run", ":", [row.noise for row in some]),
+        ):
+            points = [(row.given, 100 * value) for row, value in zip(some, values, strict=True) if value is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), style, color=f"C{number}", label=f"{machine}: {what}")
+    axes.set_xscale("symlog", linthresh=1)
+    counts = sorted({row.given for row in rows})
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set(xlabel="runs given back", ylabel="median error, per cent", ylim=(0, None))
+    axes.legend(fontsize=7)
+    return _written(axes, folder, "machine-given-back")
 
 
 def _regrets(rows: Sequence[Regret], folder: Path) -> list[Path]:

@@ -1,12 +1,14 @@
 """How good the model is where it has not been: runs are left out of the fit, and predicted.
 
-Left out are single configurations, whole workloads and whole machines. The error is that of a step's seconds. The
-regret of a table (a group of a suite that was measured as a whole) is the time of the configuration that the model
-takes, by the planner's own rule, over that of the best one there.
+Left out are single configurations, whole workloads and whole machines. A machine that was left out is given back run by
+run, too: how fast the model learns it. The error is that of a step's seconds. The regret of a table (a group of a suite
+that was measured as a whole) is the time of the configuration that the model takes, by the planner's own rule, over
+that of the best one there.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
@@ -15,16 +17,19 @@ from statistics import fmean, median, stdev
 from modak_ansible.model.measured.prediction import SIGMAS, Question
 from modak_ansible.model.measured.record import Record
 from modak_ansible.model.measured.work import Work
-from modak_ansible.performance.fit.cases import Case, cases
+from modak_ansible.performance.fit.calibration import LEFT_OUT
+from modak_ansible.performance.fit.cases import Case, cases, configuration_of, label_of
 from modak_ansible.performance.fit.fitting import Spreads, fit_cases, spreads_of
 from modak_ansible.performance.fit.machines import machines
 from modak_ansible.performance.model import PerformanceModel
 from modak_ansible.performance.stored import Stored
 
-LEFT_OUT = ("configurations", "workloads", "machines")
 CLASSES = ("up to reassociation", "any numerics")
 _NOTICED = 0.03  # a regret
 _LEAST_TABLE = 3  # variants: with two there is hardly a choice
+_GIVEN = (0, 1, 2, 3, 5, 10, 20, 40)  # runs of a machine that are given back
+_ORDERS = 4  # in which they are, each beginning with another configuration
+_OFTEN = 3  # runs of a configuration, after which its prediction is to lie within their noise
 
 Progress = Callable[[str], None]
 
@@ -84,10 +89,22 @@ class Regrets:
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What the model says of a machine of which it was given some runs alone; medians over all orders."""
+
+    machine: str
+    given: int  # runs
+    others: float | None  # relative error of configurations of which none was given; None where all were
+    # of those with three runs or more among the given: the error, and the noise that such a median has; None for none
+    own: float | None
+    noise: float | None
+
+
+@dataclass(frozen=True)
 class Validation:
     predicted: tuple[Predicted, ...]
     regrets: tuple[Regret, ...]
-    error_without_rounds: float | None
+    learned: tuple[Learned, ...] = ()
     skipped: tuple[str, ...] = field(default=())
 
     def error(self, left_out: str, *, known: bool = True) -> float | None:
@@ -113,8 +130,8 @@ class Validation:
 def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress = lambda _: None) -> Validation:
     """Cross-validates the model on some records.
 
-    The groups' standard deviations are found anew where a workload or a machine is left out, and once for all single
-    configurations: each of those hardly counts for them.
+    The groups' standard deviations, and how wide intervals have to be, are found anew where a workload or a machine is
+    left out, and once for all single configurations: each of those hardly counts for them.
 
     Raises:
         ModakError: there is nothing to fit.
@@ -123,33 +140,31 @@ def validate(records: Iterable[Record], works: Mapping[str, Work], say: Progress
     known = machines(every)
     found = cases(every, works, known)
     whole = fit_cases(found, known, works, names=("step",))
-    spreads = spreads_of(whole)
     make = _Maker(found, works, whole)
-    say("configurations are left out, one after the other")
-    predicted = list(make.left_out("configurations", _configuration, spreads))
-    without = [
-        predicted.error
-        for predicted in make.left_out("configurations", _configuration, None, rounds=False)
-        if predicted.known
-    ]
     models: dict[str, PerformanceModel] = {}
-    skipped = []
-    for kind, key in (("workloads", _workload), ("machines", _machine)):
+    skipped: list[str] = []
+    predicted: list[Predicted] = []
+    for kind, key in LEFT_OUT.items():
         if len({key(case) for case in found}) < 2:
             skipped.append(f"no {kind} can be left out: the records have one alone")
             continue
         say(f"{kind} are left out, one after the other")
-        predicted += make.left_out(kind, key, None, models=models)
+        spreads = spreads_of(whole) if kind == "configurations" else None
+        predicted += make.left_out(kind, key, spreads, models if kind == "workloads" else {})
+    learned: list[Learned] = []
+    if any(each.left_out == "machines" for each in predicted):
+        say("machines are given back, run by run")
+        learned = [each for name in dict.fromkeys(map(LEFT_OUT["machines"], found)) for each in make.learned(str(name))]
     in_sample = PerformanceModel(whole)
     regrets = [
         each
         for left_out in ("workload", "")  # what was told nothing of it comes first: the other knows the answer
         for table in _tables(found)
         for numerics in CLASSES
-        for model in (models.get(_workload(table[0])) if left_out else in_sample,)
+        for model in (models.get(table[0].facts.workload) if left_out else in_sample,)
         if model is not None and (each := _regret(table, numerics, left_out, model)) is not None
     ]
-    return Validation(tuple(predicted), tuple(regrets), fmean(without) if without else None, tuple(skipped))
+    return Validation(tuple(predicted), tuple(regrets), tuple(learned), tuple(skipped))
 
 
 class _Maker:
@@ -161,30 +176,63 @@ class _Maker:
         kind: str,
         key: Callable[[Case], Hashable],
         spreads: Mapping[str, Spreads] | None,
-        *,
-        rounds: bool = True,
-        models: dict[str, PerformanceModel] | None = None,
+        models: dict[str, PerformanceModel],
     ) -> Iterable[Predicted]:
         """Fits the model once without every key's runs, and predicts their configurations."""
-        if not rounds:
-            whole = fit_cases(self._found, self._whole.machines, self._works, names=("step",), rounds=False)
-            spreads = spreads_of(whole)
         for left in dict.fromkeys(map(key, self._found)):
-            kept = [each for each in self._found if key(each) != left]
-            if not kept:
+            model = self._fitted([each for each in self._found if key(each) != left], spreads)
+            if model is None:
                 continue
-            stored = fit_cases(kept, self._whole.machines, self._works, names=("step",), rounds=rounds, spreads=spreads)
-            if "step" not in stored.parts:
-                continue
-            model = PerformanceModel(stored)
-            if models is not None:
-                models[str(left)] = model
-            gone: dict[Hashable, list[Case]] = {}
-            for each in self._found:
-                if key(each) == left:
-                    gone.setdefault(_configuration(each), []).append(each)
-            for members in gone.values():
+            models[str(left)] = model
+            for members in _by_configuration(each for each in self._found if key(each) == left).values():
                 yield _predicted(kind, members, model)
+
+    def _fitted(self, kept: Sequence[Case], spreads: Mapping[str, Spreads] | None) -> PerformanceModel | None:
+        if not kept:
+            return None
+        stored = fit_cases(kept, self._whole.machines, self._works, names=("step",), spreads=spreads)
+        return PerformanceModel(stored) if "step" in stored.parts else None
+
+    def learned(self, machine: str) -> Iterable[Learned]:
+        """Fits the model with more and more runs of a machine, with the spreads that the others' gave."""
+        here = [each for each in self._found if each.facts.machine == machine]
+        others = [each for each in self._found if each.facts.machine != machine]
+        first = self._fitted(others, None)
+        if first is None:
+            return
+        groups = _by_configuration(here)
+        for given in (each for each in _GIVEN if each < len(here)):
+            unseen, own, noises = [], [], []
+            for order in _orders(groups) if given else [here]:
+                back = order[:given]
+                model = self._fitted([*others, *back], spreads_of(first.stored)) if back else first
+                counts = {name: len(runs) for name, runs in _by_configuration(back).items()}
+                for name, runs in groups.items():
+                    error = _predicted("", runs, model or first).error
+                    if name not in counts:
+                        unseen.append(error)
+                    elif counts[name] >= _OFTEN:
+                        own.append(error)
+                        noises.append(stdev(log(run.step_seconds) for run in runs))
+            seen = (median(own), median(noises)) if own else (None, None)
+            yield Learned(machine, given, median(unseen) if unseen else None, *seen)
+
+
+def _orders(groups: Mapping[Hashable, Sequence[Case]]) -> list[list[Case]]:
+    """Orders of a machine's runs: shuffled, yet the same every time."""
+    found = []
+    for seed in range(_ORDERS):
+        runs = [run for members in groups.values() for run in members]
+        random.Random(seed).shuffle(runs)  # noqa: S311 - nothing is secret
+        found.append(runs)
+    return found
+
+
+def _by_configuration(found: Iterable[Case]) -> dict[Hashable, list[Case]]:
+    groups: dict[Hashable, list[Case]] = {}
+    for each in found:
+        groups.setdefault(configuration_of(each), []).append(each)
+    return groups
 
 
 def _predicted(kind: str, members: Sequence[Case], model: PerformanceModel) -> Predicted:
@@ -226,29 +274,6 @@ def question_of(case: Case) -> Question:
         threads=facts.threads,
         accelerator=target.accelerator,
     )
-
-
-def label_of(case: Case) -> str:
-    """A configuration in words; of PyTorch's input only what is not the benchmarks' own."""
-    switches = [f"{name}={value}" for name, value in case.facts.switches.items() if (name, value) != _BENCHMARKS_INPUT]
-    if case.facts.framework == "pytorch" and "input" not in case.facts.switches:
-        switches.append("input=loader")
-    return " ".join([case.facts.entry, *switches, *([] if case.facts.container else ["native"])])
-
-
-_BENCHMARKS_INPUT = ("input", "memory")
-
-
-def _configuration(case: Case) -> Hashable:
-    return case.facts.workload, case.facts.machine, label_of(case)
-
-
-def _workload(case: Case) -> str:
-    return case.facts.workload
-
-
-def _machine(case: Case) -> str:
-    return case.facts.machine
 
 
 # --- regret

@@ -42,17 +42,22 @@ def test_one_machine_cannot_be_left_out(found):
     assert any("no machines can be left out" in text for text in found.skipped)
 
 
-def test_a_machine_that_was_left_out_is_predicted_from_its_peak():
+def test_a_machine_that_was_left_out_is_predicted_from_its_peak_and_learnt_run_by_run(tmp_path):
     here, there = Truth(12, of_workload=0.02), Truth(12, of_workload=0.02)
     other = {"name": "other", "processor": "Other Processor"}
     moved = [
         record.model_copy(update={"target": record.target.model_copy(update=other), "suite_digest": "3" * 64})
-        for record in there.records(2)
+        for record in there.records(4)
     ]
     found = validate([*here.records(2), *moved], WORKS)
     assert found.error("machines") < 0.15
     assert found.coverage("machines") > 0.9
     assert found.skipped == ()
+    (none, *_, last) = (each for each in found.learned if "Other" in each.machine)
+    assert (none.given, none.own) == (0, None)
+    assert last.own < 2 * last.noise
+    drawn = write_plots(found, tmp_path)
+    assert {path.name for path in drawn} > {"machine-given-back.png", "machine-given-back.svg"}
 
 
 def test_regret_is_that_of_the_best_of_the_table(found):
@@ -80,10 +85,6 @@ def test_the_class_of_numerics_keeps_to_itself(found):
         assert regret.numerics == "any numerics" or "precision" not in regret.taken + regret.best
 
 
-def test_rounds_are_held_against_a_fit_without_them(found):
-    assert found.error_without_rounds is not None
-
-
 def test_pictures_are_drawn(found, tmp_path):
     drawn = write_plots(found, tmp_path / "figures")
     names = {"predicted-configurations", "predicted-workloads", "regret"}
@@ -104,6 +105,6 @@ def test_no_two_workloads_share_colour_and_mark(tmp_path, monkeypatch):
     several = tuple(replace(row, workload=f"workload-{number}") for number in range(30))
     drawn = []
     monkeypatch.setattr(plots, "_written", lambda axes, folder, name: drawn.append(axes) or [])
-    write_plots(Validation(several, (), None), tmp_path)
+    write_plots(Validation(several, ()), tmp_path)
     found = [(line.get_color(), line.get_marker()) for line in drawn[0].get_lines() if line.get_marker() in plots.MARKS]
     assert len(found) == len(set(found)) == 30

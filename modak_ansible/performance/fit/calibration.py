@@ -1,0 +1,75 @@
+"""How wide intervals have to be to hold what they say: conformal prediction, by what was left out.
+
+Every group of trainings (a configuration, a workload, a machine) is predicted from all others with the spreads of the
+whole, and the errors are counted in predicted standard deviations. The factor of a kind is what makes nine of ten of
+its groups' configurations lie in their interval. It is found from the very trainings that a fold was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import ceil
+from statistics import median
+from typing import Any
+
+from modak_ansible.model.measured.prediction import LEVEL, SIGMAS
+from modak_ansible.performance.fit.cases import Case, configuration_of
+
+LEFT_OUT: Mapping[str, Callable[[Case], Hashable]] = {
+    "configurations": configuration_of,
+    "workloads": lambda case: case.facts.workload,
+    "machines": lambda case: case.facts.machine,
+}
+_LEAST_GROUPS = 3  # of fewer one is no guide to another
+
+
+def calibration(members: Sequence[Case], answers: Any, matrix: Any, rounds: int, noise: Any) -> dict[str, float]:
+    """The factor on the standard deviation of a new run, by kind; no kind of which there are too few.
+
+    Args:
+        answers: logarithms, as many as members.
+        matrix: features of the members, each times its group's standard deviation; those of the rounds are the last.
+        rounds: how many those are.
+        noise: standard deviation of each member's run.
+    """
+    import numpy as np  # noqa: PLC0415 - planning never fits
+
+    last = matrix.shape[1] - rounds
+    shared = matrix[:, :last] @ matrix[:, :last].T
+    inverse = np.linalg.inv(shared + matrix[:, last:] @ matrix[:, last:].T + np.diag(noise**2))
+    own = noise**2 + (matrix[:, last:] ** 2).sum(axis=1)
+    found = {}
+    for kind, key in LEFT_OUT.items():
+        groups: dict[Hashable, list[int]] = {}
+        for place, member in enumerate(members):
+            groups.setdefault(key(member), []).append(place)
+        if len(groups) < _LEAST_GROUPS:
+            continue
+        scores = [score for gone in groups.values() for score in _scores(members, answers, shared, inverse, own, gone)]
+        found[kind] = _quantile(scores) / SIGMAS
+    return found
+
+
+def _scores(members: Sequence[Case], answers: Any, shared: Any, inverse: Any, own: Any, gone: Any) -> list[float]:
+    """Errors of a group's configurations, in standard deviations of a run, where the group was left out."""
+    import numpy as np  # noqa: PLC0415
+
+    kept, gone = np.setdiff1d(np.arange(len(members)), gone), np.array(gone)
+    across = inverse[np.ix_(kept, gone)]
+    without = inverse[np.ix_(kept, kept)] - across @ np.linalg.solve(inverse[np.ix_(gone, gone)], across.T)
+    known = shared[np.ix_(gone, kept)]
+    mean = known @ (without @ answers[kept])
+    variance = own[gone] + np.diag(shared)[gone] - np.einsum("ij,ij->i", known @ without, known)
+    configurations: dict[Hashable, list[int]] = {}
+    for number, place in enumerate(gone):
+        configurations.setdefault(configuration_of(members[place]), []).append(number)
+    return [
+        abs(median(answers[gone[each]] for each in runs) - mean[runs[0]]) / variance[runs[0]] ** 0.5
+        for runs in configurations.values()
+    ]
+
+
+def _quantile(scores: Sequence[float]) -> float:
+    """What as many new scores stay under as the level of intervals says, whatever their distribution."""
+    place = min(len(scores), ceil((len(scores) + 1) * LEVEL))
+    return sorted(scores)[place - 1]
