@@ -21,6 +21,10 @@ _BLOCK = 1 << 18
 _ATTEMPTS = 1000
 # What there may be none left of, by the errors that say so; and the words for them in what programs print.
 NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
+# Where it is not bytes that are lacking: most file systems count files, too.
+_NO_INODES = "the disk has no inodes left for more files (df -i)"
+_NO_ROOM_OR_INODES = "the disk is full, or has no inodes left for more files (df -h, df -i)"
+_MAKES = re.compile(r"\b(mkstemp|mkdir|open|mknod|symlink|cannot create|failed to create)\b", re.IGNORECASE)
 _SAID = {number: re.compile(re.escape(os.strerror(number)), re.IGNORECASE) for number in NO_ROOM}
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 _LOCAL = Path("/tmp")  # noqa: S108 - what lies there is the user's alone, or it is not taken
@@ -132,13 +136,27 @@ def lack_of_room(folder: Path) -> str:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return NO_ROOM.get(error.errno or 0, "")
+        return lack_of(error, folder)
     return ""
+
+
+def lack_of(error: OSError, folder: Path) -> str:
+    """What there is none left of in a folder, by the error of writing there; empty where it is another one."""
+    if error.errno == errno.ENOSPC:
+        with suppress(OSError):
+            counted = os.statvfs(folder)
+            if counted.f_files and not counted.f_favail:
+                return _NO_INODES
+    return NO_ROOM.get(error.errno or 0, "")
 
 
 def lack_in(text: str) -> str:
     """The same, by what a program has printed of its errors."""
-    return next((words for number, words in NO_ROOM.items() if _SAID[number].search(text)), "")
+    for number, sign in _SAID.items():
+        if said := [line for line in text.splitlines() if sign.search(line)]:
+            is_open = number == errno.ENOSPC and all(map(_MAKES.search, said))
+            return _NO_ROOM_OR_INODES if is_open else NO_ROOM[number]
+    return ""
 
 
 def mend_of(error: OSError) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import List
 
 from ...errors import ModakError
-from .files import NO_ROOM, Lock, make_private, open_private, read_text, sha256_of, write_json, write_whole
+from .files import NO_ROOM, Lock, lack_of, make_private, open_private, read_text, sha256_of, write_json, write_whole
 from .plan import Plan, PlannedDataset
 
 SCRIPT = "job.sh"
@@ -73,7 +73,7 @@ def stage(folder: Path, plan: Plan, archive: bytes, lock: Lock) -> None:
             part.rename(folder)
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise ModakError(f"{NO_ROOM[error.errno]} at {folder.parent}", hint="make room there") from error
+            raise ModakError(f"{lack_of(error, folder.parent)} at {folder.parent}", hint="make room there") from error
         raise
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
-from ..core.files import NO_ROOM, read_json, sha256_of, write_json
+from ..core.files import NO_ROOM, lack_of, read_json, sha256_of, write_json
 from ..core.plan import DataFile, DataSource, PlannedDataset
 from ..core.seal import stamp_of
 from ..core.site import read_site
@@ -333,5 +333,5 @@ def _with_room(work: Any, path: Path) -> None:
     except OSError as error:
         if error.errno in NO_ROOM:
             hint = "make room there, and deploy again: it goes on where it stopped"
-            raise ModakError(f"{NO_ROOM[error.errno]} at {path.parent}", hint=hint) from error
+            raise ModakError(f"{lack_of(error, path.parent)} at {path.parent}", hint=hint) from error
         raise

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from modak_ansible.target.core.files import (
     expanded,
     free_bytes,
     lack_in,
+    lack_of,
     lack_of_room,
     mend_of,
     read_json,
@@ -58,6 +60,23 @@ def test_a_full_disk_is_known_by_trying(tmp_path, monkeypatch):
         assert ("make room there" in mend_of(caught.value)) == bool(words)
         assert lack_in(f"cp: error writing 'a': {os.strerror(code)}") == words
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_inodes_is_told_from_a_full_one(tmp_path, monkeypatch):
+    """It has bytes to give: who only hears that it is full looks in the wrong place."""
+    spent = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    full = os.statvfs(tmp_path)
+    assert lack_of(spent, tmp_path) == "the disk is full"
+    numbers = SimpleNamespace(f_files=full.f_files or 1, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: numbers)
+    assert lack_of(spent, tmp_path) == "the disk has no inodes left for more files (df -i)"
+    assert lack_of(OSError(errno.EDQUOT, ""), tmp_path) == "the quota is used up"
+    numbers.f_files = 0  # as btrfs has it, which counts none
+    assert lack_of(spent, tmp_path) == "the disk is full"
+    making = 'rsync: [receiver] mkstemp "/w/.part/.f1.txt.x" failed: No space left on device (28)'
+    writing = 'rsync: [receiver] write failed on "/w/.part/f0.txt": No space left on device (28)'
+    assert lack_in(making).startswith("the disk is full, or has no inodes left")
+    assert lack_in(f"{making}\n{writing}") == "the disk is full"
 
 
 def test_damaged_files_are_nothing(tmp_path):
