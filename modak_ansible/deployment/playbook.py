@@ -34,6 +34,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_NO_SECRETS = (
     "act", "build-log", "gc", "jobs", "results", "status", "survey", "testbed", "undeploy", "watch",
 )  # fmt: skip
+# Of those, what may end a cloud's machine.
+_ASKS_CLOUDS = ("gc", "undeploy")
 
 
 class TaskResult(TypedDict, total=False):
@@ -140,7 +142,7 @@ def run_playbook(
 
     watcher = _Watcher(listener)
     with (
-        handed_on(needed=playbook not in _NEEDS_NO_SECRETS) as handed,
+        handed_on(needed=playbook not in _NEEDS_NO_SECRETS, asks=playbook in _ASKS_CLOUDS) as handed,
         _own_signals(),
         run_folder() as private,
         _no_leftovers(private),

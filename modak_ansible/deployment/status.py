@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, cast
 from modak_ansible.deployment.searches.kept import search_of
 from modak_ansible.store.deployments import natural
 from modak_ansible.store.forecasts import WAITING, Told, noted, told_of
+from modak_ansible.store.machines import MachineStore, cost_so_far
 from modak_ansible.store.record import NOT_RUN, latest
 from modak_ansible.target.jobs.situation import LIVING, UNKNOWN
 
@@ -99,6 +100,7 @@ class StatusRow(TypedDict, total=False):
     results: str
     forecasts: list[ToldStart]
     search: SearchState  # of a trial how its search is
+    machine: str
     answered: bool
     digest: str
 
@@ -145,9 +147,24 @@ def row_of(entry: Entry) -> StatusRow:
             {"when": each.when, "said": each.said, "starts": each.starts, "error_seconds": each.error}
             for each in starts_of(entry)
         ],
+        "machine": _machine(entry),
         "answered": entry.answer is not None and not entry.problem,
         "digest": plan["digest"],
     }
+
+
+def _machine(entry: Entry) -> str:
+    """The machine that was made for it, since when, and what it has cost; empty elsewhere, and once it is gone."""
+    known = entry.known
+    target = known.plan["target"]
+    if not target.get("cloud") or known.record.get("undeployed"):
+        return ""
+    note = MachineStore(known.folder.parent.parent, target["address"]).note
+    if note is None:
+        return ""
+    predicted = (known.plan.get("cost") or {}).get("predicted")
+    more = f", {predicted['low']:.3g} to {predicted['high']:.3g} predicted for the training" if predicted else ""
+    return f"{note['id']} {cost_so_far(note['since'], note['price_per_hour'], note['currency'])}{more}"
 
 
 def starts_of(entry: Entry) -> list[Told]:

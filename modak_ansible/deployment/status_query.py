@@ -110,7 +110,8 @@ def connection_of(known: DeploymentStore) -> Connection:
         ModakError: an identity file, or what stands in a testbed's folder, cannot be taken into an SSH configuration.
     """
     origin = read_origin(known.plan_file)
-    return connect(Way.of(known.plan["target"]), origin["testbed"], origin["blueprint"].parent, known.folder)
+    way, folder = Way.of(known.plan["target"]), origin["blueprint"].parent
+    return connect(way, origin["testbed"], folder, known.folder, origin["state"])
 
 
 def _group(entries: list[Entry]) -> _Group | None:

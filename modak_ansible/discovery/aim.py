@@ -47,7 +47,7 @@ class Aim:
     def entered(self) -> Iterator[Connection]:
         """The way to the target, as long as it is needed."""
         with TemporaryDirectory(prefix="modak-survey-") as folder:
-            yield connect(self.target, self.testbed, self.folder, Path(folder))
+            yield connect(self.target, self.testbed, self.folder, Path(folder), self.state)
 
 
 def aim_at(text: str | None, inputs: Inputs, training: str | None = None) -> Aim:

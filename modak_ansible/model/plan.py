@@ -14,7 +14,7 @@ from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.scaled import PlannedScale
-from modak_ansible.model.target import Scheduler, Target
+from modak_ansible.model.target import Scheduler, Target, Terms
 from modak_ansible.model.tuning import PlannedTuning
 
 SCHEMA = "modak.plan/1"
@@ -162,6 +162,16 @@ class PlannedMemory(Model):
     of: str = Field(default="", description="who says so")
 
 
+class PlannedCost(Model):
+    """What the machine that is made for a job costs; the currency is that of the terms, if they say one."""
+
+    terms: Terms
+    predicted: Interval | None = Field(
+        default=None, description="of the time that the training is predicted to take; None where either is not known"
+    )
+    most: float | None = Field(default=None, description="of the job's whole wall time; None without a price")
+
+
 class Staged(Model):
     """One thing that is brought to the target."""
 
@@ -183,7 +193,7 @@ class Plan(Model):
     """What will happen, why, and what was rejected; the digest is over all that happens, and why.
 
     Notes are no part of the digest: with and without a wish that is not kept, the same happens. Nor are the files
-    beside a script that it does not depend on: whatever is in them, the same comes of it.
+    beside a script that it does not depend on, and what it costs: whatever that is, the same comes of it.
     """
 
     schema_version: str = SCHEMA
@@ -224,6 +234,9 @@ class Plan(Model):
         description="files that travel with the application's, and on which its script does not depend",
         exclude_if=lambda value: not value,
     )
+    cost: PlannedCost | None = Field(
+        default=None, description="of a cloud's machine", exclude_if=lambda value: value is None
+    )
     notes: tuple[Note, ...] = Field(
         default=(), description="wishes that are not kept, and why", exclude_if=lambda value: not value
     )
@@ -240,7 +253,7 @@ class Plan(Model):
 
 
 # What of a plan its digest does not cover.
-UNSIGNED = frozenset({"digest", "notes", "beside"})
+UNSIGNED = frozenset({"digest", "notes", "beside", "cost"})
 
 
 def canonical_json(value: Any) -> str:

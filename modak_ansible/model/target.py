@@ -1,7 +1,7 @@
 """Where a training runs."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -99,6 +99,79 @@ class Site(Model):
     rules: tuple[Rule, ...] = ()
 
 
+class Shape(Model):
+    """What a machine has at least, by which its flavor is chosen; None for whatever there is."""
+
+    cpus: int | None = None
+    memory: int | None = Field(default=None, description="bytes")
+    disk: int | None = Field(default=None, description="bytes")
+
+
+class System(Model):
+    """What runs on a machine, by which its image is chosen."""
+
+    distribution: str = ""
+    version: str = ""
+    architecture: str = "x86_64"
+
+
+class Cloud(Model):
+    """A machine of a cloud: made when something is deployed to it, and gone with that.
+
+    Its TOSCA type follows from the fields that are plain, here and in Terms, by ``make generate``.
+    """
+
+    provider: Literal["aws"] = Field(description="Whose machine it is.")
+    region: str = Field(default="", description="The provider's region; empty for what its own configuration says.")
+    flavor: str = Field(
+        default="",
+        description="The provider's name for the size of the machine, such as c7i.2xlarge; without it the smallest one "
+        "that has what the capability host asks for.",
+    )
+    image: str = Field(
+        default="",
+        description="The image that it starts from: its id, or a name, of which the newest is taken, and which has its "
+        "owner before it, such as 136693071363/debian-12-amd64-*; without it that of the capability os.",
+    )
+    key: str = Field(
+        default="",
+        description="The name of a key pair that the provider has; without it the public half of identity_file enters.",
+    )
+    network: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
+    spot: bool = Field(
+        default=False,
+        description="Whether it may be taken away at any time, for less, and at price_per_hour at the most.",
+    )
+    packages: tuple[str, ...] = Field(
+        default=(),
+        description="Packages of the image's distribution that are installed when it first starts, such as apptainer; "
+        "rsync always is.",
+    )
+    shape: Shape = Shape()
+    system: System = System()
+
+
+class Terms(Model):
+    """On what terms a machine is had: they change nothing of what runs there, nor a plan's digest."""
+
+    ssh_from: tuple[str, ...] = Field(
+        default=(), description="The addresses that may enter it, as CIDR, such as 203.0.113.7/32; nobody else may."
+    )
+    price_per_hour: float | None = Field(
+        default=None, gt=0, description="What an hour of it costs; without it nothing is said of money."
+    )
+    currency: str = Field(default="", description="What that is counted in, such as EUR.")
+    budget: float | None = Field(
+        default=None,
+        gt=0,
+        description="The most that a machine may cost: what is predicted to cost more is refused, and a machine that "
+        "has cost as much ends itself.",
+    )
+    idle_minutes: int = Field(
+        default=30, ge=5, description="After so many minutes without a login and a job it ends itself."
+    )
+
+
 class Target(Model):
     """A machine or a cluster, as a blueprint describes it."""
 
@@ -123,6 +196,13 @@ class Target(Model):
         default="",
         description="where a description comes from that nobody has tried on its machine; empty for a user's own",
         exclude_if=lambda value: not value,
+    )
+
+    cloud: Cloud | None = Field(
+        default=None, description="None for a machine that is there", exclude_if=lambda value: value is None
+    )
+    terms: Terms | None = Field(
+        default=None, description="a cloud's; a plan has them beside its costs", exclude_if=lambda value: value is None
     )
 
     def partition(self, name: str | None) -> Partition | None:

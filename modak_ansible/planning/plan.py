@@ -26,6 +26,7 @@ from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
 from modak_ansible.planning.job import CHOICES, planned_job
+from modak_ansible.planning.money import planned_cost
 from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
 from modak_ansible.planning.search import Chosen, PerformanceModel, Shared, choose
@@ -107,7 +108,7 @@ def plan_for(
         "blueprint": request.blueprint,
         "training": request.training,
         "application": request.application,
-        "target": request.target,
+        "target": request.target.model_copy(update={"terms": None}),
         "image": image,
         "dataset": datasets[0] if datasets else None,
         "more_datasets": tuple(datasets[1:]),
@@ -123,6 +124,7 @@ def plan_for(
         "scale": _planned_scale(allocation.asked.scale, scaled),
         "after": request.after,
         "beside": request.beside,
+        "cost": planned_cost(request.target, chosen.candidates, job.walltime),
     }
     unsigned = Plan(digest="", **parts)  # type: ignore[arg-type]
     digest = digest_of(unsigned.model_dump(mode="json", exclude=set(UNSIGNED)))

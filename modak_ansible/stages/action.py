@@ -118,7 +118,7 @@ class StageAction(ActionBase):  # type: ignore[misc]
     def _stage(self, plan_file: Path, task_vars: dict[str, Any]) -> Stage:
         plan, origin, way = _read(plan_file)
         blueprint_folder = origin["blueprint"].parent
-        connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent)
+        connection = connect(way, origin["testbed"], blueprint_folder, plan_file.parent, origin["state"])
         check = bool(self._task.check_mode)
         is_noted = self.stage_name in _NOTED and not check
 

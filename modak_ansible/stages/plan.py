@@ -76,11 +76,12 @@ def _targets(planned: list[Planned], *, check: bool) -> list[dict[str, Any]]:
     for number, group in enumerate(groups.values(), 1):
         folders = [_saved(each, check=check) for each in group]
         first = group[0]
-        connection = connect(first.plan.target, first.testbed, first.blueprint.parent, folders[0])
+        connection = connect(first.plan.target, first.testbed, first.blueprint.parent, folders[0], first.state)
         targets.append(
             {
                 "name": "modak_target" if number == 1 else f"modak_target_{number}",
                 "plan_files": [str(DeploymentStore(folder).plan_file) for folder in folders],
+                "cloud": first.plan.target.cloud is not None,
                 "connection": connection.ansible_variables(),
             }
         )

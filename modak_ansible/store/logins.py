@@ -1,6 +1,6 @@
-"""Logins of data in the user's environment, which reach a playbook by a file that is on no disk.
+"""Logins of data and of clouds in the user's environment, which reach a playbook by a file that is on no disk.
 
-ansible-runner writes the environment of a playbook down. What asks for data reads the clients' own variables.
+ansible-runner writes the environment of a playbook down. What asks for either reads the clients' own variables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 FILE = "MODAK_LOGINS"
 VARIABLES = (
     "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "OS_PASSWORD", "OS_APPLICATION_CREDENTIAL_SECRET", "OS_TOKEN",
 )  # fmt: skip
 
 

@@ -102,19 +102,22 @@ def read_secrets(environment: Mapping[str, str] = os.environ) -> Secrets:
 
 
 @contextmanager
-def handed_on(environment: Mapping[str, str] = os.environ, *, needed: bool = True) -> Iterator[dict[str, str]]:
+def handed_on(
+    environment: Mapping[str, str] = os.environ, *, needed: bool = True, asks: bool = False
+) -> Iterator[dict[str, str]]:
     """What a process that is started gets in place of the variables: the name of a file that is on no disk.
 
     ansible-runner writes the environment of a playbook down, so it is given none of the variables themselves.
 
     Args:
         needed: whether the process makes images; one that does not is told of nothing, and nothing is decrypted.
+        asks: whether it asks a cloud nonetheless.
     """
     nothing = {name: "" for name in (*VARIABLES, *of_data.VARIABLES) if name in environment}
     secrets = read_secrets(environment) if needed else Secrets()
     with (
         _on_no_disk(secrets.as_data() if secrets != Secrets() else {}) as file,
-        _on_no_disk(of_data.logins_of(environment) if needed else {}) as data,
+        _on_no_disk(of_data.logins_of(environment) if needed or asks else {}) as data,
     ):
         yield {**nothing, FILE: file, of_data.FILE: data}
 

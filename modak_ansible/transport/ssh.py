@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.store.machines import MachineStore
 from modak_ansible.store.project import control_folder
 from modak_ansible.store.testbeds import TESTBED, owner_of, running
 from modak_ansible.target.core.files import expanded, read_json, write_whole
@@ -46,6 +47,7 @@ class Way:
     port: int | None
     identity_file: str | None
     local: bool
+    cloud: object = None  # None for a machine that nobody makes
 
     @classmethod
     def of(cls, target: PlannedTarget) -> Way:
@@ -54,7 +56,8 @@ class Way:
         Raises:
             KeyError: it is none.
         """
-        return cls(target["address"], target["username"], target["port"], target["identity_file"], target["local"])
+        entry = target["address"], target["username"], target["port"], target["identity_file"]
+        return cls(*entry, target["local"], target.get("cloud"))
 
 
 class LoginNote(TypedDict, total=False):
@@ -69,6 +72,7 @@ class Connection:
     testbed_is_known: bool = True  # whether that configuration can know the testbed, which no name server does
     key: str = ""  # what tells it from other ways, to this address and to others
     login_name: str = ""  # the target as modak login takes it, as far as an address and a user say it
+    absent: bool = False  # whether it is a machine that has to be made first
 
     @property
     def is_local(self) -> bool:
@@ -136,6 +140,9 @@ class Connection:
         """
         if self.is_local:
             return
+        if self.absent:
+            hint = "modak deploy makes it; modak gc shows what there is"
+            raise TargetUnreachable(f"the machine {self.address} is not there", hint=hint)
         if self.address == TESTBED and not self.testbed_is_known:
             if several := running():
                 hint = (
@@ -219,13 +226,16 @@ _REASONS = (
 )
 
 
-def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder: Path) -> Connection:
+def connect(
+    target: Target | Way, testbed: Path, blueprint_folder: Path, folder: Path, state: Path | None = None
+) -> Connection:
     """The way to a target; writes the SSH configuration for it.
 
     Args:
         testbed: the testbed's folder.
         blueprint_folder: where a relative identity file is looked for.
         folder: where the configuration is written.
+        state: the state folder of the project that may have made the target; None where none has.
 
     Raises:
         ModakError: a path, or what stands in the testbed's folder, cannot be taken into it.
@@ -233,13 +243,15 @@ def connect(target: Target | Way, testbed: Path, blueprint_folder: Path, folder:
     if target.local:
         return Connection("")
     path = folder / "ssh_config"
-    text, key = _configuration(target, testbed, blueprint_folder)
+    machine = MachineStore(state, target.address) if target.cloud and state else None
+    text, key = _configuration(target, testbed, blueprint_folder, machine)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_whole(path, text)
     who = f"{target.username}@" if target.username else ""
     is_plain = not (target.port or target.identity_file)  # of which an address says nothing
     login_name = f"{who}{target.address}" if is_plain else "TARGET (its name, or the blueprint)"
-    return Connection(target.address, path, _knows_testbed(testbed), key, login_name)
+    is_absent = bool(target.cloud) and (machine is None or machine.note is None)
+    return Connection(target.address, path, _knows_testbed(testbed), key, login_name, is_absent)
 
 
 def _knows_testbed(testbed: Path) -> bool:
@@ -252,9 +264,19 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-def _configuration(target: Target | Way, testbed: Path, blueprint_folder: Path) -> tuple[str, str]:
+def _configuration(
+    target: Target | Way, testbed: Path, blueprint_folder: Path, machine: MachineStore | None
+) -> tuple[str, str]:
     """The text, and what tells this way from others."""
     lines = [f"Host {target.address}"]
+    if machine and (note := machine.note):
+        lines += [
+            f"    # {note['id']}",
+            f"    HostName {note['address']}",
+            f"    HostKeyAlias {machine.name}",
+            f"    UserKnownHostsFile {_quoted(machine.known_hosts, tokens=True)}",
+            "    GlobalKnownHostsFile none",
+        ]
     if target.username:
         lines.append(f"    User {target.username}")
     if target.port:

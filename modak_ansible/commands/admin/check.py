@@ -46,6 +46,7 @@ def command(
     """
     from modak_ansible.commands.deploy.progress import look
     from modak_ansible.discovery.aim import aim_at
+    from modak_ansible.discovery.costs import cost_findings
     from modak_ansible.discovery.judging import findings_of
     from modak_ansible.discovery.surveying import Wanted, survey_target
     from modak_ansible.errors import FAILED, TARGET_UNREACHABLE, TargetUnreachable
@@ -58,6 +59,7 @@ def command(
             findings = findings_of(aim, survey_target(aim, wanted))
     except TargetUnreachable as error:
         findings, code = [_unreachable(target, error)], TARGET_UNREACHABLE
+    findings += cost_findings(aim)
     if code == 0 and any(finding.state == "missing" for finding in findings):
         code = FAILED
     if as_json:
@@ -109,7 +111,7 @@ def _print(address: str, findings: list[Finding], code: int) -> None:
     absent = sum(finding.state == "missing" for finding in findings)
     if code == 0:
         verdict = "a deployment can work"
-    elif absent and findings[0].about == "ssh" and len(findings) == 1:
+    elif findings[0].about == "ssh" and findings[0].state == "missing":
         verdict = "it cannot be entered"
     else:
         verdict = f"{absent} thing{'s are' if absent > 1 else ' is'} missing"

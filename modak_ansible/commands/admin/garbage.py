@@ -39,9 +39,13 @@ class KnownTarget:
         """
         from modak_ansible.deployment.playbook import run_playbook
 
-        answer = run_playbook("gc", {"modak_plan": str(self.plan_file), **variables}).results["modak_gc"]
-        self.workspace = answer["workspace"]
-        self.garbage, self.kept, self.removed = answer["garbage"], answer["kept"], answer["removed"]
+        results = run_playbook("gc", {"modak_plan": str(self.plan_file), **variables}).results
+        # of a cloud's machine that is not there nothing is asked
+        answers = [results[name] for name in ("modak_machine", "modak_gc") if name in results]
+        self.workspace = answers[-1].get("workspace", self.workspace)
+        self.garbage = [each for answer in answers for each in answer["garbage"]]
+        self.kept = [each for answer in answers for each in answer["kept"]]
+        self.removed = [each for answer in answers for each in answer["removed"]]
 
     def as_json(self) -> dict[str, object]:
         lists = {name: getattr(self, name) for name in ("garbage", "kept", "removed")}

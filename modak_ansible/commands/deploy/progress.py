@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # the stages by the action that carries them out
 STAGES = {
+    "modak_machine": "machine",
     "modak_probe": "target",
     "modak_dataset": "dataset",
     "modak_image": "image",

@@ -8,7 +8,9 @@ from modak_ansible.model.measured.need import format_peak
 from modak_ansible.model.measured.prediction import Interval
 from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedMemory
 from modak_ansible.model.quantities import counted, format_seconds, format_size, format_walltime
+from modak_ansible.model.target import Cloud
 from modak_ansible.performance.doubts import STRANGER
+from modak_ansible.planning.money import cost_words
 from modak_ansible.sources.local import Local
 from modak_ansible.sources.samples import lacking
 
@@ -29,10 +31,23 @@ def facts_of(plan: Plan) -> list[tuple[str, str]]:
     return facts
 
 
+def costs_of(plan: Plan) -> str:
+    """What it costs on a machine that is made for it; empty elsewhere, and without a price."""
+    return cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
+
+
 def target_of(plan: Plan) -> str:
     target = plan.target
     kind = "this machine" if target.local else f"{target.scheduler.value} at {target.address}"
+    kind = f"a machine of {target.cloud.provider}, {_machine(target.cloud)}" if target.cloud else kind
     return f"{target.name} ({kind}, {target.processor.architecture})"
+
+
+def _machine(cloud: Cloud) -> str:
+    """Its flavor, or what it is chosen by."""
+    asked = [f"{cloud.shape.cpus} cores"] if cloud.shape.cpus else []
+    asked += [format_size(cloud.shape.memory)] if cloud.shape.memory else []
+    return cloud.flavor or f"the smallest with {' and '.join(asked)}"
 
 
 def predicted(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from modak_ansible.commands.plan.facts import (
     NUMERICS,
     clock,
     clocks,
+    costs_of,
     factor,
     facts_of,
     is_taken,
@@ -38,7 +39,9 @@ def plan_table(plan: Plan, width: int, *, with_rest: bool = True, energy: str = 
     space = width - len(head) - len(digest)
     lines = [f"{head}{' ' * space}{digest}"] if space > 1 else [head, digest]
     lines.append("")
-    for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *[("energy", energy)] * bool(energy)):
+    costs = costs_of(plan)
+    more = (("energy", energy), ("costs", costs))
+    for title, text in (*facts_of(plan), ("predicted", predicted(plan)), *(each for each in more if each[1])):
         lines += _row(title, text, width)
     lines += _not_kept(plan.notes, width)
     lines += _candidates(plan.candidates, width)

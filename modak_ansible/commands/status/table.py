@@ -127,6 +127,7 @@ def _message(row: StatusRow) -> str:
         parts += shown_numbers({name: value for name, value in numbers.items() if name != "loss"}, _NUMBERS)
     parts += row.get("remarks", ())
     parts += [row["explanation"]] if row.get("explanation") else []
+    parts += [row["machine"]] if row.get("machine") else []
     return ", ".join(parts)
 
 

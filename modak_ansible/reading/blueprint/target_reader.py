@@ -18,6 +18,7 @@ from modak_ansible.model.target import (
     Storage,
     Target,
 )
+from modak_ansible.reading.blueprint import cloud_reader
 from modak_ansible.reading.blueprint.forms import text_rules as rules
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
@@ -68,7 +69,8 @@ class _TargetReader:
             self._mistakes.add(place.location, "abstract-type", f"{self._node.type} says not what kind it is", hint)
             return None
         local = kind == "modak.nodes.Local"
-        address = "localhost" if local else self._address()
+        is_made = self._topology.is_a(self._node, cloud_reader.TYPE)
+        address = "localhost" if local or is_made else self._address()
         self._check(self._node.properties.get("workspace"), rules.path_problem)
         target = Target(
             name=self._node.name,
@@ -89,6 +91,8 @@ class _TargetReader:
             network=self._network(),
             site=self._site(),
         )
+        if is_made:
+            return cloud_reader.with_cloud(target, self._node, self._mistakes)
         return target if address else None
 
     def _value(self, name: str) -> Any:

@@ -41,6 +41,7 @@ class Target(TypedDict, total=False):
     port: Optional[int]
     identity_file: Optional[str]
     local: bool
+    cloud: Dict[str, Any]
     workspace: str
     site: Dict[str, Any]
     processor: Processor
@@ -144,6 +145,11 @@ class TuningCandidate(TypedDict, total=False):
     environment: Dict[str, str]
 
 
+class PlannedCost(TypedDict, total=False):
+    terms: Dict[str, Any]
+    predicted: Optional[Dict[str, float]]
+
+
 class PlannedTuning(TypedDict, total=False):
     trains: bool
     reduction: int
@@ -165,6 +171,7 @@ class Plan(TypedDict, total=False):
     dataset: Optional[PlannedDataset]
     more_datasets: List[PlannedDataset]
     job: PlannedJob
+    cost: PlannedCost
     beside: List[SourceFile]
     runtime: List[SourceFile]
     choices: List[Choice]

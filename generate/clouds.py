@@ -1,0 +1,49 @@
+"""A cloud's machine as a type of TOSCA: the plain fields of Cloud and Terms in modak_ansible/model/target.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from generate import Writers, with_section
+from modak_ansible.model.base import Model
+from modak_ansible.model.target import Cloud, Terms
+
+_TYPES: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float | None: "float"}
+_CONSTRAINTS = {"Gt": ("gt", "greater_than"), "Ge": ("ge", "greater_or_equal")}
+
+
+def _lines() -> Iterator[str]:
+    for name, field in {**Cloud.model_fields, **Terms.model_fields}.items():
+        if isinstance(field.default, Model):
+            continue  # what TOSCA's own capabilities say
+        yield f"      {name}:"
+        yield from (f"        {line}" for line in _type(field))
+        if not field.is_required():
+            yield "        required: false"
+        yield "        description: >-"
+        yield from (f"          {line}" for line in wrap(field.description or "", 108, break_on_hyphens=False))
+
+
+def _type(field: FieldInfo) -> Iterator[str]:
+    if field.annotation in _TYPES:
+        yield f"type: {_TYPES[field.annotation]}"
+    elif get_args(field.annotation)[-1] is ...:
+        yield "type: list"
+        yield "entry_schema: { type: string }"
+    else:
+        yield "type: string"
+        yield f"constraints: [ {{ valid_values: [ {', '.join(get_args(field.annotation))} ] }} ]"
+    for bound in field.metadata:
+        attribute, word = _CONSTRAINTS[type(bound).__name__]
+        yield f"constraints: [ {{ {word}: {getattr(bound, attribute)} }} ]"
+    if field.default is not None and not field.is_required() and not isinstance(field.default, tuple):
+        yield f"default: {str(field.default).lower()}" if not isinstance(field.default, str) else 'default: ""'
+
+
+FILES: Writers = {
+    "tosca/types/targets.yaml": lambda text: with_section(text, "properties", "\n".join(_lines())),
+}

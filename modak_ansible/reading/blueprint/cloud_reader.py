@@ -1,0 +1,116 @@
+"""The machine of a cloud, out of the node that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+from typing import Any, get_args
+
+from modak_ansible.model.plan import digest_of
+from modak_ansible.model.quantities import parse_size
+from modak_ansible.model.target import Cloud, Shape, System, Target, Terms
+from modak_ansible.reading.blueprint.forms import text_rules as rules
+from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
+from modak_ansible.reading.blueprint.forms.yaml_tree import Item
+from modak_ansible.reading.blueprint.types.topology import Node
+
+TYPE = "modak.nodes.CloudHost"
+# What a target has that makes its machine another one.
+_OWN = ("name", "cloud", "username", "port", "identity_file")
+_SIZES = {"mem_size": "memory", "disk_size": "disk"}
+
+
+def with_cloud(target: Target, node: Node, mistakes: Mistakes) -> Target:
+    """The target with the machine that is to be made for it; what is wrong is noted.
+
+    Its address is a name that follows from what the machine is to be, and stands for the address that it will have.
+    """
+    properties = {name: item for name, item in node.properties.items() if item.value not in (None, "")}
+    for place, rule, message, hint in _problems(node, properties):
+        mistakes.add(place.location, rule, message, hint)
+    plain = {name: item.plain() for name, item in properties.items()}
+    shape, system = _shape(node), node.capabilities.get("os", {})
+    named = {name: str(item.value) for name, item in system.items() if name in System.model_fields and item.value}
+    if plain.get("provider") not in get_args(Cloud.model_fields["provider"].annotation):
+        return target  # which was refused where it was read
+    cloud = Cloud(**_of(Cloud, plain), shape=shape, system=System(**named))
+    terms = Terms.model_construct(**{**Terms().model_dump(), **_of(Terms, plain)})
+    processor = target.processor
+    known = {"cores": processor.cores or shape.cpus, "memory": processor.memory or shape.memory}
+    target = target.model_copy(update={"cloud": cloud, "terms": terms, "processor": processor.model_copy(update=known)})
+    identity = target.model_dump(mode="json", include=set(_OWN))
+    return target.model_copy(update={"address": f"{_plain(node.name)}-{digest_of(identity)[:8]}"})
+
+
+def _plain(name: str) -> str:
+    """A name as part of a host's."""
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+    return plain[:40].strip("-") or "cloud"
+
+
+def _of(model: type[Cloud] | type[Terms], plain: dict[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in plain.items() if name in model.model_fields}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def _shape(node: Node) -> Shape:
+    asked = node.capabilities.get("host", {})
+    values: dict[str, Any] = {"cpus": asked["num_cpus"].plain()} if "num_cpus" in asked else {}
+    for name, field in _SIZES.items():
+        if name in asked:
+            values[field] = parse_size(asked[name].text)
+    return Shape(**values)
+
+
+def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, str, str]]:
+    """What is wrong: where, the rule, in what way, and what to do."""
+    for name, rule in _RULES.items():
+        for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
+            if problem := rule(str(item.value)):
+                yield item, "unsafe-value", problem, ""
+    for name in ("price_per_hour", "budget"):
+        if name in given and isinstance(given[name].value, int):  # which opera takes, and tosca-parser does not
+            yield given[name], "wrong-type", f"{name} must be a number with a point", f"{name}: {given[name].value}.0"
+    asked, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
+    if not given.get("flavor") and not ("num_cpus" in asked or "mem_size" in asked):
+        hint = "flavor: the provider's name for it; or capabilities: { host: { properties: { num_cpus: 8 } } }"
+        yield node.item, "missing-property", f"nothing says how large the machine of {node.name} is to be", hint
+    if not given.get("image") and not ("distribution" in system and "version" in system):
+        hint = 'image: its id; or capabilities: { os: { properties: { distribution: debian, version: "12" } } }'
+        yield node.item, "missing-property", f"nothing says from what image {node.name} starts", hint
+    if not given.get("ssh_from") or not given["ssh_from"].elements:
+        hint = "ssh_from: [ 203.0.113.7/32 ], the address that this machine has on the internet"
+        yield node.item, "missing-property", f"nothing says who may enter {node.name}: nobody could", hint
+    if "username" not in given:
+        hint = "username: the user that the image lets in, such as admin (Debian) or ubuntu (Ubuntu)"
+        yield node.item, "missing-property", f"nothing says as whom {node.name} is entered", hint
+    if "key" not in given and "identity_file" not in given:
+        hint = "identity_file: a private key, with its public half (.pub) beside it; or key: the provider's key pair"
+        yield node.item, "missing-property", f"no key enters {node.name}", hint
+    if "budget" in given and "price_per_hour" not in given:
+        yield given["budget"], "missing-property", "a budget without a price is none", "price_per_hour: an hour's price"
+
+
+def _cidr_problem(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        return f"{rules.shown(text)} is no range of addresses: {error}"
+    return ""
+
+
+def _image_problem(text: str) -> str:
+    good = all(letter.isascii() and (letter.isalnum() or letter in "-_./*:()[] ") for letter in text)
+    return "" if good and len(text) <= 255 else f"{rules.shown(text)} is no image's id or name"
+
+
+_RULES: dict[str, Callable[[str], str]] = {
+    "region": rules.name_problem,
+    "flavor": rules.name_problem,
+    "image": _image_problem,
+    "key": rules.user_problem,
+    "network": rules.name_problem,
+    "packages": rules.name_problem,
+    "ssh_from": _cidr_problem,
+    "currency": rules.name_problem,
+}

@@ -1,0 +1,278 @@
+"""Machines of Amazon's EC2, and of what speaks as it does; Amazon's own client asks for them.
+
+Credentials, region and address are the client's: its variables, ``~/.aws``, a profile or a role.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from modak_ansible.errors import ModakError, TargetUnreachable
+from modak_ansible.model.target import Cloud, System
+from modak_ansible.stages.clouds.base import KEY_TAG, TAG, Found, NoCredentials, Wanted, smallest
+
+_LIVING = ("pending", "running", "stopping", "stopped")
+_GONE_WITHIN = 300.0  # seconds
+_LOOK = 2.0
+_GIB = 1024**3
+_ARCHITECTURES = {"aarch64": "arm64"}
+# Who publishes the images of a distribution, and by what names; as debian.org and ubuntu.com say.
+_PUBLISHED = {
+    "debian": ("136693071363", "debian-{version}-{machine}-*"),
+    "ubuntu": ("099720109477", "ubuntu/images/hvm-ssd*/ubuntu-*-{version}-{machine}-server-*"),
+}
+_MACHINES = {"x86_64": "amd64", "arm64": "arm64"}
+_LOGIN = "aws configure, AWS_PROFILE, or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of modak"
+_Answer = TypeVar("_Answer")
+
+
+class Aws:
+    """One region of it."""
+
+    title = "aws"
+
+    def __init__(self, region: str) -> None:
+        try:
+            import boto3  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ModakError("boto3 is not installed, which asks for machines at aws", hint=_EXTRA) from error
+        self._ec2 = _asked(lambda: boto3.client("ec2", region_name=region or None))
+
+    def find(self, tag: str) -> list[Found]:
+        filters = [{"Name": f"tag:{TAG}", "Values": [tag]}, {"Name": "instance-state-name", "Values": [*_LIVING]}]
+        pages = self._ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        instances = _asked(lambda: [each for page in pages for each in _instances(page)])
+        return sorted((_found(each) for each in instances), key=lambda found: (found.since, found.id))
+
+    def prepare(self, wanted: Wanted) -> dict[str, Any]:
+        return _asked(lambda: self._parameters(wanted))
+
+    def create(self, parameters: dict[str, Any], token: str) -> Found | None:
+        answer = _asked(lambda: self._ec2.run_instances(**parameters, ClientToken=token))
+        (instance,) = answer["Instances"]
+        return _found(instance) if instance["State"]["Name"] in _LIVING else None
+
+    def settle(self, found: Found) -> None:
+        if found.state == "stopped":
+            _asked(lambda: self._ec2.start_instances(InstanceIds=[found.id]))
+
+    def remove(self, found: Found) -> None:
+        _asked(lambda: self._ec2.terminate_instances(InstanceIds=[found.id]))
+        deadline = time.monotonic() + _GONE_WITHIN
+        while any(each.id == found.id for each in self.find(found.tag)) and time.monotonic() < deadline:
+            time.sleep(_LOOK)
+        self._remove_group(found.tag, deadline)
+
+    # --- what goes with it
+
+    def _remove_group(self, tag: str, deadline: float) -> None:
+        """The group costs nothing: one that is in use still stays for the next time."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415
+
+        for group in self._groups(tag):
+            while time.monotonic() < deadline:
+                with suppress(ClientError):
+                    self._ec2.delete_security_group(GroupId=group["GroupId"])
+                    break
+                time.sleep(_LOOK)
+
+    def _groups(self, tag: str) -> list[dict[str, Any]]:
+        filters = [{"Name": f"tag:{TAG}", "Values": [tag]}]
+        groups: list[dict[str, Any]] = _asked(lambda: self._ec2.describe_security_groups(Filters=filters))[
+            "SecurityGroups"
+        ]
+        return groups
+
+    def _group(self, wanted: Wanted) -> str:
+        """The id of the group that lets in whom the target names, and nobody else."""
+        known = self._groups(wanted.tag)
+        if known:
+            group = str(known[0]["GroupId"])
+        else:
+            place = {}
+            if wanted.cloud.network:
+                (subnet,) = self._ec2.describe_subnets(SubnetIds=[wanted.cloud.network])["Subnets"]
+                place = {"VpcId": subnet["VpcId"]}
+            made = self._ec2.create_security_group(
+                GroupName=f"modak {wanted.tag}", Description="Who may enter a machine that modak deploys to",
+                TagSpecifications=[_tags("security-group", {TAG: wanted.tag})], **place,
+            )  # fmt: skip
+            group = str(made["GroupId"])
+        self._let_in(group, known[0]["IpPermissions"] if known else [], wanted)
+        return group
+
+    def _let_in(self, group: str, known: list[dict[str, Any]], wanted: Wanted) -> None:
+        there = {(_range(each), rule["FromPort"]) for rule in known for each in _ranges(rule) if "FromPort" in rule}
+        meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
+        if gone := there - meant:
+            rules = [_rule(*each) for each in sorted(gone)]
+            self._ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=rules)
+        if new := meant - there:
+            rules = [_rule(*each) for each in sorted(new)]
+            self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules)
+
+    def _parameters(self, wanted: Wanted) -> dict[str, Any]:
+        cloud, image = wanted.cloud, self._image(wanted.cloud)
+        tags = {TAG: wanted.tag, KEY_TAG: wanted.host_key, "Name": wanted.name}
+        group = self._group(wanted)
+        parameters: dict[str, Any] = {
+            "ImageId": image["ImageId"],
+            "InstanceType": cloud.flavor or smallest(self._flavors(cloud), cloud, self.title),
+            "MinCount": 1,
+            "MaxCount": 1,
+            "UserData": wanted.user_data,
+            # its own timer, and whoever shuts it down, ends what it costs
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+            "TagSpecifications": [_tags("instance", tags), _tags("volume", {TAG: wanted.tag})],
+        }
+        if cloud.network:
+            place = {"SubnetId": cloud.network, "Groups": [group], "AssociatePublicIpAddress": True}
+            parameters["NetworkInterfaces"] = [{"DeviceIndex": 0, **place}]
+        else:
+            parameters["SecurityGroupIds"] = [group]
+        if cloud.key:
+            parameters["KeyName"] = cloud.key
+        if cloud.shape.disk:
+            disk = {"VolumeSize": -(-cloud.shape.disk // _GIB), "DeleteOnTermination": True}
+            parameters["BlockDeviceMappings"] = [{"DeviceName": image.get("RootDeviceName", "/dev/xvda"), "Ebs": disk}]
+        if cloud.spot:
+            most = {"MaxPrice": f"{wanted.most_per_hour:.6f}"} if wanted.most_per_hour else {}
+            options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **most}
+            parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+        return parameters
+
+    def _flavors(self, cloud: Cloud) -> list[tuple[str, int, int]]:
+        filters = [
+            {"Name": "processor-info.supported-architecture", "Values": [_architecture(cloud.system)]},
+            {"Name": "current-generation", "Values": ["true"]},
+            {"Name": "bare-metal", "Values": ["false"]},
+            {"Name": "supported-usage-class", "Values": ["spot" if cloud.spot else "on-demand"]},
+        ]
+        pages = self._ec2.get_paginator("describe_instance_types").paginate(Filters=filters)
+        return [
+            (kind["InstanceType"], kind["VCpuInfo"]["DefaultVCpus"], kind["MemoryInfo"]["SizeInMiB"] * 1024**2)
+            for page in pages
+            for kind in page["InstanceTypes"]
+        ]
+
+    def _image(self, cloud: Cloud) -> dict[str, Any]:
+        """
+        Raises:
+            ModakError: there is none.
+        """
+        if cloud.image.startswith("ami-"):
+            request: dict[str, Any] = {"ImageIds": [cloud.image]}
+        else:
+            owner, pattern = image_name(cloud)
+            request = {"Owners": [owner], "Filters": [{"Name": "name", "Values": [pattern]}]}
+        images = [each for each in self._ec2.describe_images(**request)["Images"] if each.get("State") == "available"]
+        if not images:
+            asked = cloud.image or f"{request['Owners'][0]}/{request['Filters'][0]['Values'][0]}"
+            raise ModakError(f"{self.title} has no image {asked} in this region", hint="image: ami-..., or OWNER/NAME")
+        newest: dict[str, Any] = max(images, key=lambda image: str(image.get("CreationDate", "")))
+        return newest
+
+
+_EXTRA = "pip install 'modak-ansible[cloud]', where modak is installed"
+
+
+def image_name(cloud: Cloud) -> tuple[str, str]:
+    """The owner of an image and its name: by a name alone anybody's might be taken.
+
+    Raises:
+        ModakError: nobody is known to publish the system, or a name has no owner.
+    """
+    if cloud.image:
+        owner, slash, name = cloud.image.partition("/")
+        if not slash or not (owner.isdigit() or owner in ("self", "amazon")):
+            hint = f"image: self/{cloud.image}, amazon/..., or the number of its owner's account before it"
+            raise ModakError(f"the image {cloud.image} may be anybody's: its owner is not said", hint=hint)
+        return owner, name
+    system = cloud.system
+    if system.distribution.lower() not in _PUBLISHED:
+        hint = f"known are {', '.join(_PUBLISHED)}; of others name the image: OWNER/NAME"
+        raise ModakError(f"nobody is known to publish {system.distribution} at aws", hint=hint)
+    owner, pattern = _PUBLISHED[system.distribution.lower()]
+    machine = _MACHINES.get(_architecture(system), "amd64")
+    return owner, pattern.format(version=system.version, machine=machine)
+
+
+def _architecture(system: System) -> str:
+    return _ARCHITECTURES.get(system.architecture, system.architecture)
+
+
+def _instances(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for reservation in page["Reservations"]:
+        yield from reservation["Instances"]
+
+
+def _found(instance: dict[str, Any]) -> Found:
+    tags = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
+    return Found(
+        id=instance["InstanceId"],
+        tag=tags.get(TAG, ""),
+        host_key=tags.get(KEY_TAG, ""),
+        address=instance.get("PublicIpAddress") or "",
+        flavor=instance["InstanceType"],
+        since=instance["LaunchTime"].timestamp(),
+        state=instance["State"]["Name"],
+        runs=instance["State"]["Name"] in ("pending", "running"),
+    )
+
+
+def _tags(kind: str, tags: dict[str, str]) -> dict[str, Any]:
+    return {"ResourceType": kind, "Tags": [{"Key": name, "Value": value} for name, value in tags.items()]}
+
+
+def _ranges(rule: dict[str, Any]) -> list[dict[str, str]]:
+    return [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
+
+
+def _range(given: dict[str, str]) -> str:
+    return given.get("CidrIp") or given["CidrIpv6"]
+
+
+def _rule(cidr: str, port: int) -> dict[str, Any]:
+    ranges = {"Ipv6Ranges": [{"CidrIpv6": cidr}]} if ":" in cidr else {"IpRanges": [{"CidrIp": cidr}]}
+    return {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, **ranges}
+
+
+def _asked(ask: Callable[[], _Answer]) -> _Answer:
+    """An answer of EC2's.
+
+    Raises:
+        ModakError: it refuses, does not answer, or nobody said as whom it is asked.
+    """
+    from botocore import exceptions as of_client  # noqa: PLC0415 - slow to import
+
+    try:
+        return ask()
+    except (of_client.NoCredentialsError, of_client.PartialCredentialsError, of_client.ProfileNotFound) as error:
+        raise NoCredentials(f"aws: {error}", hint=_LOGIN) from error
+    except of_client.NoRegionError as error:
+        raise ModakError("aws: no region is named", hint="region: eu-central-1, or AWS_REGION") from error
+    except (of_client.ConnectionError, of_client.HTTPClientError) as error:
+        raise TargetUnreachable(f"aws does not answer: {error}", hint="deploy again: nothing is made twice") from error
+    except of_client.ClientError as error:
+        said = error.response.get("Error", {})
+        code, words = said.get("Code", ""), said.get("Message", "")
+        raise ModakError(f"aws refuses: {words or code} ({code})", hint=_HINTS.get(code, _ANY)) from error
+    except of_client.BotoCoreError as error:
+        raise ModakError(f"aws: {error}", hint=_ANY) from error
+
+
+_ANY = "deploy again when that is mended: nothing is made twice"
+_HINTS = {
+    "AuthFailure": _LOGIN,
+    "UnauthorizedOperation": "the account needs ec2:RunInstances, TerminateInstances, CreateTags, Describe* and "
+    "security groups",
+    "InsufficientInstanceCapacity": "another flavor, another region, or later",
+    "VcpuLimitExceeded": "a smaller flavor, or ask for a higher quota",
+    "MaxSpotInstanceCountExceeded": "spot: false, or later",
+    "SpotMaxPriceTooLow": "a higher price_per_hour, spot: false, or later",
+    "InvalidKeyPair.NotFound": "key: a key pair of that region, or none, and identity_file's own enters",
+}

@@ -1,0 +1,93 @@
+"""What a provider of machines is asked, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from modak_ansible.errors import ModakError
+from modak_ansible.model.target import Cloud
+
+# What of a machine's tags says whose it is, and what its host key is: they are with the machine from its first moment.
+TAG = "modak"
+KEY_TAG = "modak-host-key"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A machine that a provider has, and that costs."""
+
+    id: str
+    tag: str  # whose it is, as ``owner/name``
+    host_key: str  # public; empty where its tags do not say it
+    address: str  # empty as long as it has none
+    flavor: str
+    since: float  # when it was started, in seconds since the epoch
+    state: str  # in the provider's words
+    runs: bool
+
+    @property
+    def name(self) -> str:
+        """That of the machine, without its owner's."""
+        return self.tag.partition("/")[2]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The machine that is to be there."""
+
+    cloud: Cloud
+    name: str
+    tag: str
+    ssh_from: tuple[str, ...]
+    port: int
+    most_per_hour: float | None  # what it may cost, where that goes up and down
+    host_key: str  # public
+    user_data: str
+
+
+class Provider(Protocol):
+    """One provider in one region. All raise ModakError, in its words and with what to do."""
+
+    title: str
+
+    def find(self, tag: str) -> list[Found]:
+        """The machines with a tag, which may end with ``*``, the first that was started first; none that are gone."""
+
+    def prepare(self, wanted: Wanted) -> dict[str, Any]:
+        """What is to be asked for, as JSON; whatever goes with the machine and costs nothing is there then."""
+
+    def create(self, parameters: dict[str, Any], token: str) -> Found | None:
+        """Asks for the machine; with a token that was used before for that one, which may be gone: None."""
+
+    def settle(self, found: Found) -> None:
+        """Brings a machine nearer to running with an address, where it does not get there by itself."""
+
+    def remove(self, found: Found) -> None:
+        """Ends a machine and waits until nothing of it costs, or for some minutes; what went with it goes, too."""
+
+
+class NoCredentials(ModakError):
+    """Nobody said as whom the provider is asked."""
+
+
+def smallest(kinds: list[tuple[str, int, int]], cloud: Cloud, title: str) -> str:
+    """The name of the flavor with the fewest cores, and of those with the least memory, that has what is asked for.
+
+    Args:
+        kinds: names, cores and bytes of memory.
+
+    Raises:
+        ModakError: there is none.
+    """
+    shape = cloud.shape
+    fitting = [
+        (cpus, memory, name)
+        for name, cpus, memory in kinds
+        if cpus >= (shape.cpus or 0) and memory >= (shape.memory or 0)
+    ]
+    if not fitting:
+        largest = max(kinds, key=lambda kind: kind[1:], default=None)
+        hint = f"the largest is {largest[0]} with {largest[1]} cores" if largest else "name one: flavor"
+        raise ModakError(f"{title} has no machine with what the capability host asks for", hint=hint)
+    return min(fitting)[2]

@@ -1,0 +1,32 @@
+"""The machine of a cloud that a target is: made for what is deployed to it, and ended with the last of that."""
+
+from __future__ import annotations
+
+from modak_ansible.stages.action import StageAction
+from modak_ansible.stages.clouds import machines
+
+
+class ActionModule(StageAction):
+    """Has the machine of the plan in ``plan_file``, or of those in ``plan_files``, be present or absent; ``state`` as
+    the role's machine_state.
+
+    Its answer says whether it is ``there``: what is not cannot be entered.
+    """
+
+    stage_name = "target"
+
+    def run(self, tmp=None, task_vars=None):
+        self.is_noted = self._task.args.get("state", "present") == "present"
+        return super().run(tmp, task_vars)
+
+    def perform(self, stage):
+        return self.perform_all([stage])
+
+    def perform_all(self, stages):
+        state, machine = self._task.args.get("state", "present"), machines.Machine(stages[0])
+        if state == "present":
+            return machines.have_machine(machine, stages)
+        if state == "absent":
+            return machines.remove_machine(machine, stages)
+        only = list(self._task.args.get("only") or [])
+        return machines.look_at_machines(machine, sweep=state == "swept", only=only)

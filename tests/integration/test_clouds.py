@@ -1,0 +1,151 @@
+"""A machine of a cloud, from its making to its end: moto's EC2, and an sshd of the box at the address that it invents.
+
+Whatever is killed on the way, there is one machine at a time, and none in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster import MODAK, ROOT, Project, wait_for
+
+SCRIPTS = Path(sys.executable).parent
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_DEFAULT_REGION": "eu-central-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}  # fmt: skip
+
+
+class Cloud(Project):
+    """A project whose target is a machine of that cloud, in its network."""
+
+    def __init__(self, path: Path, testbed) -> None:
+        super().__init__(path, testbed)
+        self.cloud = path.with_name("ec2")
+        self.cloud.mkdir()
+        workspace = self.name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path / "id"], check=True)
+        self.target = {
+            "type": "modak.nodes.CloudHost",
+            "properties": {
+                "provider": "aws", "flavor": "t3.micro", "username": "modak", "identity_file": "id", "ssh_from": ["198.51.100.0/24"],
+                "price_per_hour": 0.34, "currency": "EUR", "container_runtime": "none", "workspace": workspace,
+            },
+            "capabilities": {
+                "processor": {"properties": {"cores": 1}},
+                "os": {"properties": {"distribution": "ubuntu", "version": "16.04"}},
+            },
+        }  # fmt: skip
+        self.training = {"framework": "python", "script": "train/train.py", "walltime": "00:05:00"}
+        self.environment |= CREDENTIALS | {"AWS_ENDPOINT_URL_EC2": "http://127.0.0.1:5001"}
+        network = ["unshare", "--net", "bash", "-c", "ip link set lo up; echo up; exec sleep infinity"]
+        self.network = subprocess.Popen(network, stdout=subprocess.PIPE)
+        assert self.network.stdout.read(3) == b"up\n"
+        enter = ["bash", ROOT / "roles/testbed/files/enter-box.sh", testbed.state["root"]]
+        script = Path(__file__).with_name("emulated_ec2.py")
+        self.server = self.inside(
+            [sys.executable, script, self.cloud, workspace, *enter], env={**os.environ, **CREDENTIALS}
+        )
+
+    def inside(self, command, **options) -> subprocess.Popen:
+        """Begins a command in the network."""
+        entered = ["nsenter", f"--net=/proc/{self.network.pid}/ns/net", *map(str, command)]
+        return subprocess.Popen(entered, text=True, start_new_session=True, **options)
+
+    def modak(self, *words) -> subprocess.Popen:
+        self.write()
+        return self.inside(
+            [MODAK, *words], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "COLUMNS": "200", **self.environment},
+        )  # fmt: skip
+
+    def done(self, *words) -> str:
+        """What a command says that ends well."""
+        process = self.modak(*words)
+        said = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, said
+        return said
+
+    def killed(self, *words, after: str) -> None:
+        """A command that is killed when the provider has done something, and it has not heard of that."""
+        (self.cloud / "hang").write_text(after)
+        process = self.modak(*words)
+        wait_for((self.cloud / "hung").exists)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        (self.cloud / "hung").unlink()
+
+    @property
+    def machines(self) -> list[str]:
+        """The states of all machines that ever were."""
+        script = (
+            "import boto3; e = boto3.client('ec2', endpoint_url='http://127.0.0.1:5000'); print([i['State']['Name']"
+            " for r in e.describe_instances()['Reservations'] for i in r['Instances']])"
+        )
+        asked = self.inside([sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, **CREDENTIALS})
+        return json.loads(asked.communicate(timeout=60)[0].replace("'", '"'))
+
+    def clear(self) -> None:
+        self.server.terminate()
+        self.server.wait(30)
+        self.network.kill()
+        self.network.wait()
+
+
+@pytest.fixture
+def cloud(tmp_path, testbed):
+    if os.geteuid() != 0:
+        pytest.skip("a network of one's own needs root")
+    made = Cloud(tmp_path / "project", testbed)
+    try:
+        wait_for((made.cloud / "up").exists)
+        yield made
+    finally:
+        made.clear()
+
+
+def test_a_machine_is_made_used_and_ended(cloud):
+    cloud.script("print('trained there')\n")
+    said = cloud.done("deploy", ".")
+    assert "machine" in said
+    assert (cloud.folder / "results" / "output.log").read_text() == "trained there\n"
+    again = cloud.done("deploy", ".")
+    assert "Nothing had to be built, staged or submitted" in again, again
+    assert cloud.machines == ["running"]
+    (row,) = json.loads(cloud.done("status", "--json"))
+    assert row["state"] == "COMPLETED"
+    assert "EUR at 0.34 an hour" in row["machine"]
+    assert "used by" in cloud.done("gc", "--dry-run")
+    cloud.done("undeploy", cloud.deployment)
+    assert cloud.machines == ["terminated"]
+    cloud.done("undeploy", cloud.deployment)
+
+
+@pytest.mark.thorough
+def test_every_stage_is_killed_once(cloud):
+    """Before anything is made, when the machine was asked for, while it works, and while it ends."""
+    cloud.script("import time\nprint('begins', flush=True)\ntime.sleep(5)\n")
+    cloud.killed("deploy", ".", after="CreateSecurityGroup")
+    cloud.killed("deploy", ".", after="RunInstances")
+    assert cloud.machines == ["running"]
+    process = cloud.modak("deploy", ".")
+    for line in process.stdout:
+        if "begins" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    cloud.done("deploy", ".")
+    assert (cloud.folder / "results" / "output.log").read_text() == "begins\n"
+    assert cloud.machines == ["running"]
+    cloud.killed("undeploy", cloud.deployment, after="TerminateInstances")
+    cloud.done("undeploy", cloud.deployment)
+    assert cloud.machines == ["terminated"]
+    cloud.done("deploy", ".")
+    assert cloud.machines == ["terminated", "running"], "another one, for a deployment that begins anew"
+    cloud.done("undeploy", cloud.deployment)
