@@ -121,10 +121,8 @@ def test_a_machine_is_made_used_and_ended(cloud):
     (row,) = json.loads(cloud.done("status", "--json"))
     assert row["state"] == "COMPLETED"
     assert "EUR at 0.34 an hour" in row["machine"]
-    assert "used by" in cloud.done("gc", "--dry-run")
     cloud.done("undeploy", cloud.deployment)
     assert cloud.machines == ["terminated"]
-    cloud.done("undeploy", cloud.deployment)
 
 
 @pytest.mark.thorough
@@ -143,6 +141,7 @@ def test_every_stage_is_killed_once(cloud):
     cloud.done("deploy", ".")
     assert (cloud.folder / "results" / "output.log").read_text() == "begins\n"
     assert cloud.machines == ["running"]
+    assert "used by" in cloud.done("gc", "--dry-run")
     cloud.killed("undeploy", cloud.deployment, after="TerminateInstances")
     cloud.done("undeploy", cloud.deployment)
     assert cloud.machines == ["terminated"]

@@ -195,3 +195,6 @@ def test_logins_of_data_are_handed_on_in_the_same_way():
     with handed_on(environment, needed=False) as handed:
         take_logins(known := {**environment, **handed})
         assert known["HF_TOKEN"] == ""
+    with handed_on(environment, needed=False, asks=True) as handed:  # such as modak undeploy, of a cloud
+        take_logins(known := {**environment, **handed})
+        assert known["HF_TOKEN"] == "hf_sesame"
