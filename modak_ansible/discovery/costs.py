@@ -15,7 +15,7 @@ def cost_findings(aim: Aim) -> list[Finding]:
     if aim.target.cloud is None or aim.request is None:
         return []
     try:
-        plan = aim.plan or make_plan(aim.request, model=model_of(aim.state))  # which says why there is none
+        plan = make_plan(aim.request, model=model_of(aim.state))
     except CannotPlan as error:
         return [missing("costs", error.message, error.hint)]
     words = cost_words(plan.cost, plan.job.walltime) if plan.cost else ""
