@@ -18,6 +18,7 @@ _KINDS = {
     "UsageError": ("The command line", codes.USAGE),
     "TargetUnreachable": ("The target cannot be reached", codes.TARGET_UNREACHABLE),
     "SchedulerAway": ("The scheduler does not answer", codes.TARGET_UNREACHABLE),
+    "JobFailed": ("Jobs and trials that came to nothing", codes.JOB_FAILED),
     "NotPermitted": ("A job's state does not permit it", codes.FAILED),
     "InvalidPackage": ("A package is refused", codes.FAILED),
     "TimeIsOver": ("The time is over", codes.TIME_OVER),
@@ -49,11 +50,19 @@ def _rules() -> Iterator[str]:
 
 
 def _errors() -> Iterator[str]:
-    found = errors(Source.read())
+    source = Source.read()
+    found: dict[str, list[Told]] = {}
+    for name, told in errors(source).items():
+        found.setdefault(_kind_of(name, source), []).extend(told)
     for name, (head, code) in _KINDS.items():
         yield f"## {head}"
-        yield f"{Source.read().said_of(name)} Exit code {code}."
+        yield f"{source.said_of(name)} Exit code {code}."
         yield _lines(found[name])
+
+
+def _kind_of(name: str, source: Source) -> str:
+    """The nearest class of errors, upwards of one, that has a head of its own."""
+    return name if name in _KINDS else _kind_of(source.errors[name], source)
 
 
 def _findings() -> str:

@@ -22,6 +22,8 @@ class Line:
     parts: dict[str, Summary] = field(default_factory=dict)
     # seconds of a known clock that its steps, or those that it is held against, waited for; None: no clock
     tick: float | None = None
+    joules: Summary | None = None  # of each run as a whole, of those of which something counts them
+    energy_sources: tuple[str, ...] = ()  # what counted, in words
     left_out: dict[str, int] = field(default_factory=dict)  # how many runs do not count, by how they ended
     reason: str = ""  # of the newest run that does not count
 
@@ -105,6 +107,7 @@ def _by_variant(records: list[Record]) -> dict[str, list[Record]]:
 
 def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
     measured = [run.training for run in runs if run.outcome == "measured" and run.training]
+    counted = [run for run in runs if run.outcome == "measured" and run.joules is not None]
     ignored = [run for run in runs if run.outcome != "measured"]
     outcomes = [each.outcome for each in ignored]
     own = _steady(runs)
@@ -119,6 +122,8 @@ def _line(name: str, runs: list[Record], baseline: list[Record]) -> Line:
         ratio=None if runs is baseline else paired_ratio(_steady(baseline), own),
         parts={title: summary(values) for title, values in parts.items() if values},
         tick=None if runs is baseline else _tick([*baseline, *runs]),
+        joules=summary(run.joules for run in counted if run.joules is not None) if counted else None,
+        energy_sources=tuple(dict.fromkeys(run.energy_source for run in counted)),
         left_out={outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
         reason=ignored[-1].reason if ignored else "",
     )

@@ -13,7 +13,7 @@ from modak_ansible.deployment.playbook import PlaybookError, PlaybookRun, run_pl
 from modak_ansible.deployment.run import plans_of
 from modak_ansible.errors import TARGET_UNREACHABLE, ModakError, TargetUnreachable
 from modak_ansible.planning.service import Planned
-from modak_ansible.store.record import JobNote
+from modak_ansible.store.record import EnergyNote, JobNote
 from modak_ansible.target.core.files import read_json
 from modak_ansible.target.core.probe import TargetFacts
 from modak_ansible.transport.rsync import Say
@@ -24,6 +24,7 @@ class Outcome:
     metrics: dict[str, Any] | None  # what it measured; None where it left nothing whole
     job: JobNote = field(default_factory=JobNote)  # the scheduler's word, as the job stage notes it
     problem: str = ""  # why it failed; empty when it did not
+    energy: EnergyNote | None = None  # what the job used; None where nothing counts that
 
 
 class NodeFacts(TargetFacts):
@@ -77,13 +78,13 @@ class PlaybookExecutor:
             raise
         except ModakError as error:
             problem = error.message
-        job = planned.store.job
+        job, energy = planned.store.job, planned.store.record_now().get("energy")
         metrics = read_json(planned.store.results / "metrics.json")
         if not problem and not (metrics and metrics.get("finished")):
             problem = "the run left no whole metrics.json"
         if not problem:
             shutil.rmtree(planned.folder, ignore_errors=True)
-        return Outcome(metrics, job, problem)
+        return Outcome(metrics, job, problem, energy)
 
     def end(self, planned: Planned) -> None:
         self._play("undeploy", planned)

@@ -24,6 +24,7 @@ from modak_ansible.model.measured.record import Record, RecordedTarget
 from modak_ansible.model.measured.suite import Suite
 from modak_ansible.model.plan import Plan
 from modak_ansible.model.target import Target
+from modak_ansible.store.record import told_by
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def record_of(
         allocation=allocation(plan, outcome.job.get("job_id", "")),
         load=load(metrics),
         versions=metrics.get("versions", {}),
+        **told_by(outcome.energy),
     )
     if outcome.problem:
         return record.model_copy(update={"outcome": "failed", "reason": outcome.problem})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from modak_ansible.store.logs import note
 from modak_ansible.target.core.files import Lock, read_json, write_json
@@ -103,6 +103,13 @@ class EnergyNote(TypedDict):
     joules: float
     seconds: float | None  # in which; None where nobody knows
     source: str  # what counted, in words
+
+
+def told_by(energy: EnergyNote | None) -> dict[str, Any]:
+    """What a record of a run says of its energy, by the names of the record's fields."""
+    if not energy:
+        return {}
+    return {"joules": energy["joules"], "energy_seconds": energy["seconds"] or None, "energy_source": energy["source"]}
 
 
 class TrialNote(TypedDict):

@@ -83,7 +83,8 @@ class Tunnel:
             raise refused
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         why = lines[-1] if lines else f"{self._connection.address} does not answer"
-        raise NoTunnel(f"there is no tunnel to {self.there[0]}: {why}", hint="try again: what runs there goes on")
+        address = self.there[0]
+        raise NoTunnel(f"there is no tunnel to {address}: {why}", hint="try again: what runs there goes on")
 
     def is_lost(self, seconds: float) -> bool:
         """Whether it has ended, or does within some seconds."""

@@ -30,17 +30,20 @@ def print_tables(records: Iterable[Record]) -> None:
 
 
 def _trainings(table: Table, console: Console) -> None:
+    has_joules = any(line.joules for line in table.lines)
     rows = []
     for line in table.lines:
         if line.steady and line.images_per_second:
             spread = f"{_number(line.steady.least)} to {_number(line.steady.most)}"
             parts = [_seconds(line.parts.get(name)) for name in PARTS]
             rate = _number(line.images_per_second.median)
-            rows.append(
-                (line.variant, _number(line.steady.median), spread, str(line.steady.n), rate, *_ratio(line), *parts)
-            )
-    titles = ("variant", "s an epoch", "least to most", "runs", "images/s", "time ratio", "95 %", "", *PARTS)
-    print_table(titles, rows, console=console)
+            used = [_number(line.joules.median) if line.joules else ""] if has_joules else []
+            cells = (line.variant, _number(line.steady.median), spread, str(line.steady.n), rate, *used)
+            rows.append((*cells, *_ratio(line), *parts))
+    titles = ("variant", "s an epoch", "least to most", "runs", "images/s", *["J a run"] * has_joules)
+    print_table((*titles, "time ratio", "95 %", "", *PARTS), rows, console=console)
+    for source in dict.fromkeys(source for line in table.lines for source in line.energy_sources):
+        console.print(f"  joules: by {source}", markup=False)
 
 
 def _ratio(line: Line) -> tuple[str, str, str]:

@@ -28,7 +28,7 @@ from modak_ansible.stages.base import Stage
 from modak_ansible.stages.jobs.applied import Report, compare, report_of, switches_of
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.project import moved_with
-from modak_ansible.store.record import AppliedChoice, JobNote
+from modak_ansible.store.record import AppliedChoice, JobNote, told_by
 from modak_ansible.store.tuned import as_trained, read_report, trained_of
 from modak_ansible.target.core.files import Lock, make_private
 from modak_ansible.target.core.plan import Plan as PlanJson
@@ -59,14 +59,7 @@ def record_job(stage: Stage) -> bool:
     if plan.tuning and not plan.tuning.trains:
         return False
     record = job_record(plan, job, results) if plan.application.is_training else program_record(plan, job)
-    if energy := state.get("energy"):
-        told = {
-            "joules": energy["joules"],
-            "energy_seconds": energy["seconds"] or None,
-            "energy_source": energy["source"],
-        }
-        record = record.model_copy(update=told)
-    return add_record(stage.folder, record)
+    return add_record(stage.folder, record.model_copy(update=told_by(state.get("energy"))))
 
 
 def add_record(folder: Path, record: Record) -> bool:

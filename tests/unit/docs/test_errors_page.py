@@ -12,6 +12,7 @@ import pytest
 from documented import Page
 from example_blueprint import ROOT
 
+from generate.errors_page import _code
 from generate.told import Source, errors, rules
 from modak_ansible.errors import ModakError
 from modak_ansible.planning.service import check_blueprint
@@ -76,6 +77,14 @@ def test_every_message_of_an_error_is_found():
     }
     assert len(raised) > 30
     assert raised <= set(PAGE.inline)
+
+
+def test_no_class_of_errors_is_left_out():
+    """Also those that are caught somewhere, such as a tunnel's."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    for name, told in errors(Source.read()).items():
+        assert all(_code(each.message) in page for each in told), name
+    assert "`there is no tunnel to " in page
 
 
 def test_each_rule_has_its_message():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modak_ansible.commands.bench.tables import print_tables
 from modak_ansible.measuring.compare import compare
 
 
@@ -25,6 +28,25 @@ def test_medians_and_ratios_are_of_rounds(record):
     assert (fast.ratio.median, fast.ratio.low, fast.ratio.high) == (0.5, 0.5, 0.5)
     assert not fast.is_noise
     assert fast.images_per_second.median == pytest.approx(100 / 1.5)
+
+
+def test_joules_are_of_the_runs_that_something_counted_them_for(record, capsys):
+    records = rounds(record, "stock", [2.0, 4.0]) + rounds(record, "fast", [1.0, 2.0], position=2)
+    print_tables(records)
+    assert "joules" not in capsys.readouterr().out
+    told = [
+        each.model_copy(update={"joules": 100.0 * number, "energy_source": "RAPL (package)"})
+        for number, each in enumerate(records[:2], 1)
+    ]
+    failed = told[0].model_copy(update={"outcome": "failed", "joules": 9e9, "round": 3})
+    (table,) = compare([*told, failed, *records[2:]])
+    stock, fast = table.lines
+    assert (stock.joules.median, stock.joules.n, fast.joules) == (150.0, 2, None)
+    print_tables([*told, *records[2:]])
+    shown = capsys.readouterr().out
+    assert "J a run" in shown
+    assert re.search(r"(?m)^stock .* 150 ", shown)
+    assert "  joules: by RAPL (package)\n" in shown
 
 
 def test_the_first_variant_of_the_suite_is_the_baseline_whatever_ran_first(record):

@@ -21,8 +21,8 @@ MEASURES = {
 def made(example, planned):
     suite, blocks = example
 
-    def make(metrics, facts=FACTS, job=JOB, problem=""):
-        outcome = Outcome(metrics, job, problem)
+    def make(metrics, facts=FACTS, job=JOB, problem="", energy=None):
+        outcome = Outcome(metrics, job, problem, energy)
         return record_of(suite, blocks[0].variants[0], Turn(2, 1, 3), "2026-11-21", planned.plan, facts, outcome)
 
     return make
@@ -66,3 +66,10 @@ def test_a_failed_run_keeps_its_reason_and_no_numbers(made, metrics):
     assert (record.outcome, record.training) == ("failed", None)
     assert record.reason.endswith("wall time")
     assert made(None, facts={}, job={}, problem="no").date == "2026-11-21"
+
+
+def test_the_energy_of_a_run_is_recorded_with_what_counted_it(made, metrics):
+    record = made(metrics(), energy={"joules": 500.0, "seconds": 20.0, "source": "RAPL (package)"})
+    assert (record.joules, record.energy_seconds, record.energy_source) == (500.0, 20.0, "RAPL (package)")
+    nobody = made(metrics())
+    assert (nobody.joules, nobody.energy_seconds, nobody.energy_source) == (None, None, "")
