@@ -85,7 +85,7 @@ def _results(store: DeploymentStore, to: Path | None) -> Results:
         unnamed=tuple(record.get("unnamed_outputs") or ()),
         left=left if (left := record.get("left")) and left["count"] else None,
         energy=record.get("energy"),
-        starts=tuple(each.words for each in told_of(record) if each.is_news),
+        starts=tuple(each.words for each in told_of(record) if each.was_wrong),
         is_gone=is_gone,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from modak_ansible.errors import ModakError
 from modak_ansible.model.quantities import format_joules, format_seconds, format_size
@@ -23,7 +23,7 @@ from modak_ansible.target.core.files import Lock, make_private, sha256_of, write
 from modak_ansible.target.core.plan import Choice
 from modak_ansible.target.core.staging import ATTEMPTS, RANKS, WRITTEN, is_log
 from modak_ansible.target.jobs.numbers import number, numbers_of_epoch, shown_numbers
-from modak_ansible.target.jobs.progress import METRICS, read_metrics, with_curves
+from modak_ansible.target.jobs.progress import METRICS, Progress, progress_of, read_metrics, with_curves
 from modak_ansible.target.jobs.results import Left, ResultFile, Results
 from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import read_curves
@@ -81,7 +81,8 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     wanted = wanted_files(stage, listed)
     if stage.check:
         return Outcome(bool(wanted), f"would fetch {len(wanted)} files")
-    job = stage.record.read().get("job") or {}
+    record = stage.record.read()
+    job = record.get("job") or {}
     is_over = job.get("state") not in LIVING
     for file in listed["files"]:
         if is_log(file["path"]):
@@ -112,7 +113,10 @@ def keep_results(stage: Stage, listed: Results, bring: Bring) -> Outcome:
     trained = as_trained(stage.plan, trained_of(tuning, stage.plan))
     trains = (stage.plan.get("tuning") or {}).get("trains", True)
     outcomes = compare(trained, report_of(folder), metrics) if is_over and trains else []
+    # the last look may have been before the end
+    seen, told = record.get("progress") or {}, progress_of(folder) if is_over else {}
     stage.record.update(
+        progress=cast(Progress, {**seen, **told}),
         energy=energy_of(folder, stage.plan, job, listed.get("joules")) if is_over else None,
         results=str(folder),
         brought=run_of(job) if is_over else "",
@@ -256,7 +260,7 @@ def summary_lines(plan: Mapping[str, Any], state: RecordData) -> list[tuple[str,
         lines.append(
             (name, f"{stage.get('message', '').splitlines()[0]}  [{format_seconds(stage['seconds'])}]{earlier}")
         )
-    lines += [("start", each.words) for each in told_of(state) if each.is_news]
+    lines += [("start", each.words) for each in told_of(state) if each.was_wrong]
     if metrics:
         accuracy = metrics.get("accuracy")
         requested, ended = metrics["epochs_requested"], metrics["epochs"]

@@ -36,7 +36,11 @@ class Told(NamedTuple):
     @property
     def is_news(self) -> bool:
         """Whether the job waits, or began at another time."""
-        return self.error is None or abs(self.error) >= _RIGHT
+        return self.error is None or self.was_wrong
+
+    @property
+    def was_wrong(self) -> bool:
+        return self.error is not None and abs(self.error) >= _RIGHT
 
     @property
     def words(self) -> str:

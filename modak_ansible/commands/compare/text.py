@@ -21,7 +21,7 @@ from modak_ansible.target.metrics.curves import is_rising
 _GAP = "  "
 _VALUE = 28  # columns of an argument's value
 _HEIGHT, _DRAWN = 12, 12
-_COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
+_COLOURS = ("green", "cyan", "magenta", "yellow", "bright_blue", "red")
 
 
 def table(comparison: Comparison, width: int | None = None) -> list[str]:
@@ -64,7 +64,7 @@ def _named(comparison: Comparison) -> list[str]:
 def _cells(comparison: Comparison, run: Run, place: int, others: list[str]) -> list[str]:
     best, curve = comparison.best(run), run.curve(comparison.by)
     mark = "*" if place == 0 and best else ""
-    facts = {"deployment": run.deployment, "state": run.state}
+    facts = {"deployment": run.deployment, "state": "planned" if run.state == "NONE" else run.state}
     return [
         f"{letter(place)}{mark}",
         *(_cut(run.given.get(name, ""), _VALUE) for name in comparison.differs),

@@ -131,6 +131,8 @@ def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Pa
     found = find_trainings(deployment, training)
     if len(found) == 1:
         return found[0].folder
+    from rich.console import Console
+
     from modak_ansible.commands.status.table import lines_of
     from modak_ansible.deployment.status import Entry, most_telling, rows_of
     from modak_ansible.deployment.status_query import ask_targets
@@ -139,7 +141,8 @@ def _folder(deployment: str | None, training: str | None, *, follow: bool) -> Pa
     ask_targets(entries)
     rows = rows_of(entries)
     name = most_telling(rows, is_followed=follow)["deployment"]
-    for line in lines_of(rows):
+    console = Console(stderr=True)
+    for line in lines_of(rows, console.width if console.is_terminal else None):
         typer.echo(line, err=True)
     typer.echo(f"the log of {name} (of another: modak logs {deployment} --training NAME)", err=True)
     return next(deployment_store.folder for deployment_store in found if deployment_store.folder.name == name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,13 +62,22 @@ def _facts(results: Results) -> dict[str, object]:
 
 
 def _print_all(found: list[Results]) -> None:
-    lines = []
+    """A line for each, and below which folder all of them lie."""
+    folder, lines = os.path.commonpath([results.folder for results in found]), []
     for results in found:
         missing = f"; no file fits {', '.join(results.missing)}" if results.missing else ""
-        lines.append((results.training, results.state, f"{len(results.files)} files{missing}", str(results.folder)))
+        lines.append(
+            (
+                results.training,
+                results.state,
+                f"{len(results.files)} files{missing}",
+                os.path.relpath(results.folder, folder),
+            )
+        )
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     for line in lines:
         typer.echo("  ".join([*(f"{word:<{width}}" for word, width in zip(line, widths, strict=False)), line[3]]))
+    typer.echo(f"\nbelow {folder}")
 
 
 def _print(results: Results) -> None:

@@ -135,9 +135,7 @@ def _show(rows: list[StatusRow], entries: list[Entry], *, as_json: bool) -> None
         typer.echo("nothing was deployed from this project; modak deploy BLUEPRINT does")
         typer.echo("what a blueprint elsewhere has deployed: modak status BLUEPRINT")
     else:
-        _print_table(rows)
-        for line in _lines_below(rows, entries):
-            typer.echo(line)
+        _print_table(rows, _lines_below(rows, entries))
 
 
 def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
@@ -165,14 +163,15 @@ def _lines_below(rows: list[StatusRow], entries: list[Entry]) -> list[str]:
     return lines
 
 
-def _print_table(rows: list[StatusRow]) -> None:
+def _print_table(rows: list[StatusRow], below: list[str]) -> None:
     from rich.console import Console
 
     from modak_ansible.commands.status.table import lines_of
-    from modak_ansible.commands.status.watch import styled
+    from modak_ansible.commands.status.watch import styled, wrapped
 
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(styled(lines_of(rows, console.width)), soft_wrap=True)
+        lines = [*lines_of(rows, console.width), *wrapped(below, console.width)]
+        console.print(styled(lines), soft_wrap=True)
     else:
-        typer.echo("\n".join(lines_of(rows)))
+        typer.echo("\n".join([*lines_of(rows), *below]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -15,6 +16,9 @@ _GAP = "  "
 _DIGEST, _SHORTEST = 12, 4
 # Columns that a message keeps, and that a name keeps, however narrow the terminal is.
 _MESSAGE, _NAME = 16, 12
+_DIGITS = re.compile(r"(?<==)\d*\.\d{4,}(?=,|$)")  # a number of a point that has many
+_TELLING = 32  # of a message, before jobs' ids make room for it
+_POINT, _JOB = _TITLES.index("point"), _TITLES.index("job")
 _NUMBERS = 3  # of a script's own, in a line
 _ENDED_WELL = ("RUNNING", "COMPLETED", "ENDING")
 
@@ -35,7 +39,11 @@ def lines_of(rows: Sequence[StatusRow], width: int | None = None) -> list[str]:
     if width is not None and _total(widths) > width:
         for each, name in zip(cells, shortened([cell[0] for cell in cells]), strict=True):
             each[0] = name
-        widths[0] = max(cell_len(cell[0]) for cell in cells)
+        for each, point in zip(cells, rounded([cell[_POINT] for cell in cells]), strict=True):
+            each[_POINT] = point
+        widths[:2] = [max(cell_len(cell[column]) for cell in cells) for column in (0, _POINT)]
+        if widths[_POINT] and _total(widths[:-1]) + len(_GAP) + min(_TELLING, widths[-1]) > width:
+            widths[_JOB] = 0  # each command takes the name instead
         widths[-1] = min(widths[-1], max(_MESSAGE, width - _total(widths[:-1]) - len(_GAP)))
         widths[0] = max(_NAME, widths[0] - max(0, _total(widths) - width))
     widths = [max(size, len(title)) if size else 0 for size, title in zip(widths, _TITLES, strict=True)]
@@ -61,6 +69,12 @@ def points_of(trainings: Sequence[str]) -> list[str]:
         ",".join(word for word in point.split(",") if word and len(values[node, word.partition("=")[0]]) > 1)
         for node, _, point in split
     ]
+
+
+def rounded(points: Sequence[str]) -> list[str]:
+    """Points with three digits of their numbers, where these still differ as they did."""
+    short = [_DIGITS.sub(lambda found: f"{float(found[0]):.3g}", point) for point in points]
+    return short if len(set(short)) == len(set(points)) else list(points)
 
 
 def shortened(names: Sequence[str]) -> list[str]:
@@ -118,13 +132,17 @@ def _message(row: StatusRow) -> str:
     if row["state"] == "QUEUED":
         parts += [f"position {row['position']}"] if row.get("position") else []
         parts += [f"from {row['starts'][:16].replace('T', ' ')}"] if row.get("starts") else []
-    if row["state"] in _ENDED_WELL:
-        parts += [row["nodes"]] if row.get("nodes") else []
+    ran = [row["nodes"]] if row["state"] in _ENDED_WELL and row.get("nodes") else []
+    parts += ran if row["state"] != "COMPLETED" else []
     numbers = row.get("numbers") or {}
+    wanted = row["search"]["objective"] if "search" in row else ""
     if row["state"] == "COMPLETED" and isinstance(row.get("accuracy"), float) and "accuracy" not in numbers:
         parts.append(f"accuracy {row['accuracy']:.2%}")
     if row["state"] in _ENDED_WELL:
-        parts += shown_numbers({name: value for name, value in numbers.items() if name != "loss"}, _NUMBERS)
+        parts += shown_numbers({wanted: numbers[wanted]}, 1) if wanted in numbers else []
+        others = {name: value for name, value in numbers.items() if name not in ("loss", wanted)}
+        parts += shown_numbers(others, _NUMBERS)
+    parts += ran if row["state"] == "COMPLETED" else []
     parts += row.get("remarks", ())
     parts += [row["explanation"]] if row.get("explanation") else []
     parts += [row["machine"]] if row.get("machine") else []

@@ -77,7 +77,7 @@ def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
     if size > WHOLE:
         remarks.add(f"has {size / (1 << 20):,.0f} MiB, and one JSON document is read up to {WHOLE >> 20}")
         return
-    data = file.read()
+    data = file.read(WHOLE)
     try:
         found = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -87,7 +87,7 @@ def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
             yield from lines(file, most, remarks)
             return
         place = f"{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        remarks.add("is no whole JSON; it may be being written", place)
+        remarks.add("is no whole JSON: it is being written, or was cut short", place)
         return
     yield from _of_document(found)
 
@@ -130,13 +130,13 @@ def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iter
     if not is_counted:
         file.seek(size - most)
         file.readline(_LINE)  # a part of one
-    while True:
+    while file.tell() < size:  # what is written meanwhile is for the next look, and may come faster than it is read
         line = file.readline(_LINE)
         if not line.endswith(b"\n"):
             if len(line) < _LINE:
                 return  # the last one, which is being written
             remarks.add(f"has more than {_LINE >> 20} MiB in a line", str(number) if is_counted else "")
-            while line and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n") and file.tell() < size:
                 line = file.readline(_LINE)
         elif line.strip():
             yield (str(number) if is_counted else ""), line.decode("utf-8", "replace")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from modak_ansible.commands.status import status
-from modak_ansible.commands.status.table import clock, lines_of, shortened
+from modak_ansible.commands.status.table import clock, lines_of, rounded, shortened
 from modak_ansible.commands.status.watch import watch_for
 from modak_ansible.deployment import status_query as status_asking
 from modak_ansible.deployment.playbook import PlaybookRun
@@ -362,6 +362,31 @@ def test_no_line_is_wider_than_the_terminal_or_breaks(rows, width):
         assert len(lines) == len(rows) + 1
         assert all(letter.isprintable() for line in lines for letter in line)
     assert all(cell_len(line) <= width for line in lines_of(rows, width))
+
+
+def test_points_of_a_sweep_say_how_well_they_went_on_80_columns():
+    numbers = {"accuracy": 0.5, "val_loss": 0.25, "learning_rate": 0.1}
+    point = {**ROW, "state": "COMPLETED", "numbers": numbers, "loss": None, "predicted_seconds": None}
+    names = [("a", "lr=0.0001,kind=adamw"), ("b", "lr=0.01,kind=adam")]
+    rows = [{**point, "deployment": f"sweep-{each * 12}", "training": f"train:{text}"} for each, text in names]
+    title, line, _ = lines_of(rows, 80)
+    assert "job" not in title
+    assert "accuracy 50.00%" in line
+    assert "job" in lines_of(rows, 160)[0]
+    line = lines_of([{**each, "search": {"objective": "val_loss"}} for each in rows], 80)[1]
+    assert "val_loss 0.25" in line
+
+
+@pytest.mark.parametrize(
+    ("points", "short"),
+    [
+        (["lr=0.000201945,kind=sgd", "lr=0.0159658,n=12345"], ["lr=0.000202,kind=sgd", "lr=0.016,n=12345"]),
+        (["lr=0.100001", "lr=0.100002"], ["lr=0.100001", "lr=0.100002"]),
+        (["", "version=1.23456.1", "x=1e-05"], ["", "version=1.23456.1", "x=1e-05"]),
+    ],
+)
+def test_numbers_of_points_are_as_short_as_they_differ(points, short):
+    assert rounded(points) == short
 
 
 def test_a_thousand_rows_are_shown_at_once():

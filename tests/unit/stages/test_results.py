@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -102,6 +103,22 @@ def test_a_training_that_ends_well_and_gives_nothing_is_told(make_stage, tmp_pat
     stage, _ = make_stage(listed_alone(lambda: listing(tmp_path / "remote")))
     stage.record.update(job={"state": "COMPLETED", "job_id": "7"})
     assert ("neither printed nor wrote anything" in fetch_results(stage).message) == is_silent
+
+
+@pytest.mark.component
+@pytest.mark.parametrize(("state", "epoch"), [("RUNNING", 3), ("COMPLETED", 12)])
+def test_how_far_a_training_came_is_known_of_its_end(make_stage, tmp_path, state, epoch):
+    """The last look, by which that was known before, was while it ran."""
+    code = tmp_path / "remote" / "code"
+    code.mkdir(parents=True)
+    (tmp_path / "remote" / "job.sh").write_text("x")
+    os.utime(tmp_path / "remote" / "job.sh", (1.0, 1.0))
+    (code / "metrics.jsonl").write_text("".join(f'{{"epoch": {each}, "val_loss": 0.5}}\n' for each in range(1, 13)))
+    stage, _ = make_stage(listed_alone(lambda: listing(tmp_path / "remote")))
+    stage.record.update(job={"state": state, "job_id": "7"}, progress={"epoch": 3, "epochs": 12})
+    fetch_results(stage)
+    progress = stage.record.read()["progress"]
+    assert (progress["epoch"], progress["epochs"]) == (epoch, 12)
 
 
 def test_a_summary_says_what_differs_from_stock_and_names_the_rest():

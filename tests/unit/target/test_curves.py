@@ -19,6 +19,7 @@ from modak_ansible.target.metrics import texts
 from modak_ansible.target.metrics.curves import is_rising, read_curves
 from modak_ansible.target.metrics.events import framed
 from modak_ansible.target.metrics.files import found_in, kind_of
+from modak_ansible.target.metrics.points import Remarks
 
 
 def message(number, data):
@@ -293,3 +294,18 @@ def test_whatever_lies_there_is_read_or_refused(tmp_path, name, data):
 def test_kinds():
     assert kind_of("a/events.out.tfevents.1.h") and kind_of("x/metrics.csv")
     assert not kind_of("a/mymetrics.csv")
+
+
+@pytest.mark.parametrize(("read", "head"), [(texts.lines, ""), (texts.columns, "step,loss\n")])
+def test_what_is_written_faster_than_it_is_read_is_read_to_where_it_was(tmp_path, read, head):
+    """Whoever followed such a file would not come back before the job has ended."""
+    path = tmp_path / "metrics"
+    row = '{"step": 1, "loss": 0.5}\n' if read is texts.lines else "1,0.5\n"
+    path.write_text(head + row * 10)
+    with path.open("rb") as file, path.open("a") as writer:
+        points = read(file, 0, Remarks("metrics"))
+        for count, _ in enumerate(points, 1):
+            writer.write(row * 100)
+            writer.flush()
+            assert count <= 10
+    assert count == 10
