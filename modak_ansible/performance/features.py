@@ -18,7 +18,6 @@ _OF = ": "
 
 _VERSION = re.compile(r"\d+\.\d+(?![^.+\s])")
 Feature = tuple[str, str, float]
-Parts = ("step", "start", "first_step", "evaluation")
 
 _STEP_GFLOP = 10.0  # a step of middling work: what coefficients of log(work) are centred on
 _PARAMETERS_A_GFLOP = 1e5

@@ -58,12 +58,6 @@ class Scaling(NamedTuple):
         alone, together = self.seconds(1), self.seconds(processes)
         return alone / (processes * together) if together > 0 and alone > 0 else 0.0
 
-    @property
-    def serial_fraction(self) -> float:
-        """Amdahl's f: 0 where all is shared out, 1 where nothing is."""
-        alone = self.serial + self.parallel
-        return self.serial / alone if alone > 0 else 1.0
-
 
 def fit_scaling(runs: Iterable[Run]) -> Scaling:
     """The law that fits some runs best, relative to each run's own time.

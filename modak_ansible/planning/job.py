@@ -18,7 +18,7 @@ from modak_ansible.schedulers.script import DataPlace, ScriptParts, render_scrip
 
 # Options of which a job can do without what the scheduler has no words for.
 _WISHES = tuple(f"job_options.{name}" for name in ("standard_output_file", "standard_error_file", "email_address"))
-CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
+_CHOICES = "MODAK_CHOICES"  # where the runtime in the training's process reads what it is to do
 
 
 def planned_job(
@@ -53,7 +53,7 @@ def _asked(draft: Draft) -> PlannedJob:
         account=account_of(request),
         exclusive=resources.exclusive,
         walltime=resources.walltime,
-        environment=draft.environment,
+        environment=_chosen_of(draft),
         options=request.job_options,
         checkpoint=request.checkpoint,
         script="",
@@ -62,11 +62,13 @@ def _asked(draft: Draft) -> PlannedJob:
 
 def environment_of(draft: Draft) -> tuple[tuple[str, str], ...]:
     """What the job sets for its processes; the user's own come last, and win."""
-    request = draft.request
-    environment = {**draft.environment, **dict(effects_of(request).environment)}
-    if draft.choices:
-        environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
-    return (*sorted(environment.items()), *request.application.environment)
+    environment = {**_chosen_of(draft), **dict(effects_of(draft.request).environment)}
+    return (*sorted(environment.items()), *draft.request.application.environment)
+
+
+def _chosen_of(draft: Draft) -> dict[str, str]:
+    choices = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
+    return {**draft.environment, **({_CHOICES: choices} if choices else {})}
 
 
 def script_parts(

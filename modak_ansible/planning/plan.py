@@ -25,7 +25,7 @@ from modak_ansible.performance.scaled import scaled_program, scaled_training, wi
 from modak_ansible.performance.scaling import Run
 from modak_ansible.planning.data import ON_TARGET, planned_datasets, with_data
 from modak_ansible.planning.image_layers import image_of
-from modak_ansible.planning.job import CHOICES, planned_job
+from modak_ansible.planning.job import planned_job
 from modak_ansible.planning.money import planned_cost
 from modak_ansible.planning.notebook import is_notebook
 from modak_ansible.planning.rationale import rounded
@@ -94,8 +94,6 @@ def plan_for(
                 break
             chosen = chosen_for(_with(allocation, scaled), scaled)
     draft, request = chosen.draft, chosen.draft.request
-    if draft.choices:
-        draft.environment[CHOICES] = " ".join(f"{name}={value}" for name, value in sorted(draft.choices.items()))
     tuning, tuned = planned_tuning(chosen)
     needed = tuner_packages(draft.entry, request.image) if tuning and tuning.reduction > 1 and draft.entry else ()
     own = request.application.requirements

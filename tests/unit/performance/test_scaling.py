@@ -42,19 +42,19 @@ def test_communication_is_found_again(linear):
     found = fit_scaling(amdahl(0.02, 100.0, each, 0.5, linear) for each in (1, 2, 4, 8, 16, 32))
     assert found.form == ("linear" if linear else "log2")
     assert found.communication == pytest.approx(0.5, rel=1e-6)
-    assert found.serial_fraction == pytest.approx(0.02, rel=1e-4)
+    assert found.serial == pytest.approx(0.02 * (found.serial + found.parallel), rel=1e-4)
 
 
 def test_all_is_shared_out():
     found = fit_scaling(amdahl(0.0, 60.0, each) for each in (1, 2, 4))
-    assert found.serial_fraction == pytest.approx(0.0, abs=1e-9)
+    assert found.serial == pytest.approx(0.0, abs=1e-7)
     assert found.efficiency(8) == pytest.approx(1.0)
     assert choose(found, Scale(minimal_efficiency=0.99), Limits(nodes=2, cores=4)) == Shape(2, 4)
 
 
 def test_nothing_is_shared_out():
     found = fit_scaling(amdahl(1.0, 60.0, each) for each in (1, 2, 4))
-    assert found.serial_fraction == pytest.approx(1.0)
+    assert found.parallel == pytest.approx(0.0, abs=1e-7)
     assert found.efficiency(4) == pytest.approx(0.25)
     assert choose(found, Scale(minimal_efficiency=0.5), Limits(nodes=8, cores=8)) == Shape(1, 1)
     assert choose(found, Scale(minimal_efficiency=0.0), Limits(nodes=8, cores=8)) == Shape(1, 1)
@@ -154,9 +154,9 @@ def test_one_efficiency_that_was_seen_is_kept(processes, efficiency):
 
 
 def test_ends_of_an_efficiency_that_was_seen():
-    assert seen_efficiency(8, 1.0).serial_fraction == 0.0
-    assert seen_efficiency(8, 1 / 8).serial_fraction == pytest.approx(1.0)
-    assert seen_efficiency(8, 0.01).serial_fraction == 1.0
+    assert seen_efficiency(8, 1.0).serial == 0.0
+    assert seen_efficiency(8, 1 / 8).serial == pytest.approx(1.0)
+    assert seen_efficiency(8, 0.01).serial == 1.0
     assert not seen_efficiency(1, 1.0).is_known
     for processes, efficiency in ((8, 0.0), (8, 1.1), (0, 0.5), (8, math.nan)):
         with pytest.raises(ValueError, match="cannot have been seen"):
