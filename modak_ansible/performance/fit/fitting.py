@@ -116,6 +116,7 @@ def fit_cases(
             "there is nothing to fit: no training of a known workload was measured on a machine with a measured peak",
             hint="modak bench run today-cpu measures some, with the machine's peak",
         )
+    import scipy.optimize  # noqa: PLC0415, F401 - only the threads of what is loaded are limited
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - it comes with scikit-learn
 
     parts = {}
@@ -222,27 +223,27 @@ class _Design:
 def most_probable(design: _Design, answers: Any, frameworks: Sequence[str]) -> Spreads:
     """The standard deviations that explain the measured times best, with the usual ones as their prior."""
     import numpy as np  # noqa: PLC0415
+    from scipy.linalg.lapack import dpotrf, dpotri  # noqa: PLC0415
     from scipy.optimize import minimize  # noqa: PLC0415
 
     groups = [group for group in sorted(set(design.groups)) if group not in _FIXED]
     runners = sorted(set(frameworks))
-    kernels = [_kernel(design, group) for group in groups]
-    kernels += [np.diag([float(framework == runner) for framework in frameworks]) for runner in runners]
+    noises = [np.diag([float(framework == runner) for framework in frameworks]) for runner in runners]
+    kernels = np.array([*(_kernel(design, group) for group in groups), *noises])
     fixed = sum((USUAL[each] ** 2 * _kernel(design, each) for each in _FIXED), np.zeros(()))
     usual = np.log([*(USUAL[usual_group(group)] for group in groups), *(USUAL["noise"] for _ in runners)])
 
     def loss(logarithms: Any) -> tuple[float, Any]:
         variances = np.exp(2 * logarithms)
-        covariance = fixed + sum(variance * kernel for variance, kernel in zip(variances, kernels, strict=True))
-        inverse = np.linalg.inv(covariance)
+        covariance = fixed + np.tensordot(variances, kernels, 1)
+        factor, _ = dpotrf(covariance, lower=1)  # Cholesky's: of it come the inverse and the determinant
+        half = np.tril(dpotri(factor, lower=1)[0])
+        inverse = half + np.tril(half, -1).T
         weighted = inverse @ answers
         away = (logarithms - usual) / _BREADTH
-        value = 0.5 * answers @ weighted + 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * away @ away
-        slope = [
-            variance * (np.sum(inverse * kernel) - weighted @ kernel @ weighted)
-            for variance, kernel in zip(variances, kernels, strict=True)
-        ]
-        return float(value), np.array(slope) + away / _BREADTH
+        value = 0.5 * answers @ weighted + np.log(np.diag(factor)).sum() + 0.5 * away @ away
+        slope = variances * (np.tensordot(kernels, inverse, 2) - kernels @ weighted @ weighted)
+        return float(value), slope + away / _BREADTH
 
     bounds = [(each - _FARTHEST, each + _FARTHEST) for each in usual]
     options = {"maxiter": 200, "ftol": 1e-6}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -191,3 +193,24 @@ def parts(draw):
 def test_the_file_of_any_model_reads_as_it_was(found):
     stored = Stored(records=1, records_digest="0", workloads={}, machines=(), parts=found)
     assert Stored.model_validate_json(stored_text(stored)) == stored
+
+
+_THREADS = """
+import sys
+from types import SimpleNamespace
+from threadpoolctl import threadpool_info
+from modak_ansible.performance.fit import fitting
+
+def told(*_, **__):
+    import scipy.linalg, sklearn.linear_model
+    sys.exit(str({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}))
+
+fitting.fit_part = told
+fitting.fit_cases([SimpleNamespace(answers={"step": 1.0})] * 100, (), {}, names=("step",))
+"""
+
+
+@pytest.mark.component
+def test_it_sums_in_one_thread_though_nothing_was_imported_before():
+    done = subprocess.run([sys.executable, "-c", _THREADS], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr.strip() == "{1}"

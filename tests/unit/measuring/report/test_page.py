@@ -54,9 +54,9 @@ def parts_of(records):
     return runs, sections(runs, comparisons(runs), WORK)
 
 
-def page_of(records):
+def page_of(records, draw=drawing):
     runs, parts = parts_of(records)
-    text = render(runs, parts, {figure.name: drawing(figure) for part in parts for figure in part.figures})
+    text = render(runs, parts, {figure.name: draw(figure) for part in parts for figure in part.figures})
     checker = Checker()
     checker.feed(text)
     checker.close()
@@ -200,10 +200,18 @@ def test_without_records_every_part_says_how_to_measure_it():
     assert "<figure" not in text
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(ALL), max_size=6), st.sampled_from(["measured", "disturbed", "failed", "refused"]))
 def test_any_part_of_the_records_makes_a_page(some, outcome):
-    page_of([*some, record("mxnet-1.6-pip", outcome=outcome, reason="so")])
+    page_of([*some, record("mxnet-1.6-pip", outcome=outcome, reason="so")], lambda _: "<svg></svg>")
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(ALL), min_size=1, max_size=3))
+def test_figures_of_few_records_are_drawn(some):
+    for part in parts_of(some)[1]:
+        for figure in part.figures:
+            assert ElementTree.fromstring(drawing(figure).encode()).tag.endswith("svg")
 
 
 def test_what_stands_apart_on_the_page_is_what_the_papers_file_says(tmp_path, monkeypatch):
