@@ -260,6 +260,14 @@ def _known_here(request: Request, testbed: Path, images: tuple[SeenImage, ...], 
     update: dict[str, object] = {"target": as_known_here(request.target, testbed)}
     if needs and (need := needs.get(key_of(request))):
         update["need"] = need
+        work = request.application.work
+        if work.gflop_per_sample is None and need.gflop_per_sample:  # no record and no user says more than the script
+            counted = {
+                "gflop_per_sample": need.gflop_per_sample,
+                "batch_size": work.batch_size or need.rows * need.batches,
+            }
+            known = request.application.model_copy(update={"work": work.model_copy(update=counted)})
+            update["application"] = known
     if request.image and (seen := seen_of(images, request.image, request.target.address)):
         update["image"] = request.image.model_copy(update={"seen": seen})
     return request.model_copy(update=update)

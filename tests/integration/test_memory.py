@@ -39,8 +39,15 @@ def test_a_script_is_traced_as_it_is(pytorch_python: str, tmp_path: Path) -> Non
     assert trains.tensors[1] > trains.tensors[2] > trains.tensors[8]
     assert trains.tensors[1] > evaluates.tensors[1] > need.parameters
     assert [each.count for each in need.blocks] == [4]
-    tracked = run(pytorch_python, tmp_path, "tracked")["tracked"]
-    assert trains.tensors[1] == pytest.approx(tracked, rel=0.03)
+    tracked = run(pytorch_python, tmp_path, "tracked")
+    assert trains.tensors[1] == pytest.approx(tracked["tracked"], rel=0.03)
+    assert need.operators is not None
+    assert need.gflop_per_sample == tracked["flop"] / 1e9 / 64
+    assert sum(each.flop for each in need.operators) == tracked["flop"]
+    first = next(
+        each for each in need.operators if (1536, 8) in each.shapes
+    )  # the first layer's, a batch's places in rows
+    assert (first.format, first.count) == ("float32", 1)
 
 
 def test_what_is_computed_again_is_the_same_to_the_bit(pytorch_python: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""modak trace: how much memory a training needs, by its script, which runs in a short job without computing."""
+"""modak trace: what a training needs and computes, by its script, which runs in a short job without computing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from modak_ansible.commands.options import Json, PlanOptions, show_warnings, tak
 if TYPE_CHECKING:
     from modak_ansible.model.measured.need import Need
 
+_NAMED = 8  # operators
 EXAMPLES = "Example: modak trace mnist-pytorch-slurm"
 
 
@@ -21,9 +22,10 @@ def command(
     as_json: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show where it would run, and change nothing.")] = False,
 ) -> None:
-    """Find out how much memory a training of PyTorch needs, by running its script without computing.
+    """Find out what memory a training of PyTorch needs and what a step of it computes, without computing it.
 
-    A short job of one process does it where the training would run; plans that follow know whether it fits.
+    A short job of one process runs the script where it would train; plans that follow know whether it fits, and predict
+    how long it trains where nobody said what it computes.
     """
     from modak_ansible.commands.plan.tune import deployed
     from modak_ansible.errors import ModakError
@@ -70,5 +72,24 @@ def _text(need: Need) -> str:
     return (
         f"{need.training} needs {format_peak(peak_of(need))} in one process, as it is: {listed}, "
         "and the rest for a batch.\n"
+        f"{_computed(need)}\n"
         "Plans that follow know it."
     )
+
+
+def _computed(need: Need) -> str:
+    """What a step computes, and which operators most of it."""
+    from modak_ansible.model.quantities import format_size
+
+    if need.operators is None:
+        return "What a step computes is not known: none was made of whole batches alone."
+    flop, moved, count = (sum(getattr(each, name) for each in need.operators) for name in ("flop", "bytes", "count"))
+    lines = [
+        f"A step computes {flop / 1e9:.4g} GFLOP and moves {format_size(moved)} in {count:,} operators, most of it in"
+    ]
+    for each in need.operators[:_NAMED]:
+        shapes = ", ".join("x".join(map(str, shape)) for shape in each.shapes)
+        lines.append(
+            f"  {each.flop / 1e9:10.4g} GFLOP {format_size(each.bytes):>10}  {each.count} {each.name} ({shapes})"
+        )
+    return "\n".join(lines)

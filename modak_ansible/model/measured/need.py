@@ -36,6 +36,19 @@ class TracedBlocks(Model):
     outputs: int  # of what they give to each other
 
 
+class Operator(Model):
+    """What one operator does in a step, all calls with the same shapes and format together."""
+
+    name: str = Field(description="of PyTorch's aten")
+    shapes: tuple[tuple[int, ...], ...] = Field(
+        description="of its tensors; of a long list how many, and their numbers"
+    )
+    format: str = Field(description="precision, and channels_last where the channels of images lie last")
+    count: int
+    flop: int
+    bytes: int = Field(description="read and written")
+
+
 class Need(Model):
     """What the one process of a training takes; all sizes in bytes."""
 
@@ -53,6 +66,10 @@ class Need(Model):
     widths: dict[int, int] | None = Field(
         default=None, description="bytes of parameters that ranks can split, by the number that theirs divides"
     )
+    operators: tuple[Operator, ...] | None = Field(
+        default=None, description="of one whole step; None where steps are made of more batches than were traced"
+    )
+    batches: int = Field(default=0, description="of that step, whose gradients are added up; 0 of no loader's")
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
@@ -61,6 +78,17 @@ class Need(Model):
     def base(self) -> int:
         """Bytes without any tensor."""
         return self.framework + self.script + self.computing
+
+    @property
+    def rows(self) -> int:
+        """Samples of a batch of the loop that trains; 0 where that is over no loader."""
+        return max((loop.rows for loop in self.loops if loop.steps), default=0)
+
+    @property
+    def gflop_per_sample(self) -> float | None:
+        """Of one step, for each sample; None where it is not known."""
+        flop, samples = sum(each.flop for each in self.operators or ()), self.rows * self.batches
+        return flop / 1e9 / samples if flop and samples else None
 
     def split(self, ranks: int) -> int:
         """Bytes of the parameters that so many ranks split."""
@@ -81,9 +109,8 @@ def peak_of(
         batch: of all ranks together, where it is not that of the trace.
     """
     share = 1.0 / ranks if strategy in PREPARED and strategy not in ALIKE else 1.0
-    rows = max((loop.rows for loop in need.loops if loop.steps), default=0)
-    if batch and rows:
-        share *= batch / rows
+    if batch and need.rows:
+        share *= batch / need.rows
     if strategy in ALIKE and ranks > 1:
         return _around(need.base + _with_layers(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     if strategy in SHARED_OUT and ranks > 1:

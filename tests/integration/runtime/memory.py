@@ -47,8 +47,9 @@ def train():
 
 
 def tracked():
-    """The most bytes of tensors that PyTorch's own tracker finds in a step."""
+    """The most bytes of tensors that PyTorch's own tracker finds in a step, and the FLOP that its counter does."""
     from torch.distributed._tools.mem_tracker import MemTracker
+    from torch.utils.flop_counter import FlopCounterMode
 
     model = Model()
     optimizer, x, y = torch.optim.AdamW(model.parameters()), torch.randn(64, 24, 8), torch.randint(3, (64,))
@@ -57,7 +58,11 @@ def tracked():
     tracker.track_external(model, optimizer, x, y)
     with tracker:
         step(model, optimizer, x, y)
-    print(json.dumps({"tracked": next(iter(tracker.get_tracker_snapshot("peak").values()))["Total"]}))
+    counter = FlopCounterMode(display=False)
+    with counter:
+        step(model, optimizer, x, y)
+    flop = counter.get_total_flops()
+    print(json.dumps({"flop": flop, "tracked": next(iter(tracker.get_tracker_snapshot("peak").values()))["Total"]}))
 
 
 {"train": train, "tracked": tracked}[sys.argv[1]]()

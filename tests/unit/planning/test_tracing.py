@@ -8,9 +8,11 @@ import pytest
 from traced import need
 
 from modak_ansible.errors import ModakError
-from modak_ansible.planning.service import request_of
+from modak_ansible.model.measured.need import Need
+from modak_ansible.planning.service import plan_blueprint, request_of
 from modak_ansible.planning.tracing import key_of, known_needs, need_from, note_need, trace_alone
 from modak_ansible.reading.blueprint.reader import Inputs
+from modak_ansible.store.project import blueprint_state
 
 
 @pytest.fixture
@@ -53,3 +55,13 @@ def test_a_report_has_what_is_needed(tmp_path):
     known = need().model_dump(mode="json", exclude={"key", "training"})
     (tmp_path / "applied.json").write_text(json.dumps({"memory": known}))
     assert need_from(tmp_path, "key", "train") == need()
+
+
+def test_what_a_trace_counted_is_the_work_of_who_says_nothing(blueprint):
+    state = blueprint_state(blueprint.service)
+    state.mkdir(parents=True, exist_ok=True)
+    operator = {"name": "mm", "shapes": [[64, 8]], "format": "float32", "count": 1, "flop": 256 * 10**9, "bytes": 1}
+    found = need(key=key_of(request_of(blueprint.service, Inputs())))
+    note_need(state, Need.model_validate({**found.model_dump(), "operators": [operator], "batches": 2}))
+    told = plan_blueprint(blueprint.service, Inputs()).plan.application.work
+    assert (told.gflop_per_sample, told.batch_size) == (2.0, 128)

@@ -34,6 +34,7 @@ def ledger(torch, trace):
                 return 1.0 if kind.is_floating_point else kind is torch.bool or 0
             found = func(*args, **(kwargs or {}))
             trace.made(func.overloadpacket.__name__, leaves(found), _room(torch, func, args, found))
+            trace.ran(func, args, kwargs or {}, found)
             return found
 
     return Ledger()

@@ -13,6 +13,7 @@ import weakref
 from modak_runtime.memory import fake
 from modak_runtime.memory.blocks import repeated
 from modak_runtime.memory.heap import Heap
+from modak_runtime.memory.operators import Table
 from modak_runtime.memory.resident import computing, import_optimisers, resident, small_step
 
 _SHARES = (8, 8, 2, 2, 1, 1)  # what batches are divided by: what grows with them is found from these
@@ -59,6 +60,7 @@ class Trace:
         self._loops, self._loop, self._share, self._trained = [], _loop(), 1, set()
         self._setup, self._kinds = 0, set()
         self._optimizers, self._roots, self._kept, self._open = {}, [], {}, []
+        self._table = Table(torch)
 
     # --- tensors
 
@@ -79,6 +81,10 @@ class Trace:
         found = self._now + sum(room), self._heap.peak
         self._loop["peaks"][self._share] = tuple(map(max, before, found))
         self._heap.peak = self._heap.resident
+
+    def ran(self, func, args, kwargs, found):
+        """Notes what an operator has computed."""
+        self._table.ran(func, args, kwargs, found, self._share)
 
     def _take(self, tensor):
         """Counts the memory behind a tensor, once, until it is given back."""
@@ -120,6 +126,7 @@ class Trace:
                 if not given:
                     break
             given += 1
+            self._table.batch_given()
             yield self._fake(kept)
         self._share = 1
         if loop["steps"]:
@@ -148,6 +155,7 @@ class Trace:
     def stepped(self, optimizer):
         """Notes what an optimizer holds, as its step ends."""
         self._heap.step_ends()
+        self._table.stepped(optimizer)
         self._optimizers[id(optimizer)] = optimizer
         self._loop["steps"] += 1
         if not any(each is self._loop for each in self._loops):  # that of no loader
@@ -244,6 +252,7 @@ class Trace:
 
     def _complete(self):
         if self._report.memory is not None:
+            self._report.memory.update(operators=self._table.as_list(), batches=self._table.batches)
             self._report.memory["loops"] = self._of_loops()  # those that evaluate come behind the one that trains
             self._report.memory["computing"] = computing(self._torch, self._kinds)
 

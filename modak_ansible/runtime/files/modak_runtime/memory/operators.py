@@ -1,0 +1,117 @@
+"""What a step of a training computes, operator by operator: shapes, formats, FLOP and bytes, without numbers."""
+
+_NAMED = 4  # tensors that are named by their shapes; of longer lists the numbers are summed up
+
+
+class Table:
+    """The operators of the last whole step: from the end of one step of the first optimizer to the end of the next.
+
+    Args:
+        torch: the module.
+    """
+
+    def __init__(self, torch):
+        self._torch, self._rows, self._shares, self._first = torch, {}, set(), None
+        self._batches = 0
+        self.last, self.batches = None, 0  # of the last whole step
+
+    def ran(self, func, args, kwargs, found, share):
+        """Notes an operator that has run in a batch that was divided by ``share``."""
+        self._shares.add(share)
+        if getattr(func, "is_view", False):
+            return
+        leaves = self._torch.utils._pytree.tree_leaves
+        given, made = self._tensors(leaves((args, kwargs))), self._tensors(leaves(found))
+        if not given and not made:
+            return
+        name = func.overloadpacket.__name__
+        inside = {id(each) for each in given}
+        moved = sum(map(_size, given)) + sum(_size(each) for each in made if id(each) not in inside)
+        moved += sum(_size(each) for each in made if id(each) in inside)  # in place it is written, too
+        seen = given if given else made
+        key = (name, _shapes(seen), _format(self._torch, seen))
+        flop = _flop(name, args, found)
+        count, all_flop, all_bytes = self._rows.get(key, (0, 0, 0))
+        self._rows[key] = count + 1, all_flop + flop, all_bytes + moved
+
+    def batch_given(self):
+        self._batches += 1
+
+    def stepped(self, optimizer):
+        """The step of an optimizer has ended."""
+        if self._first is None:
+            self._first = id(optimizer)
+        if self._first != id(optimizer):
+            return
+        if self._shares == {1}:
+            self.last, self.batches = self._rows, self._batches
+        self._rows, self._shares, self._batches = {}, set(), 0
+
+    def as_list(self):
+        """What is known of the last whole step, those with the most bytes and FLOP first; None where there was none."""
+        if self.last is None:
+            return None
+        rows = [
+            {
+                "name": name,
+                "shapes": [list(each) for each in shapes],
+                "format": form,
+                "count": count,
+                "flop": flop,
+                "bytes": moved,
+            }
+            for (name, shapes, form), (count, flop, moved) in self.last.items()
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: (-row["flop"], -row["bytes"], row["name"], row["shapes"]))
+
+    def _tensors(self, leaves):
+        return [each for each in leaves if isinstance(each, self._torch.Tensor)]
+
+
+def _flop(name, args, found):
+    """Of one call; a multiplication and an addition are two. Nought where what is moved counts more.
+
+    PyTorch's own counter takes a backward convolution in groups for one in a single group, and counts what attention
+    computes again; otherwise the two agree.
+    """
+    if name in ("mm", "bmm"):
+        return 2 * found.numel() * args[0].shape[-1]
+    if name in ("addmm", "baddbmm"):
+        return 2 * found.numel() * args[1].shape[-1]
+    if name == "convolution":  # x, w, bias, stride, padding, dilation, transposed
+        return _convolution(args[0] if args[6] else found, args[1])
+    if name == "convolution_backward":  # g, x, w, sizes of the bias, stride, padding, dilation, transposed, ..., mask
+        return sum(args[10][:2]) * _convolution(args[1] if args[7] else args[0], args[2])
+    if name.startswith("_scaled_dot_product"):
+        again = "backward" in name
+        query, key, value = args[again : again + 3]
+        pairs = 2 * query.numel() // query.shape[-1] * key.shape[-2]
+        return (2 if again else 1) * pairs * (query.shape[-1] + value.shape[-1])
+    if name in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
+        once = 2 * args[0].shape[0] * args[0].shape[1] * sum(each.numel() for each in args[1:3])
+        return once if name == "mkldnn_rnn_layer" else 2 * once
+    return 0
+
+
+def _convolution(places, weight):
+    return 2 * places.shape[0] * places[0, 0].numel() * weight.numel()
+
+
+def _size(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def _shapes(tensors):
+    if len(tensors) > _NAMED:  # as of an optimizer that takes all parameters at once
+        return ((len(tensors), sum(each.numel() for each in tensors)),)
+    return tuple(tuple(each.shape) for each in tensors)
+
+
+def _format(torch, tensors):
+    """Precision, and where the channels of images lie."""
+    kinds = sorted({str(each.dtype).replace("torch.", "") for each in tensors if each.is_floating_point()})
+    lies_last = any(
+        each.dim() == 4 and each.shape[1] > 1 and each.is_contiguous(memory_format=torch.channels_last)
+        and not each.is_contiguous() for each in tensors
+    )  # fmt: skip
+    return " ".join([*(kinds or ["integer"]), *(["channels_last"] if lies_last else [])])
