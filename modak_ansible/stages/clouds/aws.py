@@ -18,6 +18,7 @@ _LIVING = ("pending", "running", "stopping", "stopped")
 _GONE_WITHIN = 300.0  # seconds
 _LOOK = 2.0
 _GIB = 1024**3
+_OF_THE_SERVER = 500  # after which nobody knows whether it was done
 _ARCHITECTURES = {"aarch64": "arm64"}
 # Who publishes the images of a distribution, and by what names; as debian.org and ubuntu.com say.
 _PUBLISHED = {
@@ -260,6 +261,8 @@ def _asked(ask: Callable[[], _Answer]) -> _Answer:
     except of_client.ClientError as error:
         said = error.response.get("Error", {})
         code, words = said.get("Code", ""), said.get("Message", "")
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= _OF_THE_SERVER:
+            raise TargetUnreachable(f"aws is out of order: {words or code}", hint=_ANY) from error
         raise ModakError(f"aws refuses: {words or code} ({code})", hint=_HINTS.get(code, _ANY)) from error
     except of_client.BotoCoreError as error:
         raise ModakError(f"aws: {error}", hint=_ANY) from error

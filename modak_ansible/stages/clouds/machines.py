@@ -140,11 +140,17 @@ class Machine:
     def _create(self) -> None:
         intent = self.store.intent or self._intend()
         self.stage.say(f"asking {self.provider.title} for a machine")
-        if self.provider.create(intent["parameters"], intent["token"]) is None:
-            # that one was made, and has gone since: this is another
-            self.store.forget_intent()
-            intent = self._intend()
-            self.provider.create(intent["parameters"], intent["token"])
+        try:
+            if self.provider.create(intent["parameters"], intent["token"]) is None:
+                # that one was made, and has gone since: this is another
+                self.store.forget_intent()
+                intent = self._intend()
+                self.provider.create(intent["parameters"], intent["token"])
+        except TargetUnreachable:
+            raise  # it may have been made: the same is asked once more
+        except ModakError:
+            self.store.forget_intent()  # what was refused may be asked for in another way
+            raise
 
     def _intend(self) -> Intent:
         """What is to be asked for, kept before it is."""

@@ -72,9 +72,8 @@ def user_data(cloud: Cloud, terms: Terms, username: str, host_key: KeyPair, logi
         login_key: the public half of what lets him in; empty where the provider's own key pair does.
     """
     said: dict[str, Any] = {
-        # no other key than ours: whoever asks is shown the one that is known
+        # no other key than ours, for where one is given none is made: whoever asks is shown the one that is known
         "ssh_deletekeys": True,
-        "ssh_genkeytypes": [],
         "ssh_keys": {"ed25519_private": host_key.private, "ed25519_public": host_key.public},
         "ssh_pwauth": False,
         "disable_root": username != "root",

@@ -158,8 +158,9 @@ def test_an_image_that_is_not_there_is_said(aws):
         aws.prepare(wanted(image="099720109477/nothing"))
 
 
-def refusal(code):
-    return ClientError({"Error": {"Code": code, "Message": "You may not."}}, "RunInstances")
+def refusal(code, status=400):
+    known = {"Error": {"Code": code, "Message": "You may not."}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(known, "RunInstances")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,7 @@ def refusal(code):
         (refusal("InsufficientInstanceCapacity"), ModakError, r"aws refuses: You may not. \(Insuff", "another flavor"),
         (refusal("UnauthorizedOperation"), ModakError, "aws refuses", "ec2:RunInstances"),
         (refusal("Whatever"), ModakError, "aws refuses", "nothing is made twice"),
+        (refusal("InternalError", 500), TargetUnreachable, "aws is out of order", "nothing is made twice"),
         (
             EndpointConnectionError(endpoint_url="http://x"),
             TargetUnreachable,

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.reader import Inputs
 from modak_ansible.stages.base import Stage
@@ -39,6 +40,7 @@ class Provider:
     lag: int = 0  # questions before a machine is seen
     step: int = 0
     asked: int = 0
+    refusal: Exception | None = None
 
     def _kill(self):
         self.step += 1
@@ -73,6 +75,8 @@ class Provider:
 
     def create(self, parameters, token):
         def answer():
+            if self.refusal:
+                raise self.refusal
             known = next((each for each in self.made if each["token"] == token), None)
             if known:
                 assert known["user_data"] == parameters["user_data"], "another request with the same token"
@@ -190,6 +194,21 @@ def test_whatever_happens_in_whatever_order(cloud, steps, lag):
     provider.asked += lag
     undeploy(stage)
     assert provider.living == []
+
+
+def test_what_was_refused_is_asked_for_anew_and_what_is_in_doubt_is_not(cloud):
+    provider, stage, store = cloud
+    provider.refusal = ModakError("aws refuses: the price is too low")
+    with pytest.raises(ModakError, match="too low"):
+        deploy(stage)
+    assert store.intent is None, "another price is another request"
+    provider.refusal = TargetUnreachable("aws does not answer")
+    with pytest.raises(TargetUnreachable):
+        deploy(stage)
+    token = store.intent["token"]
+    provider.refusal = None
+    deploy(stage)
+    assert [each["token"] for each in provider.made] == [token]
 
 
 def test_of_two_that_there_are_the_first_stays(cloud):

@@ -51,7 +51,6 @@ def test_cloud_init_reads_what_was_meant(packages, key, private, idle, budget):
     assert told["packages"] == ["rsync", *packages]
     assert told["ssh_keys"] == {"ed25519_private": private, "ed25519_public": "ssh-ed25519 A"}
     assert told.get("ssh_authorized_keys", [""]) == [key]
-    assert told["ssh_genkeytypes"] == []
     assert told["ssh_pwauth"] is False
     assert told["write_files"][0]["content"] == idle_script(terms)
 
