@@ -9,17 +9,14 @@ from typing import Any, get_args
 from pydantic.fields import FieldInfo
 
 from generate import Writers, with_section
-from modak_ansible.model.base import Model
-from modak_ansible.model.target import Cloud, Terms
+from modak_ansible.model.target import OF_CLOUDS
 
 _TYPES: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float | None: "float"}
 _CONSTRAINTS = {"Gt": ("gt", "greater_than"), "Ge": ("ge", "greater_or_equal")}
 
 
 def _lines() -> Iterator[str]:
-    for name, field in {**Cloud.model_fields, **Terms.model_fields}.items():
-        if isinstance(field.default, Model):
-            continue  # what TOSCA's own capabilities say
+    for name, field in OF_CLOUDS.items():
         yield f"      {name}:"
         yield from (f"        {line}" for line in _type(field))
         if not field.is_required():

@@ -137,7 +137,7 @@ class Cloud(Model):
         default="",
         description="The name of a key pair that the provider has; without it the public half of identity_file enters.",
     )
-    network: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
+    subnet: str = Field(default="", description="The subnet that it is in; empty for the provider's default.")
     spot: bool = Field(
         default=False,
         description="Whether it may be taken away at any time, for less, and at price_per_hour at the most.",
@@ -170,6 +170,14 @@ class Terms(Model):
     idle_minutes: int = Field(
         default=30, ge=5, description="After so many minutes without a login and a job it ends itself."
     )
+
+
+# What a user says of such a machine by itself: the rest TOSCA's own capabilities say.
+OF_CLOUDS = {
+    name: field
+    for name, field in (Cloud.model_fields | Terms.model_fields).items()
+    if not isinstance(field.default, Model)
+}
 
 
 class Target(Model):

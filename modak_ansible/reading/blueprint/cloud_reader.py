@@ -109,7 +109,7 @@ _RULES: dict[str, Callable[[str], str]] = {
     "flavor": rules.name_problem,
     "image": _image_problem,
     "key": rules.user_problem,
-    "network": rules.name_problem,
+    "subnet": rules.name_problem,
     "packages": rules.name_problem,
     "ssh_from": _cidr_problem,
     "currency": rules.name_problem,

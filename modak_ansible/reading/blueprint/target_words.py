@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
+from modak_ansible.model.target import OF_CLOUDS
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.target_reader import TARGET
@@ -15,13 +16,18 @@ from modak_ansible.reading.blueprint.types.functions import function_name
 LOCAL = "modak.nodes.Local"
 # The word for the kind of a target, and what it may be.
 SCHEDULER = "scheduler"
-TYPES = {"slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host", "local": LOCAL}
+TYPES = {
+    "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host", "local": LOCAL,
+    "cloud": "modak.nodes.CloudHost",
+}  # fmt: skip
 _FRONTEND = "frontend"
-_PROPERTIES = ("username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions")
+_PROPERTIES = (
+    "username", "port", "identity_file", "workspace", "container_runtime", "image_base", "partitions", *OF_CLOUDS,
+)  # fmt: skip
 # A capability, and which of its properties is meant where a word gives no mapping of them.
 _CAPABILITIES = {
     "processor": "model", "accelerator": "model", "home": "path", "scratch": "path", "network": "bandwidth",
-    "site": "account",
+    "site": "account", "host": "num_cpus", "os": "distribution",
 }  # fmt: skip
 _PATHS: dict[str, tuple[str, ...]] = {
     _FRONTEND: ("attributes", "public_address"),

@@ -94,8 +94,8 @@ class Aws:
             group = str(known[0]["GroupId"])
         else:
             place = {}
-            if wanted.cloud.network:
-                (subnet,) = self._ec2.describe_subnets(SubnetIds=[wanted.cloud.network])["Subnets"]
+            if wanted.cloud.subnet:
+                (subnet,) = self._ec2.describe_subnets(SubnetIds=[wanted.cloud.subnet])["Subnets"]
                 place = {"VpcId": subnet["VpcId"]}
             made = self._ec2.create_security_group(
                 GroupName=f"modak {wanted.tag}", Description="Who may enter a machine that modak deploys to",
@@ -130,8 +130,8 @@ class Aws:
             "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
             "TagSpecifications": [_tags("instance", tags), _tags("volume", {TAG: wanted.tag})],
         }
-        if cloud.network:
-            place = {"SubnetId": cloud.network, "Groups": [group], "AssociatePublicIpAddress": True}
+        if cloud.subnet:
+            place = {"SubnetId": cloud.subnet, "Groups": [group], "AssociatePublicIpAddress": True}
             parameters["NetworkInterfaces"] = [{"DeviceIndex": 0, **place}]
         else:
             parameters["SecurityGroupIds"] = [group]

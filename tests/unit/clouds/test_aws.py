@@ -125,7 +125,7 @@ def test_a_spot_machine_never_costs_more_than_its_price(aws):
 def test_it_may_be_in_a_subnet_of_ones_own_and_have_a_key_pair(aws, ec2):
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     ec2.create_key_pair(KeyName="alice")
-    parameters = aws.prepare(wanted(network=subnet, key="alice"))
+    parameters = aws.prepare(wanted(subnet=subnet, key="alice"))
     assert parameters["NetworkInterfaces"][0]["SubnetId"] == subnet
     assert parameters["KeyName"] == "alice"
     assert "SecurityGroupIds" not in parameters

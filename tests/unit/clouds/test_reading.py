@@ -6,9 +6,11 @@ import re
 import shutil
 
 import pytest
-from example_blueprint import ROOT
+from example_blueprint import ROOT, BlueprintFolder
 
 from modak_ansible.errors import InvalidBlueprint
+from modak_ansible.planning.service import plan_blueprint
+from modak_ansible.reading.blueprint.inputs import Inputs
 
 
 def test_it_is_the_machine_that_the_node_asks_for(clouded, planned):
@@ -79,6 +81,23 @@ def test_what_cannot_be_is_refused_where_it_stands(clouded, planned, old, new, s
         planned(clouded)
     assert said in str(refused.value)
     assert re.match(r".*service\.yaml:\d+:\d+: ", str(refused.value))
+
+
+def test_any_blueprint_goes_there_by_a_word(clouded, tmp_path):
+    """A blueprint for a cluster, by a target file."""
+    plain = BlueprintFolder(tmp_path / "plain")
+    file = tmp_path / "ec2.yaml"
+    file.write_text(
+        "scheduler: cloud\nprovider: aws\nusername: admin\nkey: alice\nssh_from: [ 198.51.100.0/24 ]\n"
+        'price_per_hour: 0.34\nhost: { num_cpus: 8, mem_size: 16 GB }\nos: { distribution: debian, version: "12" }\n'
+    )
+    plan = plan_blueprint(plain.service, Inputs(targets=file)).plan
+    assert (plan.target.cloud.key, plan.target.cloud.shape.cpus, plan.target.partitions) == ("alice", 8, ())
+    assert plan.target.address.startswith("cluster-")
+    assert plan.cost.terms.price_per_hour == 0.34
+    file.write_text(file.read_text().replace("key: alice\n", ""))
+    with pytest.raises(InvalidBlueprint, match="no key enters cluster"):
+        plan_blueprint(plain.service, Inputs(targets=file))
 
 
 def test_over_budget_is_refused_at_the_budget(clouded, planned):
