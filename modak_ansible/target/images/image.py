@@ -23,7 +23,7 @@ from ..core.slots import BUILDS, build_slot
 from ..core.workspace import Workspace
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
-from .logins import Secrets, login_environment
+from .logins import Secrets, login_environment, login_for
 from .mirror import require_keyring, require_release
 from .probe import (
     PROBE_FAILED,
@@ -35,6 +35,7 @@ from .probe import (
     refusal_error,
     write_refusal,
 )
+from .registry import NotTold, by_digest, digest_of_tag
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
@@ -51,6 +52,9 @@ class ImageFacts(TypedDict, total=False):
 
     path: str
     given: str  # the SHA-256 of the lowest layer, of an image that was looked into
+    # of one that was pulled by a tag: the digest that the registry had for it then, or why nobody knows it
+    oci: str
+    oci_problem: str
     name: str
     size: int
     sha256: str
@@ -146,6 +150,8 @@ class ImageStore:
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
         known = cast(ImageFacts, {"path": str(path), **(read_json(path.with_suffix(".json")) or {})})
+        lowest = read_json(self._workspace.place(self._image["layers"][0]["path"]).with_suffix(".json")) or {}
+        known.update(cast(ImageFacts, {name: lowest[name] for name in ("oci", "oci_problem") if name in lowest}))
         if self._image.get("seen") and self._workspace.place(self._image["layers"][0]["path"]).is_file():
             known["given"] = self.given_digest()
         return known
@@ -252,11 +258,12 @@ class ImageStore:
         scratch = self._workspace.images / f".{layer['digest']}.part"
         shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
         scratch.mkdir(mode=0o700)
+        pulled = ImageFacts()
         try:
             fresh = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                self._pull(runtime, layer, fresh, activity)
+                pulled = self._pull(runtime, layer, fresh, activity)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
@@ -270,22 +277,30 @@ class ImageStore:
             known = {"size": fresh.stat().st_size, "sha256": sha256_of(fresh), "seconds": round(time.time() - began, 1)}
             seal = seal_path(self._workspace.images, layer["digest"])
             write_whole(seal, f"{known['sha256']} unknown\n")  # a job that begins meanwhile reads all of the image
-            write_json(path.with_suffix(".json"), {**known, "name": layer["name"], "built": _now()})
+            write_json(path.with_suffix(".json"), {**known, **pulled, "name": layer["name"], "built": _now()})
             fresh.replace(path)
             write_seal(seal, path, str(known["sha256"]))
             self._changed.clear()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> None:
+    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> ImageFacts:
+        """Pulls an image, by the digest that its tag has now where the registry tells it."""
         bundle = self._settings().bundle
         environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
-        self._run([runtime, "pull", str(fresh), layer["source"]], activity, environment)
+        source, known = layer["source"], ImageFacts()
+        try:
+            digest = digest_of_tag(source, login_for(layer, self._secrets), full_environment(), bundle)
+            source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
+        except NotTold as problem:  # pulling says more, or goes another way
+            known["oci_problem"] = str(problem)
+        self._run([runtime, "pull", str(fresh), source], activity, environment)
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
                 hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
             )
+        return known
 
     def _build(self, runtime: str, layer: Layer, below: Path | None, scratch: Path, activity: Activity) -> None:
         settings = self._settings()

@@ -85,10 +85,15 @@ def registry_of_layer(layer: Layer) -> str:
     return registry_of(f"{found.group(1).lower()}://{found.group(2)}") if found else ""
 
 
+def login_for(layer: Layer, secrets: Secrets) -> Optional[Login]:
+    """The login for the registry that making a layer asks; None where there is none."""
+    registry = registry_of_layer(layer)
+    return next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
+
+
 def login_environment(layer: Layer, secrets: Secrets) -> dict[str, str]:
     """The variables by which Apptainer and Singularity log in to a layer's registry; none where no login is for it."""
-    registry = registry_of_layer(layer)
-    login = next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
+    login = login_for(layer, secrets)
     if login is None:
         return {}
     values = {"DOCKER_USERNAME": login["username"], "DOCKER_PASSWORD": login["password"]}
