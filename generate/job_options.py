@@ -35,8 +35,10 @@ def _quoted(text: str) -> str:
 
 
 def _directives() -> str:
-    rows = [(f"`{name}`", option.slurm, option.torque) for name, option in OPTIONS.items()]
-    return table(("option", "Slurm", "Torque"), *rows)
+    rows = [
+        (f"`{name}`", option.slurm, option.torque, option.pbspro or option.torque) for name, option in OPTIONS.items()
+    ]
+    return table(("option", "Slurm", "Torque", "PBS Pro"), *rows)
 
 
 FILES: Writers = {

@@ -36,7 +36,7 @@ def _process_problems(job: JobAllocation) -> Iterator[CannotPlan]:
     hpc, target = request.application.hpc, request.target
     if target.scheduler is Scheduler.NONE and layout.nodes > 1:
         message = f"{target.name} is a single machine, and {layout.nodes} nodes are asked for"
-        yield CannotPlan("resources.nodes", message, "take a Slurm or Torque target, or one node")
+        yield CannotPlan("resources.nodes", message, "take a cluster, or one node")
     try:
         ranks = ranks_of(request, layout)
     except CannotPlan as problem:

@@ -72,7 +72,7 @@ def _check_possible(options: JobOptions, scheduler: Scheduler, target: str) -> N
 
 def _wanted(options: JobOptions, scheduler: Scheduler) -> dict[str, tuple[str, Any]]:
     queue, partition = options.queue, options.partition
-    if scheduler is Scheduler.SLURM and queue and partition and queue != partition:
+    if scheduler is not Scheduler.TORQUE and queue and partition and queue != partition:
         message = f"a job has one partition, and both {queue} and {partition} are asked for"
         raise CannotPlan("job_options.queue", message, "leave one of the two out")
     found: dict[str, tuple[str, Any]] = {}

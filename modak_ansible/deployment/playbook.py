@@ -51,6 +51,7 @@ class TaskResult(TypedDict, total=False):
     facts: TargetFacts
     survey: SurveyFacts
     image: ImageFacts
+    names: list[str]  # that an image has where it was pushed
     situation: JobNote
     jobs: str  # a JSON list, of a task for several deployments
     workspace: str

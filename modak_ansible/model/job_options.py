@@ -13,8 +13,8 @@ DependencyKind = Literal["after", "afterany", "afterok", "afternotok", "singleto
 Event = Literal["abort", "begin", "end"]
 # How users write an option; blueprint/job_options.py reads each kind.
 Kind = Literal[
-    "name", "names", "path", "constraint", "count", "count or none", "truth", "wall time", "size", "array", "variables",
-    "dependencies", "events", "addresses", "moment",
+    "name", "names", "path", "constraint", "count", "count or none", "truth", "resources", "wall time", "size", "array",
+    "variables", "dependencies", "events", "addresses", "moment",
 ]  # fmt: skip
 _UNITS = {"wall time": ("HH:MM:SS or D-HH:MM:SS", "in seconds"), "size": ("with a unit", "in bytes")}
 
@@ -29,6 +29,7 @@ class Option(NamedTuple):
     kind: Kind  # how users write it
     slurm: str  # the directive of Slurm, for docs/jobs.md
     torque: str  # that of Torque
+    pbspro: str = ""  # that of PBS Professional; empty where it is Torque's
     resource: str = ""  # the field of ``Resources`` that says the same; empty where none does
     is_other_under_torque: bool = False  # whether Torque means something else by it than that field
     # why a machine without a scheduler has no use for it; empty where the job's script keeps it
@@ -83,14 +84,26 @@ class JobOptions(Model):
     partition: Annotated[
         str | None,
         Option("The partition; under Torque that of an outer scheduler", "name", "`--partition`", "`-l partition=`",
-               resource="partition", is_other_under_torque=True, without_scheduler="there are no partitions"),
+               "`-q`", resource="partition", is_other_under_torque=True, without_scheduler="there are no partitions"),
     ] = None  # fmt: skip
     qos: Annotated[
         str | None,
-        Option("The quality of service; under Torque that of Maui or Moab", "name", "`--qos`", "`-l qos=`",
+        Option("The quality of service; under Torque that of Maui or Moab", "name", "`--qos`", "`-l qos=`", "-",
                without_scheduler="there is one quality of service"),
         Field(exclude_if=lambda value: value is None),  # plans without it keep the digest that they had before it
     ] = None  # fmt: skip
+    reservation: Annotated[
+        str | None,
+        Option("The reservation that the job runs in", "name", "`--reservation`", "`-l advres=`", "-, its queue",
+               without_scheduler="nothing is reserved"),
+        Field(exclude_if=lambda value: value is None),
+    ] = None  # fmt: skip
+    gres: Annotated[
+        _Words,
+        Option("Generic resources of each node beside accelerators, such as nvme:1", "resources", "`--gres`", "-",
+               without_scheduler="nobody hands them out"),
+        Field(exclude_if=lambda value: not value),
+    ] = ()  # fmt: skip
     wall_time_limit: Annotated[
         int | None,
         Option("The longest it may run", "wall time", "`--time=D-HH:MM:SS`", "`-l walltime=HH:MM:SS`",
@@ -98,55 +111,68 @@ class JobOptions(Model):
         Field(ge=1),
     ] = None  # fmt: skip
     node_count: Annotated[
-        int | None, Option("Nodes", "count", "`--nodes`", "`-l nodes=N`", resource="nodes"), Field(ge=1)
+        int | None,
+        Option("Nodes", "count", "`--nodes`", "`-l nodes=N`", "`-l select=N:`", resource="nodes"),
+        Field(ge=1),
     ] = None
     process_count_per_node: Annotated[
         int | None,
         Option("Processes of each node", "count", "`--ntasks-per-node`", "`:ppn=`, a slot for each core",
+               "`:mpiprocs=`",
                resource="processes_per_node"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count: Annotated[
         int | None,
         Option("Processes of the job; with both numbers above, the cores that these share, of job or node", "count",
-               "`--ntasks`", "`-l procs=`, where nothing is said of nodes"),
+               "`--ntasks`", "`-l procs=`, where nothing is said of nodes",
+               "in `select`"),
         Field(ge=1),
     ] = None  # fmt: skip
     core_count_per_process: Annotated[
         int | None,
-        Option("Cores of each process", "count", "`--cpus-per-task`", "in `ppn`", resource="cores_per_process"),
+        Option(
+            "Cores of each process",
+            "count",
+            "`--cpus-per-task`",
+            "in `ppn`",
+            "in `:ncpus=`",
+            resource="cores_per_process",
+        ),
         Field(ge=1),
     ] = None
     memory_limit: Annotated[
         int | None,
-        Option("Memory of each node (Slurm) or of the job (Torque)", "size", "`--mem`", "`-l mem=`",
+        Option("Memory of each node (Slurm, PBS Pro) or of the job (Torque)", "size", "`--mem`", "`-l mem=`", "`:mem=`",
                resource="memory", is_other_under_torque=True, without_scheduler="nobody keeps to it"),
         Field(ge=1),
     ] = None  # fmt: skip
     minimum_memory_per_processor: Annotated[
         int | None,
-        Option("Memory for each core", "size", "`--mem-per-cpu`, not beside `memory_limit`", "`-l pmem=`",
+        Option("Memory for each core", "size", "`--mem-per-cpu`, not beside `memory_limit`", "`-l pmem=`", "in `:mem=`",
                without_scheduler="nobody keeps to it"),
         Field(ge=1),
     ] = None  # fmt: skip
     request_gpus: Annotated[
         int | None,
         Option("Accelerators of each node", "count or none",
-               "`--gres=gpu:N`, or as the site's `gpu_request` says", "`:gpus=N`", resource="accelerators"),
+               "`--gres=gpu:N`, or as the site's `gpu_request` says", "`:gpus=N`", "`:ngpus=N`",
+               resource="accelerators"),
         Field(ge=0),
     ] = None  # fmt: skip
     request_specific_nodes: Annotated[
         _Words,
         Option("Nodes by name, or one property that the nodes must have", "names",
                "`--nodelist`; one name for several nodes is a feature: `--constraint`",
-               "`nodes=a:ppn=1+b:ppn=1`; one name for several is a property",
+               "`nodes=a:ppn=1+b:ppn=1`; one name for several is a property", "`:host=`, each by name",
                without_scheduler="there is one machine"),
     ] = ()  # fmt: skip
     architecture_constraint: Annotated[
         str | None,
         Option("Features or properties that the nodes must have, such as ib&zen4", "constraint",
                r"`--constraint`: `ib&zen4`, `(rome\|milan)&ib`, `[rack1\|rack2]`, `[rack1*2&rack2*4]`",
-               "properties, with `&` alone", without_scheduler="there is one machine"),
+               "properties, with `&` alone", "resources, with `&` alone: `:ib=True` of `ib`; `:cpu=zen4` of `cpu=zen4`",
+               without_scheduler="there is one machine"),
     ] = None  # fmt: skip
     job_array: Annotated[
         str | None,
@@ -196,6 +222,7 @@ class JobOptions(Model):
     node_exclusive: Annotated[
         bool,
         Option("Whether the job has its nodes to itself", "truth", "`--exclusive`", "`-l naccesspolicy=singlejob`",
+               "`-l place=scatter:exclhost`",
                resource="exclusive", without_scheduler="nobody keeps others away"),
     ] = False  # fmt: skip
 

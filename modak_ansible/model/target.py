@@ -14,11 +14,17 @@ class Scheduler(StrEnum):
 
     SLURM = "slurm"
     TORQUE = "torque"
+    PBSPRO = "pbspro"
     NONE = "none"
+
+    @property
+    def is_pbs(self) -> bool:
+        """Whether its jobs are shell scripts with ``#PBS``, which find their hosts in ``$PBS_NODEFILE``."""
+        return self in (Scheduler.TORQUE, Scheduler.PBSPRO)
 
 
 class Partition(Model):
-    """A Slurm partition or a Torque queue; what is None is not known, and not checked."""
+    """A Slurm partition or a queue of a PBS; what is None is not known, and not checked."""
 
     name: str
     nodes: int | None = None
@@ -96,6 +102,12 @@ class Site(Model):
     pip_extra_index_urls: tuple[str, ...] = ()
     pip_find_links: tuple[str, ...] = ()
     signing_key: str | None = Field(default=None, description="on the target; images are signed with it and verified")
+    image_sources: tuple[str, ...] = Field(
+        default=(), description="where images are looked for before they are built", exclude_if=lambda value: not value
+    )
+    image_signer: str | None = Field(
+        default=None, description="a public key by which those must be signed", exclude_if=lambda value: not value
+    )
     rules: tuple[Rule, ...] = ()
 
 

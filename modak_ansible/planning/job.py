@@ -93,7 +93,7 @@ def script_parts(
         scratch=target.scratch.path if target.scratch and draft.uses_scratch else None,
         arguments=draft.arguments,
         environment=environment_of(draft),
-        gpu_request=_gpu_request(request),
+        gpu_request=_gpu_request(request, draft.layout.processes_per_node),
         launch=launching_of(draft).launch,
         command=application.command,
         words=application.words,
@@ -126,9 +126,21 @@ def _joined(lines: tuple[str, ...]) -> tuple[str, ...]:
     return ("\n".join(lines),) if lines else ()
 
 
-def _gpu_request(request: Request) -> str:
+def _gpu_request(request: Request, processes: int) -> str:
+    """How accelerators are asked for, where each node has so many processes.
+
+    Raises:
+        CannotPlan: the site asks for them by the process, and they cannot be shared out evenly.
+    """
     count = request.resources.accelerators
     if not count:
         return ""
-    default = ":gpus={count}" if request.target.scheduler is Scheduler.TORQUE else "--gres=gpu:{count}"
-    return (request.target.site.gpu_request or default).replace("{count}", str(count))
+    defaults = {Scheduler.TORQUE: ":gpus={count}", Scheduler.PBSPRO: ":ngpus={count}"}
+    default = defaults.get(request.target.scheduler, "--gres=gpu:{count}")
+    wanted = request.target.site.gpu_request or default
+    if "{per_process}" in wanted and count % processes:
+        message = f"{count} accelerators of a node cannot be shared out evenly to {processes} processes"
+        raise CannotPlan(
+            "resources.accelerators", message, "take as many processes on each node as it has accelerators"
+        )
+    return wanted.replace("{count}", str(count)).replace("{per_process}", str(count // processes))

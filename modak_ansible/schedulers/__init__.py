@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from .base import Scheduler
 from .direct import Direct
+from .pbspro import PBSPro
 from .slurm import Slurm
 from .torque import Torque
 
-SCHEDULERS: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Torque(), Direct())}
+SCHEDULERS: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Torque(), PBSPro(), Direct())}

@@ -56,7 +56,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    scheduler: str  # slurm, torque or none
+    scheduler: str  # slurm, torque, pbspro or none
     version: str = ""  # of the scheduler
     name: str = ""  # the cluster's
     partitions: Tuple[PartitionFacts, ...] = ()  # in the scheduler's order

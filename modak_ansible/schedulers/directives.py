@@ -113,7 +113,7 @@ def _file_name(about: str, text: str, *, patterns: bool) -> str:
     if text in _TAKEN:
         raise CannotExpress(about, f"{text} is a file of modak's in the same folder", "take another name")
     if "%" in text and not patterns:
-        raise CannotExpress(about, f"{text}: Torque puts nothing in place of a %", "leave the % out")
+        raise CannotExpress(about, f"{text}: PBS puts nothing in place of a %", "leave the % out")
     if re.search(r"%(?!%|\d*[AaJjNnstux])", text):
         raise CannotExpress(
             about, f"{text}: what follows the % is no pattern of Slurm's", "such as %j for the job's id"

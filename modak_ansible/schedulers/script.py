@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .directives import plain
+from .pbs_directives import pbspro_directives, torque_directives
 from .rendered import render
 from .slurm_directives import slurm_directives
-from .torque_directives import torque_directives
 
 if TYPE_CHECKING:
     from modak_ansible.model.hpc import Build
@@ -126,6 +126,7 @@ def _no_directives(job: PlannedJob, gpu_request: str) -> list[str]:  # noqa: ARG
 _DIRECTIVES: dict[str, Callable[[PlannedJob, str], list[str]]] = {
     "slurm": slurm_directives,
     "torque": torque_directives,
+    "pbspro": pbspro_directives,
     "none": _no_directives,
 }
 
@@ -145,11 +146,12 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
     ways = {each.staging for each in copied if not each.packed} if _everywhere(job) else set()
+    family = "torque" if job.scheduler.is_pbs else job.scheduler.value
     return render(
-        job.scheduler.value,
+        family,
         {
             "job": job,
-            "scheduler": job.scheduler.value,
+            "scheduler": family,
             "directives": _DIRECTIVES[job.scheduler.value](job, parts.gpu_request),
             "output_file": job.options.standard_output_file,
             "error_file": job.options.standard_error_file,

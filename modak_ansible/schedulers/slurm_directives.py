@@ -22,6 +22,7 @@ _COUNT = r"\*[1-9][0-9]{0,6}"
 _SET = rf"\[{_GROUP}({_COUNT})?([&|]{_GROUP}({_COUNT})?)*\]"
 # As sbatch 24.11 takes them: one count alone, further ones in brackets, and nothing nested in its own kind.
 _FEATURES = re.compile(rf"{_FEATURE}{_COUNT}|({_GROUP}|{_SET})([&|]({_GROUP}|{_SET}))*", re.ASCII)
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
 _JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
 _MAIL = {"abort": "FAIL", "begin": "BEGIN", "end": "END"}
 
@@ -43,6 +44,8 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"--partition={plain('job_options.partition', job.partition, what='a partition')}"
     if job.options.qos:
         yield f"--qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
+    if job.options.reservation:
+        yield f"--reservation={plain('job_options.reservation', job.options.reservation, what='a reservation')}"
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -60,11 +63,21 @@ def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
         yield f"--mem={mebibytes(job.memory)}M"
     if options.minimum_memory_per_processor:
         yield f"--mem-per-cpu={mebibytes(options.minimum_memory_per_processor)}M"
-    if gpu_request:
-        yield plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    yield from _generic(options, plain("host", gpu_request, PLAIN, "the site's request for accelerators"))
     yield from _which_nodes(job)
     if job.exclusive:
         yield "--exclusive"
+
+
+def _generic(options: JobOptions, gpu_request: str) -> Iterator[str]:
+    """Accelerators and other generic resources: of two --gres only the last would count."""
+    others = ",".join(plain("job_options.gres", each, _RESOURCE, "a generic resource") for each in options.gres)
+    if others and gpu_request.startswith("--gres="):
+        gpu_request, others = f"{gpu_request},{others}", ""
+    if gpu_request:
+        yield gpu_request
+    if others:
+        yield f"--gres={others}"
 
 
 def _which_nodes(job: PlannedJob) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .base import (
@@ -26,7 +26,7 @@ from .base import (
     is_of,
 )
 from .forecast import size_of, start_by_showstart
-from .torque_xml import read_elements
+from .torque_cluster import read_elements
 
 _STATES = {
     "Q": JobState.QUEUED,
@@ -85,6 +85,12 @@ class Torque(Scheduler):
     name = "torque"
     title = "Torque"
     commands = ("qsub", "qstat", "qdel")
+    ended_codes: tuple[int, ...] = (_UNKNOWN_JOB, _COMPLETED_JOB)  # of qdel, for a job that has ended
+    away_codes: tuple[int, ...] = _SERVER_AWAY
+    away_words: tuple[str, ...] = _AWAY
+    broken_codes: tuple[int, ...] = _BROKEN_OFF
+    broken_words: tuple[str, ...] = ()
+    refusals: Mapping[int, str] = _REFUSALS
 
     def submit(self, run: Run, script: str, name: str, waits: Waits = NO_WAITS) -> str:
         waiting = ["-W", f"depend={waits.words}"] if waits else []
@@ -98,23 +104,23 @@ class Torque(Scheduler):
             raise SubmissionUncertain("qsub did not answer")
         if result.missing:
             raise SubmissionRefused("qsub is not on the target's PATH")
-        if _is_away(result):
-            raise SchedulerSilent(_refusal(result))
-        if result.code in _BROKEN_OFF:
-            raise SubmissionUncertain(_refusal(result))
-        raise SubmissionRefused(_refusal(result))
+        if self.is_away(result):
+            raise SchedulerSilent(self._refusal(result))
+        if self._is_broken_off(result):
+            raise SubmissionUncertain(self._refusal(result))
+        raise SubmissionRefused(self._refusal(result))
 
     def find(self, run: Run, name: str, folder: str) -> list[str]:
         # the table cuts long names off; a job that is not found for that is kept from training twice by its claim
-        return [job.job_id for job in self._full(run, []) if is_of(job, name, folder)]
+        return [job.job_id for job in self.full(run, []) if is_of(job, name, folder)]
 
     def status(self, run: Run, job_id: str) -> JobRecord | None:
         number = _number(job_id)
-        record = next((job for job in self._full(run, [job_id]) if _number(job.job_id) == number), None)
+        record = next((job for job in self.full(run, [job_id]) if _number(job.job_id) == number), None)
         if record is None:
             return None
         if _is_ended_array(record):
-            return _of_tasks(record, self._full(run, ["-t", job_id]))
+            return _of_tasks(record, self.full(run, ["-t", job_id]))
         return _with_nodes(run, [record])[0]
 
     def statuses(self, run: Run, job_ids: Sequence[str]) -> dict[str, JobRecord]:
@@ -122,10 +128,10 @@ class Torque(Scheduler):
             return {}
         # the server is asked once for all jobs: of ids that qstat is given, it would be asked for each
         wanted = {_number(job_id) for job_id in job_ids}
-        jobs = [job for job in with_positions(self._full(run, [])) if _number(job.job_id) in wanted]
+        jobs = [job for job in with_positions(self.full(run, [])) if _number(job.job_id) in wanted]
         shown = {_number(job.job_id) for job in jobs}
         if any(map(_is_ended_array, jobs)) or any("[" in each for each in wanted - shown):
-            tasks = self._full(run, ["-t"])
+            tasks = self.full(run, ["-t"])
             jobs = [_of_tasks(job, tasks) if _is_ended_array(job) else job for job in jobs]
             jobs += [task for task in tasks if _number(task.job_id) in wanted - shown]
         known = {_number(job.job_id): job for job in _with_nodes(run, jobs)}
@@ -143,7 +149,7 @@ class Torque(Scheduler):
         silent = ""
         for job_id in job_ids:  # one whose node is gone keeps no other from being cancelled
             result = run(["qdel", job_id])
-            if result.code not in (0, _UNKNOWN_JOB, _COMPLETED_JOB):
+            if result.code not in (0, *self.ended_codes):
                 silent = silent or result.said_by("qdel")
         if silent:
             raise SchedulerSilent(silent)
@@ -152,13 +158,13 @@ class Torque(Scheduler):
         return f"qdel -p {job_id}"
 
     def hold(self, run: Run, job_id: str) -> None:
-        _act(run, "qhold", job_id)
+        self._act(run, "qhold", job_id)
 
     def release(self, run: Run, job_id: str) -> None:
-        _act(run, "qrls", job_id)
+        self._act(run, "qrls", job_id)
 
     def requeue(self, run: Run, job_id: str) -> None:
-        _act(run, "qrerun", job_id)
+        self._act(run, "qrerun", job_id)
 
     def enter(
         self,
@@ -171,15 +177,43 @@ class Torque(Scheduler):
     ) -> list[list[str]]:
         names = [name for name in job.nodes.split(",") if name]
         if not names:
-            raise ActionRefused("Torque does not say on which nodes the job runs")
+            raise ActionRefused(f"{self.title} does not say on which nodes the job runs")
         ssh = ["ssh", *["-t"] * terminal, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
         return [[*ssh, name, shlex.join(words)] for name in names]
 
     def marks(self, job_id: str) -> tuple[str, ...]:
         return "", f"PBS_JOBID={job_id}"
 
-    @staticmethod
-    def _full(run: Run, selection: list[str]) -> list[JobRecord]:
+    def is_away(self, result: CommandResult) -> bool:
+        """Whether the server was not reached, and so has taken nothing."""
+        return result.code in self.away_codes or any(words in result.err + result.out for words in self.away_words)
+
+    def _is_broken_off(self, result: CommandResult) -> bool:
+        return result.code in self.broken_codes or any(words in result.err for words in self.broken_words)
+
+    def _refusal(self, result: CommandResult) -> str:
+        found = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)
+        words = " ".join(found.group(1).split()) if found else result.message
+        if self.is_away(result):
+            return f"the PBS server is down ({words})"
+        meaning = self.refusals.get(result.code)
+        return f"{words} ({meaning})" if meaning and meaning not in words else words
+
+    def _act(self, run: Run, command: str, job_id: str) -> None:
+        result = run([command, job_id])
+        if result.code == 0:
+            return
+        if result.missing:
+            raise ActionRefused(f"{command} is not on the target's PATH")
+        if result.timed_out or self.is_away(result) or self._is_broken_off(result):
+            raise SchedulerSilent(result.said_by(command))
+        # Slurm's own commands of these names write their refusals to standard output, and warnings beside them
+        own = [line for line in (result.err + "\n" + result.out).splitlines() if line.startswith(f"{command}: ")]
+        words = own[-1].strip() if own else result.message
+        meaning = _REFUSED_ACTIONS.get(result.code)
+        raise ActionRefused(f"{words} ({meaning})" if meaning and self.refusals else words)
+
+    def full(self, run: Run, selection: list[str]) -> list[JobRecord]:
         """Records of the selected jobs, from XML or, where qstat gives none, from its text or its table.
 
         Slurm's own qstat knows no -x, and its -f is broken in Debian 13.
@@ -201,10 +235,6 @@ class Torque(Scheduler):
         if broken:
             raise broken
         raise SchedulerSilent(result.said_by("qstat"))
-
-
-def _is_away(result: CommandResult) -> bool:
-    return result.code in _SERVER_AWAY or any(words in result.err + result.out for words in _AWAY)
 
 
 def _number(job_id: str) -> str:
@@ -262,21 +292,6 @@ def _state_of(run: Run, node: str) -> str:
     return values.get("state", "").replace(" ", "")
 
 
-def _act(run: Run, command: str, job_id: str) -> None:
-    result = run([command, job_id])
-    if result.code == 0:
-        return
-    if result.missing:
-        raise ActionRefused(f"{command} is not on the target's PATH")
-    if result.timed_out or _is_away(result) or result.code in _BROKEN_OFF:
-        raise SchedulerSilent(result.said_by(command))
-    # Slurm's own commands of these names write their refusals to standard output, and warnings beside them
-    own = [line for line in (result.err + "\n" + result.out).splitlines() if line.startswith(f"{command}: ")]
-    words = own[-1].strip() if own else result.message
-    meaning = _REFUSED_ACTIONS.get(result.code)
-    raise ActionRefused(f"{words} ({meaning})" if meaning else words)
-
-
 def read_jobs(text: str) -> list[JobRecord]:
     """The jobs in the output of ``qstat -f -x`` or of ``qstat -f``.
 
@@ -291,7 +306,7 @@ def read_jobs(text: str) -> list[JobRecord]:
         except ValueError as error:
             raise SchedulerSilent(f"qstat printed {error}") from error
     else:
-        found = [_attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
+        found = [attributes(block) for block in re.split(r"(?m)^(?=Job Id:\s)", text) if block.startswith("Job Id:")]
     return [_record(values) for values in found if "Job_Id" in values]
 
 
@@ -319,7 +334,7 @@ def with_positions(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     return placed
 
 
-def _attributes(block: str) -> dict[str, str]:
+def attributes(block: str) -> dict[str, str]:
     """The attributes of a job in the text form, where a long value goes on after a line break and a tab.
 
     Slurm's own qstat, which writes it for jobs that wait, has the tab before each attribute instead.
@@ -342,16 +357,16 @@ def _record(values: dict[str, str]) -> JobRecord:
         state, exit_code, signal = _STATES.get(letter, JobState.QUEUED), None, None
     held_by, reason = "", ""
     if state in (JobState.QUEUED, JobState.HELD):
-        state, held_by, reason = _waiting(state, values)
+        state, held_by, reason = waiting(state, values)
     return JobRecord(
         values["Job_Id"],
         state,
         exit_code,
         signal,
         reason,
-        _hosts(values.get("exec_host", "")),
+        hosts_of(values.get("exec_host", "")),
         values.get("Job_Name", ""),
-        values.get("init_work_dir", "") or _variable(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
+        values.get("init_work_dir", "") or variable_of(values.get("Variable_List", ""), "PBS_O_WORKDIR"),
         queue=values.get("queue", "") if letter == "Q" else "",
         held_by=held_by,
         limit=_LIMITS[code][1] if letter == "C" and code in _LIMITS else "",
@@ -359,7 +374,7 @@ def _record(values: dict[str, str]) -> JobRecord:
     )
 
 
-def _waiting(state: JobState, values: dict[str, str]) -> tuple[JobState, str, str]:
+def waiting(state: JobState, values: dict[str, str]) -> tuple[JobState, str, str]:
     """Of a job that waits its state, who holds it, and why it waits: state H is not always somebody's hold.
 
     Of the Hold_Types u is the user's own and o the operators'; s is the system's, which waits for other jobs or is a
@@ -407,21 +422,12 @@ def _finished(code: int | None) -> tuple[JobState, int | None, int | None]:
     return JobState.FAILED, code, None
 
 
-def _hosts(text: str) -> str:
+def hosts_of(text: str) -> str:
     """The nodes of ``node2/1-2+node1/7,13``, in the order given."""
     names = [part.split("/")[0] for part in text.split("+") if part]
     return ",".join(dict.fromkeys(names))
 
 
-def _variable(text: str, name: str) -> str:
+def variable_of(text: str, name: str) -> str:
     found = re.search(rf"(?:^|,){name}=([^,]*)", text)
     return found.group(1) if found else ""
-
-
-def _refusal(result: CommandResult) -> str:
-    found = re.search(r"submit error \((.*)\)", result.err + result.out, re.DOTALL)
-    words = " ".join(found.group(1).split()) if found else result.message
-    if _is_away(result):
-        return f"the PBS server is down ({words})"
-    meaning = _REFUSALS.get(result.code)
-    return f"{words} ({meaning})" if meaning and meaning not in words else words

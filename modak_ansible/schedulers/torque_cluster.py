@@ -11,15 +11,22 @@ from typing import Dict, Iterable, List, Tuple
 
 from .base import Run
 from .cluster import ClusterFacts, NodeKind, PartitionFacts, bytes_of, count_of, kinds_of
-from .torque_xml import read_elements
 
 Attributes = Dict[str, str]
 
+# Servers of before 2015 write the values of a job's environment as they are, with characters that XML has not
+# (https://github.com/adaptivecomputing/torque/issues/318), raw or by their numbers: all below a space but tab and the
+# ends of lines, and what is no character at all.
+_NOT_XML = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
+    "|&#(?:x0*(?:[0-8bcef]|1[0-9a-f])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));",
+    re.IGNORECASE,
+)
 _YES = ("True", "yes")  # the latter is Slurm's own qstat
 _OUT = re.compile(r"\b(down|offline|unknown|state-unknown|stale)\b")
 
 
-def read_torque(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+def read_torque(run: Run, user: str, groups: Iterable[str], *, scheduler: str = "torque") -> ClusterFacts:
     unknown: List[str] = []
     servers = _blocks(run, ["qstat", "-B", "-f"], "Server", unknown)
     name, server = next(iter(servers.items()), ("", {}))
@@ -31,12 +38,17 @@ def read_torque(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
     default = server.get("default_queue", "")
     facts = [_queue(each, values, server, nodes, default, user, set(groups)) for each, values in queues.items()]
     return ClusterFacts(
-        scheduler="torque",
+        scheduler=scheduler,
         version=server.get("pbs_version", ""),
         name=name,
         partitions=tuple(facts),
         unknown=tuple(unknown),
     )
+
+
+def read_pbspro(run: Run, user: str, groups: Iterable[str]) -> ClusterFacts:
+    """The same of PBS Professional, whose queues and nodes are told in the same form with some other words."""
+    return read_torque(run, user, groups, scheduler="pbspro")
 
 
 def attribute_blocks(text: str, kind: str) -> Dict[str, Attributes]:
@@ -85,13 +97,15 @@ def _pairs(text: str) -> Attributes:
 def _node(values: Attributes) -> NodeKind:
     status = dict(part.partition("=")[::2] for part in values.get("status", "").split(","))
     kernel = (status.get("uname") or status.get("arch", "")).split()
-    count = count_of(values.get("gpus", ""))
+    # PBS Professional's word behind Torque's
+    count = count_of(values.get("gpus", "") or values.get("resources_available.ngpus", ""))
+    memory = status.get("physmem") or status.get("availmem") or values.get("resources_available.mem", "")
     return NodeKind(
         unusable=1 if _OUT.search(values.get("state", "")) else 0,
         example=values.get("name", ""),
-        cores=count_of(values.get("np", "")),
-        processors=count_of(status.get("ncpus", "")),
-        memory=bytes_of(status.get("physmem") or status.get("availmem", ""), "k") or None,  # Slurm's tells the latter
+        cores=count_of(values.get("np", "") or values.get("resources_available.ncpus", "")),
+        processors=count_of(status.get("ncpus", "") or values.get("pcpus", "")),
+        memory=bytes_of(memory, "k") or None,  # Slurm's tells availmem
         machine=kernel[-1] if kernel else "",
         accelerators=(("", count),) if count else (),
         features=tuple(word for word in values.get("properties", "").split(",") if word),
@@ -155,6 +169,21 @@ def _why_closed(values: Attributes, user: str, groups: set[str]) -> str:
         if values.get(f"acl_{kind[:-1]}_enable") == "True" and not allowed & mine:
             return f"it is for certain {kind}"
     return ""
+
+
+def read_elements(text: str, tag: str) -> List[Dict[str, str]]:
+    """The values of each element of a name, by the names of what is in it.
+
+    Raises:
+        ValueError: it is no XML.
+    """
+    from xml.etree import ElementTree  # noqa: PLC0415 - what plans a job needs none
+
+    try:
+        root = ElementTree.fromstring(_NOT_XML.sub("?", text))  # noqa: S314 - printed by the site's own server
+    except ElementTree.ParseError as error:
+        raise ValueError(f"broken XML: {error}") from error
+    return [{child.tag: child.text or "" for child in element} for element in root.iter(tag)]
 
 
 # --- the commands

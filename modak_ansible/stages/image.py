@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from modak_ansible.target.core.plan import Plan
 from modak_ansible.target.core.site import package_sources
 from modak_ansible.target.images.build import MIRROR
 from modak_ansible.target.images.image import ImageFacts
+from modak_ansible.target.images.logins import Secrets
 from modak_ansible.target.images.probe import Refusal as ProbeRefusal
 from modak_ansible.target.images.probe import refusal_error
 from modak_ansible.transport.secrets import read_secrets
@@ -43,24 +45,21 @@ def look_into_image(stage: Stage) -> Outcome:
     stage.say(f"looking into {image['entry']}")
     found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
-    given["oci"] = ((outcome.data.get("image") or {}).get("oci") or "") if outcome.data else ""
     frameworks = {
         name: framework for name, framework in (found.get("frameworks") or {}).items() if is_version(framework)
     }
     seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
     note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
     there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
-    oci = f"; its tag is {seen.oci}" if seen.oci else ""
-    return Outcome(
-        outcome.changed, f"{image['entry']}: {seen.problem or there}{oci}", {"image": outcome.data.get("image")}
-    )
+    return Outcome(outcome.changed, f"{image['entry']}: {seen.problem or there}", {"image": outcome.data.get("image")})
 
 
-def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
+def ensure_image(stage: Stage, *, again: bool = False, found_only: bool = False) -> Outcome:
     """Makes sure that the plan's image is on the target.
 
     Args:
         again: whether an image that its probe refused before is made and tried once more.
+        found_only: whether what the site's image_sources have not got is not made, either.
 
     Raises:
         ModakError: it cannot be built or pulled, with the end of the log; or it was, and its probe refuses it, which
@@ -77,7 +76,8 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         raise _refused(stage, answer["refusal"])
     names = ", ".join(answer["missing"])
     if stage.check:
-        return Outcome(True, f"would make {names}")
+        sources = ", ".join(arguments["site"].get("image_sources") or ())
+        return Outcome(True, f"would look for {names} in {sources}, or make it" if sources else f"would make {names}")
     for path in answer.get("altered", ()):
         stage.say(f"{path} is no longer the image that was made: it is made anew")
     began = time.monotonic()
@@ -86,12 +86,14 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
         MIRROR in layer["definition"] for layer in stage.plan["image"]["layers"] if layer["name"] in answer["missing"]
     )
     site = {**arguments["site"], "otherwise": package_sources(apt=apt)}
-    secrets = read_secrets().for_target(stage.plan["image"]["layers"])
-    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", again=again, secrets=secrets)
+    start = {"again": again, "found_only": found_only, "secrets": _secrets(stage, site.get("image_sources") or ())}
+    answer = stage.call("modak_image", **{**arguments, "site": site}, action="start", **start)
     stage.say(
         f"making {names} on the target" if answer["started"] else f"joining the build of {names} that is going on"
     )
     answer = until_ended(stage.say, partial(stage.call, "modak_image", **arguments), news="line")
+    for line in answer["status"].get("told", ()):
+        stage.say(line)
     if answer["missing"] and answer["refusal"]:
         raise _refused(stage, answer["refusal"])
     if answer["status"]["state"] != "done" or answer["missing"]:
@@ -99,11 +101,58 @@ def ensure_image(stage: Stage, *, again: bool = False) -> Outcome:
             _note_lack(stage, lacks)
         raise _failure(answer["status"])
     _note(stage, answer["image"])
-    return Outcome(
-        True,
-        f"{_message(stage.plan, answer['image'])}, made in {format_seconds(time.monotonic() - began)}",
-        {"image": answer["image"]},
-    )
+    how = "found" if answer["image"].get("found") else "made"
+    message = f"{_message(stage.plan, answer['image'])}, {how} in {format_seconds(time.monotonic() - began)}"
+    return Outcome(True, message, {"image": answer["image"]})
+
+
+def push_image(stage: Stage, place: str, tags: Sequence[str]) -> Outcome:
+    """Puts the plan's image, which is on the target, where others find it.
+
+    Args:
+        place: ``oras://HOST/REPOSITORY`` or a folder on the target.
+        tags: what it is called for people in a registry.
+
+    Raises:
+        ModakError: it is not there, or cannot be pushed.
+    """
+    if stage.check:
+        return Outcome(True, f"would push {stage.plan['image']['entry']} to {place}")
+    began = time.monotonic()
+    arguments = {**_arguments(stage), "place": place}
+    start = {"action": "push", "tags": list(tags), "secrets": _secrets(stage, [place])}
+    answer = stage.call("modak_image", **arguments, **start)
+    answer = until_ended(stage.say, partial(stage.call, "modak_image", **arguments), news="line")
+    if answer["status"]["state"] != "done":
+        raise _failure(answer["status"])
+    names = answer["status"].get("told", [])
+    message = f"{_message(stage.plan, answer['image'])}, pushed in {format_seconds(time.monotonic() - began)}"
+    return Outcome(True, message, {"image": answer["image"], "names": names})
+
+
+def sign_image(stage: Stage, key: str) -> Outcome:
+    """Signs the plan's image with a private key on the target.
+
+    Raises:
+        ModakError: it is not there, or cannot be signed.
+    """
+    answer = stage.call("modak_image", **_arguments(stage), action="sign", key=key)
+    how = "signed with" if answer["changed"] else "has the signature of"
+    return Outcome(answer["changed"], f"{stage.plan['image']['entry']}: {how} {key}", {"image": answer["image"]})
+
+
+def verify_image(stage: Stage, key: str) -> Outcome:
+    """Tells whether the plan's image has the signature of a public key on the target.
+
+    Raises:
+        ModakError: it has not, is not there, or is another one.
+    """
+    answer = stage.call("modak_image", **_arguments(stage), action="verify", key=key)
+    return Outcome(False, f"{stage.plan['image']['entry']}: signed with {key}", {"image": answer["image"]})
+
+
+def _secrets(stage: Stage, places: Sequence[str]) -> Secrets:
+    return read_secrets().for_target(stage.plan["image"]["layers"], places)
 
 
 def _arguments(stage: Stage) -> dict[str, Any]:
@@ -189,10 +238,6 @@ def _again(entry: str) -> str:
 def _message(plan: Plan, there: ImageFacts) -> str:
     size = there.get("size")
     detail = f", {format_size(size)}" if size else ""
-    if oci := there.get("oci", ""):
-        detail += f", its tag is {oci}"
-    elif problem := there.get("oci_problem", ""):
-        detail += f"; which digest its tag has is not known: the registry was asked, and {problem}"
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"
 
 

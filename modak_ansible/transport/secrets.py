@@ -27,7 +27,7 @@ from modak_ansible.target.core.files import expanded
 from modak_ansible.target.core.plan import Layer
 from modak_ansible.target.images.logins import Login as TargetLogin
 from modak_ansible.target.images.logins import Secrets as TargetSecrets
-from modak_ansible.target.images.logins import registry_of_layer
+from modak_ansible.target.images.logins import registry_of, registry_of_layer
 
 FILE = "MODAK_SECRETS"
 REGISTRY = ("MODAK_REGISTRY", "MODAK_REGISTRY_USERNAME", "MODAK_REGISTRY_PASSWORD")
@@ -64,9 +64,13 @@ class Secrets:
     pip: Mapping[str, str] = field(default_factory=dict, repr=False)
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
 
-    def for_target(self, layers: Sequence[Layer]) -> TargetSecrets:
-        """What making an image needs to be told: the logins of its own registries, and pip's addresses."""
-        hosts = {registry_of_layer(layer) for layer in layers}
+    def for_target(self, layers: Sequence[Layer], places: Sequence[str] = ()) -> TargetSecrets:
+        """What making an image needs to be told: the logins of its own registries, and pip's addresses.
+
+        Args:
+            places: where images are looked for, or pushed to.
+        """
+        hosts = {*map(registry_of_layer, layers), *map(registry_of, places)}
         found = TargetSecrets()
         if logins := [
             TargetLogin(registry=login.registry, username=login.username, password=login.password)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from modak_ansible.stages.action import StageAction
-from modak_ansible.stages.image import ensure_image, look_into_image, show_build_log
+from modak_ansible.stages.image import (
+    ensure_image,
+    look_into_image,
+    push_image,
+    show_build_log,
+    sign_image,
+    verify_image,
+)
 
 
 class ActionModule(StageAction):
@@ -15,7 +22,12 @@ class ActionModule(StageAction):
 
     def perform(self, stage):
         arguments = self._task.args
-        if arguments.get("state", "present") == "logged":
+        state = arguments.get("state", "present")
+        if state == "pushed":
+            return push_image(stage, arguments["place"], arguments.get("tags") or [])
+        if state in ("signed", "verified"):
+            return (sign_image if state == "signed" else verify_image)(stage, arguments["key"])
+        if state == "logged":
             last, within = int(arguments.get("last", -1)), float(arguments.get("within", -1))
             return show_build_log(
                 stage,
@@ -25,7 +37,8 @@ class ActionModule(StageAction):
             )
         if boolean(arguments.get("inside", False)):
             return look_into_image(stage)
-        return ensure_image(stage, again=boolean(arguments.get("again", False)))
+        again = boolean(arguments.get("again", False))
+        return ensure_image(stage, again=again, found_only=state == "found")
 
     def subject(self, plan):
         return plan["image"]["digest"] if plan["image"]["layers"] else ""

@@ -9,6 +9,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.answer import answer
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.files import changed_at, read_on
 from ansible_collections.modak.hpc.plugins.module_utils.target.images.image import ImageStore
+from ansible_collections.modak.hpc.plugins.module_utils.target.images.publishing import PublishedImage
 from ansible_collections.modak.hpc.plugins.module_utils.target.garbage.uses import Uses
 from ansible_collections.modak.hpc.plugins.module_utils.target.core.workspace import Workspace
 
@@ -26,11 +27,16 @@ options:
   action:
     type: str
     required: true
-    choices: [look, start, wait, log, inside]
+    choices: [look, start, wait, log, inside, push, sign, verify]
     description: >-
-      What to do; inside runs the image's Python, which tells what it holds; wait and log, which reads what the build
-      writes, come back when there is news, or when their time is over.
+      What to do; push puts it into place, sign and verify take a key; inside runs the image's Python, which tells
+      what it holds; wait and log, which reads what the build writes, come back when there is news, or when their time
+      is over.
   again: {type: bool, default: false, description: Whether a start makes what was refused before once more.}
+  found_only: {type: bool, default: false, description: Whether a start only looks into image_sources.}
+  place: {type: str, default: '', description: To push, and to wait for that; a registry's oras:// address or a folder.}
+  tags: {type: list, elements: str, default: [], description: To push; names for people, in a registry.}
+  key: {type: str, default: '', description: 'To sign, a private key on the target; to verify, a public one.'}
   seconds: {type: float, default: 0, description: How long to wait.}
   seen: {type: str, default: '', description: The last line of the log that the caller knows.}
   offset: {type: int, default: 0, description: How many bytes of the log the caller knows.}
@@ -41,6 +47,8 @@ options:
 author: modak-ansible
 """
 
+ACTIONS = ("look", "start", "wait", "log", "inside", "push", "sign", "verify")
+
 
 def main():
     module = AnsibleModule(
@@ -49,8 +57,12 @@ def main():
             "deployment": {"type": "str", "required": True},
             "image": {"type": "dict", "required": True},
             "site": {"type": "dict", "required": True},
-            "action": {"type": "str", "required": True, "choices": ["look", "start", "wait", "log", "inside"]},
+            "action": {"type": "str", "required": True, "choices": list(ACTIONS)},
             "again": {"type": "bool", "default": False},
+            "found_only": {"type": "bool", "default": False},
+            "place": {"type": "str", "default": ""},
+            "tags": {"type": "list", "elements": "str", "default": []},
+            "key": {"type": "str", "default": "", "no_log": False},
             "seconds": {"type": "float", "default": 0},
             "seen": {"type": "str", "default": ""},
             "offset": {"type": "int", "default": 0},
@@ -59,7 +71,8 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    store = ImageStore(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
+    kind = PublishedImage if params["place"] or params["action"] in ("sign", "verify") else ImageStore
+    store = kind(Workspace(params["workspace"]), params["image"], params["site"], params["secrets"])
     answer(module, lambda: act(store, module))
 
 
@@ -68,7 +81,15 @@ def act(store, module):
         return read_log(store, module.params["offset"], module.params["seconds"])
     if module.params["action"] == "inside":
         return {"changed": False, "inside": store.look_inside()}
+    if module.params["action"] == "sign":
+        is_signed = not module.check_mode and store.sign(module.params["key"])
+        return {"changed": is_signed, "image": store.describe()}
+    if module.params["action"] == "verify":
+        store.verify(module.params["key"])
+        return {"changed": False, "image": store.describe()}
     started = False
+    if module.params["action"] == "push":
+        started = store.start_push(module.params["place"], module.params["tags"])
     if module.params["action"] == "look" and not module.check_mode:
         reserve(module.params)
         store.check_given(keep=True)
@@ -77,7 +98,7 @@ def act(store, module):
             store.forget_refusals()
         store.check()
         if store.missing() and not store.refusal() and not module.check_mode:
-            started = store.start()
+            started = store.start(found_only=module.params["found_only"])
     if module.params["action"] == "wait":
         store.activity.wait_for_news("line", module.params["seen"], module.params["seconds"])
     return {

@@ -84,6 +84,7 @@ _FIELDS = {
         for name, many in {
             "account": False, "partition": False, "modules": True, "binds": True, "launcher": False, "apt_mirror": False,
             "certificate_bundle": False, "pip_index_url": False, "pip_find_links": True, "signing_key": False,
+            "image_sources": True, "image_signer": False,
         }.items()
     },
 }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "modak_ansible"
 # These know what a plan holds; targets get the script that comes out.
-NOT_ON_TARGETS = ("script.py", "slurm_directives.py", "torque_directives.py")
+NOT_ON_TARGETS = ("script.py", "slurm_directives.py", "pbs_directives.py")
 ON_TARGETS = [
     PACKAGE / "errors.py",
     *sorted((PACKAGE / "target").rglob("*.py")),

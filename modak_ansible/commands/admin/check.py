@@ -25,7 +25,8 @@ Target = Annotated[
 Job = Annotated[bool, typer.Option("--job", help="Ask a compute node, too, by a job of a few seconds.")]
 Patience = Annotated[int, typer.Option(min=5, metavar="SECONDS", help="How long to wait for that job.")]
 SchedulerName = Annotated[
-    str, typer.Option("--scheduler", metavar="NAME", help="slurm, torque or none; of a host, whichever is there.")
+    str,
+    typer.Option("--scheduler", metavar="NAME", help="slurm, torque, pbspro or none; of a host, whichever is there."),
 ]
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
@@ -78,7 +79,7 @@ def known_scheduler(name: str) -> str:
     """
     from modak_ansible.errors import UsageError, nearest
 
-    names = ("slurm", "torque", "none")
+    names = ("slurm", "torque", "pbspro", "none")
     if name and name not in names:
         raise UsageError(f"--scheduler {name}: there is no such scheduler", hint=nearest(name, names))
     return name

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, takes
+
+if TYPE_CHECKING:
+    from modak_ansible.commands.catalogue.publishing import Publisher
 
 app = typer.Typer(
     name="catalogue", rich_markup_mode=None,
@@ -20,6 +23,18 @@ EntryName = Annotated[
     str,
     typer.Argument(metavar="ENTRY", help="An entry, as modak catalogue lists it.", autocompletion=completing.entries),
 ]
+
+TargetOf = Annotated[
+    str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is meant.")
+]
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE",
+        help="oras://HOST/REPOSITORY, a folder on the target, or the folder of another workspace there.",
+    ),
+]
+_LIKE = "mnist-pytorch-slurm"
 
 
 @app.callback(invoke_without_command=True)
@@ -145,9 +160,7 @@ def build(
             metavar="ENTRY...", help="Entries, as modak catalogue lists them.", autocompletion=completing.entries
         ),
     ],
-    blueprint: Annotated[
-        str, typer.Option("--blueprint", "-b", metavar="BLUEPRINT", help="Its first training's target is built on.")
-    ] = "mnist-pytorch-slurm",
+    blueprint: TargetOf = _LIKE,
     asked: PlanOptions = NOTHING_ASKED,
     again: Annotated[bool, typer.Option("--again", help="Try once more what its probe refused before.")] = False,
     allow_refused: Annotated[
@@ -180,3 +193,81 @@ def build(
     good = ("built", "there", *(["refused"] if allow_refused else []))
     if any(result.outcome not in good for result in builder.results):
         raise typer.Exit(FAILED)
+
+
+@app.command(epilog="Example: modak catalogue push pytorch-2.13-cpu oras://registry.example/team/images --on mycluster")
+@takes("inputs", "value", "on")
+def push(
+    entry: EntryName,
+    place: Place,
+    blueprint: TargetOf = _LIKE,
+    asked: PlanOptions = NOTHING_ASKED,
+    as_json: Json = False,
+) -> None:
+    """Push the image that a target has of an entry, so that others need not build it.
+
+    Its tags are the digest of what it is made from, by which the image_sources of a site find it, and framework,
+    version, processor and accelerator, for people. A login is taken from MODAK_REGISTRY and its like, as for pulls.
+    """
+    _show(_publisher(entry, blueprint, asked).push(place), as_json)
+
+
+@app.command(epilog="Example: modak catalogue pull pytorch-2.13-cpu oras://registry.example/team/images --on mycluster")
+@takes("inputs", "value", "on")
+def pull(
+    entry: EntryName,
+    place: Place,
+    blueprint: TargetOf = _LIKE,
+    asked: PlanOptions = NOTHING_ASKED,
+    as_json: Json = False,
+) -> None:
+    """Have a target pull the image of an entry that somebody pushed; nothing is built.
+
+    It must have been made from what the entry is made from on that target, serve on its processor, and be signed where
+    its site says by whom.
+    """
+    _show(_publisher(entry, blueprint, asked).pull(place), as_json)
+
+
+@app.command(epilog="Example: modak catalogue sign pytorch-2.13-cpu --key ~/keys/images.pem --on mycluster")
+@takes("inputs", "value", "on")
+def sign(
+    entry: EntryName,
+    key: Annotated[
+        str, typer.Option(metavar="PATH", help="A private key in PEM on the target; its site's is usual.")
+    ] = "",
+    blueprint: TargetOf = _LIKE,
+    asked: PlanOptions = NOTHING_ASKED,
+    as_json: Json = False,
+) -> None:
+    """Sign the image that a target has of an entry, before it is pushed."""
+    _show(_publisher(entry, blueprint, asked).sign(key), as_json)
+
+
+@app.command(epilog="Example: modak catalogue verify pytorch-2.13-cpu --key ~/keys/images.pem.pub --on mycluster")
+@takes("inputs", "value", "on")
+def verify(
+    entry: EntryName,
+    key: Annotated[
+        str, typer.Option(metavar="PATH", help="A public key in PEM on the target; its site's is usual.")
+    ] = "",
+    blueprint: TargetOf = _LIKE,
+    asked: PlanOptions = NOTHING_ASKED,
+    as_json: Json = False,
+) -> None:
+    """Tell whether the image that a target has of an entry is what it is made from, and who signed it."""
+    _show(_publisher(entry, blueprint, asked).verify(key), as_json)
+
+
+def _publisher(entry: str, blueprint: str, asked: PlanOptions) -> Publisher:
+    from rich.console import Console
+
+    from modak_ansible.commands.catalogue.publishing import Publisher
+
+    return Publisher(entry, blueprint, asked, Console(stderr=True, highlight=False))
+
+
+def _show(answer: dict[str, Any], as_json: bool) -> None:
+    from modak_ansible.commands.catalogue.publishing import text_of
+
+    typer.echo(json.dumps(answer, indent=2) if as_json else text_of(answer))

@@ -187,7 +187,7 @@ def _place(draft: Draft) -> None:
     if draft.target not in known_targets():
         draft.target = str(file.absolute())
     target = target_of_file(file)
-    kinds = {"slurm": "Slurm", "torque": "Torque", "none": "Host"}
+    kinds = {"slurm": "Slurm", "torque": "Torque", "pbspro": "PBSPro", "none": "Host"}
     draft.target_type = f"modak.nodes.{'Local' if target.local else kinds[target.scheduler.value]}"
 
 

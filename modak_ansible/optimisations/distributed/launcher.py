@@ -12,9 +12,9 @@ from modak_ansible.allocation.ranks import Ranks, ranks_of
 from modak_ansible.model.hpc import STOCK_MPI, HpcApplication
 from modak_ansible.model.target import Scheduler
 from modak_ansible.optimisations.base import CannotPlan, Default, Draft, Optimisation, Option
+from modak_ansible.schedulers.pbs_directives import counts_cores_only
 from modak_ansible.schedulers.script import Launch
 from modak_ansible.schedulers.script import Ranks as TrainingRanks
-from modak_ansible.schedulers.torque_directives import counts_cores_only
 
 # How each library's processes find each other under srun.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
@@ -165,15 +165,17 @@ def _slurm_binding(hpc: HpcApplication) -> str:
 
 def _mpi_launcher(draft: Draft, hpc: HpcApplication | None, environment: tuple[tuple[str, str], ...]) -> Launching:
     """The library's own launcher: the image's on one node, the host's where ranks of several nodes must meet."""
-    is_torque = draft.request.target.scheduler is Scheduler.TORQUE
-    slots = is_torque and counts_cores_only(draft.request.job_options)  # nobody knows yet on how many nodes
+    scheduler = draft.request.target.scheduler
+    slots = scheduler is Scheduler.TORQUE and counts_cores_only(
+        draft.request.job_options
+    )  # nobody knows yet on how many nodes
     inside = draft.in_container and draft.layout.nodes == 1 and not slots
     library = _library(draft, hpc)
     hosts = ("--hostfile", '"$hosts"') if library == "openmpi" else ("-f", '"$hosts"')
     words = (_open_mpi if library == "openmpi" else _hydra)(
-        draft, hpc, hosts if is_torque and not inside else (), slots=slots
+        draft, hpc, hosts if scheduler.is_pbs and not inside else (), slots=slots
     )
-    suffix = _host_suffix(draft, library) if is_torque and not slots else ""
+    suffix = _host_suffix(draft, library) if scheduler.is_pbs and not slots else ""
     launch = Launch(inside=words) if inside else Launch(outside=words, hosts=suffix, slots=slots)
     if library == "mvapich":
         environment = (*environment, ("MV2_ENABLE_AFFINITY", "0"))  # its own binding would undo the launcher's

@@ -149,6 +149,7 @@ Size = Annotated[
 _READ: dict[Kind, Any] = {
     "name": Name,
     "names": Annotated[tuple[Name, ...], split(",+")],
+    "resources": Annotated[tuple[Annotated[str, text(rules.resource_problem)], ...], split(",")],
     "path": Annotated[str, text(rules.path_problem)],
     "constraint": Annotated[str, text(rules.constraint_problem)],
     "count": Count,
@@ -171,7 +172,7 @@ _FIELDS: dict[str, Any] = {
 
 
 class JobOptionsForm(create_model("JobOptionsForm", __base__=Form, **_FIELDS)):  # type: ignore[misc]
-    """What the job asks of the scheduler; every option becomes a directive of Slurm or Torque."""
+    """What the job asks of the scheduler; every option becomes a directive of Slurm, Torque or PBS Professional."""
 
     def to_model(self) -> JobOptions:
         """The options in the model's units."""

@@ -30,6 +30,7 @@ TARGET = "modak.nodes.Target"
 _SCHEDULERS = {
     "modak.nodes.Slurm": Scheduler.SLURM,
     "modak.nodes.Torque": Scheduler.TORQUE,
+    "modak.nodes.PBSPro": Scheduler.PBSPRO,
     "modak.nodes.Host": Scheduler.NONE,
     "modak.nodes.Local": Scheduler.NONE,
 }
@@ -46,6 +47,8 @@ _SITE_RULES: dict[str, Callable[[str], str]] = {
     "pip_extra_index_urls": rules.url_problem,
     "pip_find_links": rules.value_problem,
     "signing_key": rules.path_problem,
+    "image_sources": rules.place_problem,
+    "image_signer": rules.path_problem,
 }
 
 

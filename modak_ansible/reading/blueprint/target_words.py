@@ -17,8 +17,8 @@ LOCAL = "modak.nodes.Local"
 # The word for the kind of a target, and what it may be.
 SCHEDULER = "scheduler"
 TYPES = {
-    "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "none": "modak.nodes.Host", "local": LOCAL,
-    "cloud": "modak.nodes.CloudHost",
+    "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "pbspro": "modak.nodes.PBSPro",
+    "none": "modak.nodes.Host", "local": LOCAL, "cloud": "modak.nodes.CloudHost",
 }  # fmt: skip
 _FRONTEND = "frontend"
 _PROPERTIES = (

@@ -45,6 +45,9 @@ class Named:
     is_described: bool
 
 
+_TITLES = {"pbspro": "PBS Professional"}
+
+
 def find_target(job: JobForm, folder: Path, inputs: Inputs, mistakes: Mistakes, notes: Notes) -> Named | None:
     """The target that a request means; None where its description has mistakes.
 
@@ -109,14 +112,14 @@ def _shipped(job: JobForm, form: TargetForm, inputs: Inputs, mistakes: Mistakes,
         kind = "slurm"
         words = f"no target is named, and {wants} is nothing for this machine: it is planned for a cluster with Slurm"
         notes.warn(("job",), words, "target: { job_scheduler_type: torque }, or the name of one")
-    node = {"slurm": "slurm", "torque": "torque", "none": "local"}[kind]
+    node = {"slurm": "slurm", "torque": "torque", "pbspro": "pbspro", "none": "local"}[kind]
     is_given = inputs.file is not None or bool(inputs.values)
     targets = read_targets(shipped("tosca") / TARGETS_FILE, Inputs(inputs.file, inputs.values), mistakes)
     if node not in targets:
         return None
     if is_given or form.name or kind == "none":
         return Named(targets[node], is_described=is_given)
-    words = f"nobody describes the cluster with {kind.capitalize()}: what it has is not checked"
+    words = f"nobody describes the cluster with {_TITLES.get(kind, kind.capitalize())}: what it has is not checked"
     notes.warn(("job", "target"), words, "name one, or describe it with -i site.yaml")
     unknown = {"partitions": (), "scratch": None, "image_base": "docker"}
     return Named(_with_asked(targets[node].model_copy(update=unknown), job), is_described=False)

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Callable, TypedDict, cast
+from typing import Any, Callable, List, TypedDict, cast
 
 from ...errors import ModakError
 from .build_progress import doing
@@ -29,6 +29,7 @@ class Status(TypedDict, total=False):
     message: str
     hint: str
     lacks: str  # the package of which there is no build that goes with the framework's
+    told: List[str]  # what somebody should know of how it went
     seconds: float  # since it began, or that it took
     started: float  # in seconds since the epoch
     pid: int
@@ -69,6 +70,12 @@ class Activity:
     def note(self, step: str) -> None:
         """Tells what is being done now."""
         self._write(state="running", step=step)
+
+    def tell(self, text: str) -> None:
+        """Keeps a line that somebody should know, whenever they look."""
+        print(text, flush=True)  # noqa: T201 - the log
+        told = (read_json(self._status) or {}).get("told", [])
+        self._write(state="running", told=[*told, text])
 
     def status(self) -> Status:
         status = cast("Status | None", read_json(self._status))
@@ -111,7 +118,7 @@ class Activity:
                 os.write(started, b"0")
                 os._exit(0)
             self._began = time.time()
-            self._write(state="running", step="beginning")
+            self._write(state="running", step="beginning", told=[])
             self._redirect(started)
             code = self._work(work)
         finally:
@@ -148,6 +155,7 @@ class Activity:
             "started": began,
             "pid": os.getpid(),
             "step": step,
+            "told": previous.get("told", []),
             "seconds": round(time.time() - began, 1),
             **values,
         }

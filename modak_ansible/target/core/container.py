@@ -112,13 +112,15 @@ def sign_image(runtime: str, image: Path, key: str) -> None:
         )
 
 
-def verify_image(runtime: str, image: Path, key: str) -> None:
+def verify_image(runtime: str, image: Path, public: Path) -> None:
     """Checks that an image has a key's signature.
 
     Raises:
         ModakError: it has not.
     """
-    path = str(public_half(expanded(key)))
+    if not public.is_file():
+        raise ModakError(f"the key {public} is not on the target", hint="ask whoever signs images for it")
+    path = str(public)
     result = TimedRun(timeout=_SIGNING_SECONDS, keep_locks=True)([runtime, "verify", "--key", path, str(image)])
     if result.code != 0:
         raise ModakError(

@@ -50,13 +50,13 @@ def pip_environment(settings: Site) -> dict[str, str]:
     return {**environment, **({"PIP_CERT": settings.bundle} if settings.bundle else {})}
 
 
-def build_error(activity: Activity, code: int) -> ModakError:
-    """What a failed build says, from the end of its log."""
+def build_error(activity: Activity, code: int, about: str = "") -> ModakError:
+    """What a failed build says, from the end of its log; ``about`` is the address of an image that it is about."""
     lines = tail(activity.log, 60)
     text = "\n".join(lines)
     if lack := lack_in(text) or lack_of_room(activity.log.parent):
         return ModakError(lack, hint=f"make room in the workspace and in /tmp; see {activity.log}")
-    if refused := refused_image(lines):
+    if refused := refused_image(lines, about):
         return refused
     whole = tail(activity.log, _CONFLICT_LINES)
     if of_packages := conflict_error(whole) or requirement_error(whole):

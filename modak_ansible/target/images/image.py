@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Mapping, TypedDict, cast
+from typing import Any, Iterator, Mapping, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
 from ..core.commands import TimedRun, find_program, full_environment
-from ..core.container import check_fakeroot, check_signing_key, find_runtime, knows_zstd, sign_image, verify_image
-from ..core.files import Lock, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from ..core.container import (
+    check_fakeroot,
+    check_signing_key,
+    find_runtime,
+    knows_zstd,
+    public_half,
+    sign_image,
+    verify_image,
+)
+from ..core.files import Lock, expanded, free_bytes, read_json, sha256_of, tail, write_json, write_whole
 from ..core.plan import Layer, PlannedImage
 from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
 from ..core.site import Site, read_site
@@ -23,7 +33,7 @@ from ..core.slots import BUILDS, build_slot
 from ..core.workspace import Workspace
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
-from .logins import Secrets, login_environment, login_for
+from .logins import NoImage, Secrets, login_environment
 from .mirror import require_keyring, require_release
 from .probe import (
     PROBE_FAILED,
@@ -35,7 +45,7 @@ from .probe import (
     refusal_error,
     write_refusal,
 )
-from .registry import NotTold, by_digest, digest_of_tag
+from .registry import Place
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
@@ -52,14 +62,12 @@ class ImageFacts(TypedDict, total=False):
 
     path: str
     given: str  # the SHA-256 of the lowest layer, of an image that was looked into
-    # of one that was pulled by a tag: the digest that the registry had for it then, or why nobody knows it
-    oci: str
-    oci_problem: str
     name: str
     size: int
     sha256: str
     seconds: float
     built: str
+    found: str  # where somebody had put it, of one that was not made here
 
 
 class ImageStore:
@@ -84,13 +92,13 @@ class ImageStore:
         self._site = site
         self._secrets = secrets or Secrets()
         self._changed: dict[str, bool] = {}
+        self._places = list(site.get("image_sources") or ())
         self.activity = Activity(workspace.images, image["digest"])
 
     def missing(self) -> list[Layer]:
-        """The layers that are not there as they were made, from the base upwards; none when the image itself is."""
-        if self._is_there(self._image["layers"][-1]):
-            return []
-        return [layer for layer in self._image["layers"] if not self._is_there(layer)]
+        """The layers that are not there as they were made, from the base upwards, above the highest that is."""
+        layers = self._image["layers"]
+        return list(itertools.takewhile(lambda layer: not self._is_there(layer), reversed(layers)))[::-1]
 
     def changed(self) -> list[str]:
         """The files of images that are no longer what they were when they were made, and so are made anew."""
@@ -110,11 +118,16 @@ class ImageStore:
             runtime = find_runtime(self._image["container_runtime"])
             if self._key:
                 check_signing_key(runtime, self._key)
-        if "build" in kinds:
+        if "build" in kinds and not self._places:
+            self._check_build()
+
+    def _check_build(self) -> None:
+        missing = self.missing()
+        if any(layer["kind"] == "build" for layer in missing):
             check_fakeroot()
-            for layer in self.missing():
-                if "Bootstrap: debootstrap" in layer["definition"]:
-                    self._check_debootstrap(layer)
+        for layer in missing:
+            if "Bootstrap: debootstrap" in layer["definition"]:
+                self._check_debootstrap(layer)
 
     def check_given(self, *, keep: bool = False) -> None:
         """Tells whether an image that somebody else put there is the one that is meant.
@@ -142,16 +155,18 @@ class ImageStore:
             if layer["kind"] != "file" and read_refusal(path):
                 path.with_suffix(".json").unlink()
 
-    def start(self) -> bool:
-        """Begins to make what is missing; False when that is going on already."""
-        return self.activity.start(self._make)
+    def start(self, *, found_only: bool = False) -> bool:
+        """Begins to make what is missing; False when that is going on already.
+
+        Args:
+            found_only: whether what the site's image_sources have not got is not made, either.
+        """
+        return self.activity.start(partial(self._make, found_only=found_only))
 
     def describe(self) -> ImageFacts:
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
         known = cast(ImageFacts, {"path": str(path), **(read_json(path.with_suffix(".json")) or {})})
-        lowest = read_json(self._workspace.place(self._image["layers"][0]["path"]).with_suffix(".json")) or {}
-        known.update(cast(ImageFacts, {name: lowest[name] for name in ("oci", "oci_problem") if name in lowest}))
         if self._image.get("seen") and self._workspace.place(self._image["layers"][0]["path"]).is_file():
             known["given"] = self.given_digest()
         return known
@@ -176,6 +191,13 @@ class ImageStore:
     @property
     def _key(self) -> str:
         return self._site.get("signing_key") or ""
+
+    @property
+    def _signer(self) -> Path | None:
+        """The public key by which an image that somebody else made must be signed; None where any is taken."""
+        if self._site.get("image_signer"):
+            return expanded(self._site["image_signer"])
+        return public_half(expanded(self._key)) if self._key else None
 
     def _is_there(self, layer: Layer) -> bool:
         path = self._workspace.place(layer["path"])
@@ -205,7 +227,7 @@ class ImageStore:
             self._workspace.create()
             write_seal(seal, path, digest)
         if self._key:
-            verify_image(find_runtime(self._image["container_runtime"]), path, self._key)
+            verify_image(find_runtime(self._image["container_runtime"]), path, public_half(expanded(self._key)))
 
     def _check_debootstrap(self, layer: Layer) -> None:
         if find_program("debootstrap") is None:
@@ -222,10 +244,17 @@ class ImageStore:
 
     # --- in the background
 
-    def _make(self, activity: Activity) -> None:
+    def _make(self, activity: Activity, *, found_only: bool) -> None:
         layers = self._image["layers"]
+        first = self._above_found(activity)
+        if found_only and first < len(layers):
+            told = "; ".join(activity.status().get("told", ()))
+            hint = "modak catalogue push puts it there; modak catalogue build makes it here"
+            raise ModakError(f"there is no image to be had of {layers[-1]['name']}: {told}", hint=hint)
+        if self._site.get("image_sources"):  # else it was asked before
+            self._check_build()
         for position, layer in enumerate(layers):
-            if layer["kind"] == "file":
+            if position < first or layer["kind"] == "file":
                 continue
             below = self._workspace.place(layers[position - 1]["path"]) if position else None
             activity.note(f"waiting for {layer['name']}, which another build makes")
@@ -235,6 +264,63 @@ class ImageStore:
                     continue
                 with build_slot(self._workspace.images, partial(activity.note, _CROWDED.format(layer["name"]))):
                     self._make_or_refuse(layer, below, activity)
+
+    def _above_found(self, activity: Activity) -> int:
+        """The position of the lowest layer that must be made, where others had those below or this machine has."""
+        layers = self._image["layers"]
+        for position in range(len(layers) - 1, -1, -1):
+            layer = layers[position]
+            with Lock(self._workspace.images / f".{layer['digest']}.lock"):
+                self._changed.clear()
+                if self._is_there(layer) or (layer["kind"] == "build" and self._find(layer, activity)):
+                    return position + 1
+        return 0
+
+    def _find(self, layer: Layer, activity: Activity) -> bool:
+        """Has a layer from the first place that has it; what keeps one from giving it is told once."""
+        for text in list(self._places):
+            activity.note(f"looking for {layer['name']} in {text}")
+            try:
+                self._take(layer, text, activity)
+            except (ModakError, ProbeFailed) as error:
+                reason = error.message if isinstance(error, ModakError) else f"its probe fails here: {error.reason}"
+                if not isinstance(error, NoImage):
+                    self._places.remove(text)  # it is not asked for what lies below
+                elif layer is not self._image["layers"][-1]:
+                    continue
+                activity.tell(f"{layer['name']} is not taken from {text}: {reason}")
+                continue
+            activity.tell(f"{layer['name']} was found in {text}")
+            return True
+        return False
+
+    def _take(self, layer: Layer, text: str, activity: Activity) -> None:
+        began, runtime = time.time(), find_runtime(self._image["container_runtime"])
+        with self._scratch(layer) as scratch:
+            fresh = scratch / "image.sif"
+            self._place(runtime, text, activity).fetch(layer, fresh)
+            if self._signer:
+                verify_image(runtime, fresh, self._signer)
+            activity.note(f"probing {layer['name']}")
+            probe_image(runtime, fresh, list(layer.get("probe") or ()))
+            self._keep(runtime, layer, fresh, began, activity, text)
+
+    def _place(self, runtime: str, text: str, activity: Activity) -> Place:
+        def act(command: list[str], environment: dict[str, str], about: str) -> None:
+            self._run(command, activity, environment, about)
+
+        return Place(runtime, text, self._secrets, self._settings().bundle, act)
+
+    @contextmanager
+    def _scratch(self, layer: Layer) -> Iterator[Path]:
+        """A folder beside the images that nothing but the work within it sees, and that is gone behind it."""
+        scratch = self._workspace.images / f".{layer['digest']}.part"
+        shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
+        scratch.mkdir(mode=0o700)
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _make_or_refuse(self, layer: Layer, below: Path | None, activity: Activity) -> None:
         """Makes a layer that serves here, or notes that it does not."""
@@ -255,52 +341,48 @@ class ImageStore:
         if layer["kind"] == "venv":
             self._make_environment(layer, path, activity)
             return
-        scratch = self._workspace.images / f".{layer['digest']}.part"
-        shutil.rmtree(scratch, ignore_errors=True)  # what a killed build left
-        scratch.mkdir(mode=0o700)
-        pulled = ImageFacts()
-        try:
+        with self._scratch(layer) as scratch:
             fresh = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                pulled = self._pull(runtime, layer, fresh, activity)
+                self._pull(runtime, layer, fresh, activity)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
                 activity.note(f"probing {layer['name']}")
                 probe_image(runtime, fresh, list(layer.get("probe") or ()))
-            if self._key:
-                activity.note(f"signing {layer['name']}")
-                sign_image(runtime, fresh, self._key)
-            activity.note(f"checking {layer['name']}")
-            fresh.chmod(0o700)
-            known = {"size": fresh.stat().st_size, "sha256": sha256_of(fresh), "seconds": round(time.time() - began, 1)}
-            seal = seal_path(self._workspace.images, layer["digest"])
-            write_whole(seal, f"{known['sha256']} unknown\n")  # a job that begins meanwhile reads all of the image
-            write_json(path.with_suffix(".json"), {**known, **pulled, "name": layer["name"], "built": _now()})
-            fresh.replace(path)
-            write_seal(seal, path, str(known["sha256"]))
-            self._changed.clear()
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            self._keep(runtime, layer, fresh, began, activity)
 
-    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> ImageFacts:
-        """Pulls an image, by the digest that its tag has now where the registry tells it."""
+    def _keep(self, runtime: str, layer: Layer, fresh: Path, began: float, activity: Activity, found: str = "") -> None:
+        """Puts an image that serves in its place, sealed, and signed where the site wants that."""
+        if self._key:
+            activity.note(f"signing {layer['name']}")
+            sign_image(runtime, fresh, self._key)
+        activity.note(f"checking {layer['name']}")
+        seconds = round(time.time() - began, 1)
+        self._put(layer, fresh, {"seconds": seconds, "built": _now(), **({"found": found} if found else {})})
+
+    def _put(self, layer: Layer, fresh: Path, facts: dict[str, Any]) -> None:
+        path = self._workspace.place(layer["path"])
+        fresh.chmod(0o700)
+        sha256 = sha256_of(fresh)
+        seal = seal_path(self._workspace.images, layer["digest"])
+        write_whole(seal, f"{sha256} unknown\n")  # a job that begins meanwhile reads all of the image
+        known = {**facts, "name": layer["name"], "size": fresh.stat().st_size, "sha256": sha256}
+        write_json(path.with_suffix(".json"), known)
+        fresh.replace(path)
+        write_seal(seal, path, sha256)
+        self._changed.clear()
+
+    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> None:
         bundle = self._settings().bundle
         environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
-        source, known = layer["source"], ImageFacts()
-        try:
-            digest = digest_of_tag(source, login_for(layer, self._secrets), full_environment(), bundle)
-            source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
-        except NotTold as problem:  # pulling says more, or goes another way
-            known["oci_problem"] = str(problem)
-        self._run([runtime, "pull", str(fresh), source], activity, environment)
+        self._run([runtime, "pull", str(fresh), layer["source"]], activity, environment)
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
                 hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
             )
-        return known
 
     def _build(self, runtime: str, layer: Layer, below: Path | None, scratch: Path, activity: Activity) -> None:
         settings = self._settings()
@@ -349,8 +431,8 @@ class ImageStore:
         settings.pip.update(self._secrets.get("pip") or {})
         return settings
 
-    def _run(self, command: list[str], activity: Activity, environment: dict[str, str]) -> None:
-        """Runs a long command with its output in the log, and no secret in it."""
+    def _run(self, command: list[str], activity: Activity, environment: dict[str, str], about: str = "") -> None:
+        """Runs a long command with its output in the log, and no secret in it; an error may be about an address."""
         environment = {**full_environment(), **environment}
         words = secret_words(self._secrets)
         if words:
@@ -362,7 +444,7 @@ class ImageStore:
         if code == PROBE_FAILED and command[0] == "sh":
             raise_verdict(code, tail(activity.log, 60))
         if code != 0:
-            raise build_error(activity, code)
+            raise build_error(activity, code, about)
 
 
 def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:

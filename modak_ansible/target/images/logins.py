@@ -12,6 +12,7 @@ from ..core.plan import Layer
 _HUB = "docker.io"
 _FROM = re.compile(r"^Bootstrap: (docker|oras)\n(?:.*\n)*?From: (\S+)$", re.MULTILINE | re.IGNORECASE)
 _ADDRESS = re.compile(r"\b(?:docker|oras|library)://[^\s\"']*[^\s\"':,.]")
+_NOT_THERE = r"manifest unknown|name unknown|not found|status code:? 404|statuscode: 404"
 # What the runtime says at the end of a line about an image, what that means, and what to do.
 _REFUSALS = (
     (
@@ -21,7 +22,7 @@ _REFUSALS = (
         "or once, on the target: apptainer registry login --username NAME docker://{registry}",
     ),
     (
-        r"manifest unknown|name unknown|not found|status code:? 404|statuscode: 404",
+        _NOT_THERE,
         "{registry} has no image {address}, or shows it to who has a login alone",
         "look at its name and its tag",
     ),
@@ -55,6 +56,10 @@ _REFUSALS = (
 _NO_LIBRARY = "remote has no library client"
 
 
+class NoImage(ModakError):
+    """Where an image was looked for there is none."""
+
+
 class Login(TypedDict):
     registry: str
     username: str
@@ -85,39 +90,45 @@ def registry_of_layer(layer: Layer) -> str:
     return registry_of(f"{found.group(1).lower()}://{found.group(2)}") if found else ""
 
 
-def login_for(layer: Layer, secrets: Secrets) -> Optional[Login]:
-    """The login for the registry that making a layer asks; None where there is none."""
-    registry = registry_of_layer(layer)
-    return next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
-
-
 def login_environment(layer: Layer, secrets: Secrets) -> dict[str, str]:
     """The variables by which Apptainer and Singularity log in to a layer's registry; none where no login is for it."""
-    login = login_for(layer, secrets)
+    return _login_at(registry_of_layer(layer), secrets)
+
+
+def login_of(address: str, secrets: Secrets) -> dict[str, str]:
+    """The same for the registry of an address."""
+    return _login_at(registry_of(address), secrets)
+
+
+def _login_at(registry: str, secrets: Secrets) -> dict[str, str]:
+    login = next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
     if login is None:
         return {}
     values = {"DOCKER_USERNAME": login["username"], "DOCKER_PASSWORD": login["password"]}
     return {f"{runtime}_{name}": value for runtime in ("APPTAINER", "SINGULARITY") for name, value in values.items()}
 
 
-def refused_image(lines: List[str]) -> Optional[ModakError]:
+def refused_image(lines: List[str], about: str = "") -> Optional[ModakError]:
     """What it means that a runtime could not have an image of a registry; None where its log tells of none.
 
     Args:
         lines: the end of its log.
+        about: the image's address, for a runtime that does not say it again.
     """
     line = next((line for line in reversed(lines) if "FATAL" in line or "ERROR" in line), "")
     if _NO_LIBRARY in line:
         hint = "there: apptainer remote add and apptainer remote use"
         return ModakError("the target's runtime knows no library for addresses of library://", hint=hint)
     found = _ADDRESS.search(line)
-    if found is None:
+    if found is None and not (about and line):
         return None
-    address = found.group()
+    address = found.group() if found else about
     registry = registry_of(address) or address.partition("://")[0]
-    reason = line[found.end() :].strip(": ")
+    reason = line[found.end() if found else line.find(": ") :].strip(": ")
     for sign, words, hint in _REFUSALS:
         if re.search(sign, reason, re.IGNORECASE):
             told = words.format(registry=registry, address=address)
+            if sign == _NOT_THERE:
+                return NoImage(f"{told}: {reason}", hint=hint.format(registry=registry))
             return ModakError(f"{told}: {reason}", hint=hint.format(registry=registry))
     return None

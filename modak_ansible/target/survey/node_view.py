@@ -141,7 +141,8 @@ def job_script(scheduler: str, folder: Path, options: NodeOptions) -> str:
         lines += [f"--account={account}"] if account else []
         head = [f"#SBATCH {line}" for line in lines]
     else:
-        lines = ["-l nodes=1:ppn=1", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
+        size = "select=1:ncpus=1" if scheduler == "pbspro" else "nodes=1:ppn=1"
+        lines = [f"-l {size}", "-l walltime=00:02:00", "-j oe", f"-o {folder}/output.txt"]
         lines += [f"-q {partition}"] if partition else []
         lines += [f"-A {account}"] if account else []
         head = [f"#PBS {line}" for line in lines]

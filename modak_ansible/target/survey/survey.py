@@ -10,10 +10,11 @@ from typing import Any, Dict, List, Optional, TypedDict
 
 from ...schedulers import SCHEDULERS
 from ...schedulers.cluster import ClusterFacts
+from ...schedulers.pbspro import is_pbspro
 from ...schedulers.slurm_cluster import read_slurm
-from ...schedulers.torque_cluster import read_torque
+from ...schedulers.torque_cluster import read_pbspro, read_torque
 from ..core.commands import TimedRun, find_program
-from ..core.probe import MachineFacts, machine_facts
+from ..core.probe import MachineFacts, machine_facts, version_of
 from ..core.site import read_site
 from ..core.workspace import Workspace
 from ..jobs.situation import Forecast, forecast
@@ -22,14 +23,14 @@ from .node_view import NodeOptions, NodeView, node_view
 from .shell import ShellFacts, shell_facts
 from .storage import FolderFacts, QuotaFacts, build_folder, folder_facts, quotas
 
-_READERS = {"slurm": read_slurm, "torque": read_torque}
+_READERS = {"slurm": read_slurm, "pbspro": read_pbspro, "torque": read_torque}
 # A scheduler that is silent for longer will not take a job either.
 _SCHEDULER_SECONDS = 30
 
 
 class SurveyOptions(NodeOptions):
     workspace: str
-    scheduler: str  # slurm, torque or none; empty for whichever is there
+    scheduler: str  # slurm, torque, pbspro or none; empty for whichever is there
     container_runtime: str
     site: Dict[str, Any]  # of the target, as its model has it
     node: bool  # whether a node is asked by a job
@@ -76,7 +77,10 @@ def survey(wanted: SurveyOptions) -> SurveyFacts:
 
 
 def _has(scheduler: str) -> bool:
-    return all(find_program(name) for name in SCHEDULERS[scheduler].commands)
+    is_there = all(find_program(name) for name in SCHEDULERS[scheduler].commands)
+    if is_there and scheduler in ("pbspro", "torque"):  # their commands have the same names
+        return is_pbspro(version_of("qstat")) == (scheduler == "pbspro")
+    return is_there
 
 
 def _cluster(scheduler: str) -> ClusterFacts:

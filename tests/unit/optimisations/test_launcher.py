@@ -90,6 +90,7 @@ CASES = {
         request(hpc={**HYBRID, "library": "mpich"}, nodes=2, container=False, site={"modules": ("mpich/4.1",)}), "",
     ),
     "torque-openmpi": (request("torque", hpc={**HYBRID, "library": "openmpi"}, nodes=2, exclusive=True), ""),
+    "pbspro-openmpi": (request("pbspro", hpc={**HYBRID, "library": "openmpi"}, nodes=2, exclusive=True), ""),
     "openmp": (
         request(
             hpc={"parallelisation": "openmp", "threads": 8, "affinity": "spread"},
@@ -335,3 +336,11 @@ def test_broken_lines_stay_in_their_own_place(broken, tmp_path):
     asked = request("none", container=False, hpc={"parallelisation": "openmp"}, application=application)
     code, output = run(script(asked), tmp_path / "before")
     assert (output == "ran\n") is (code == 0)
+
+
+def test_a_site_may_ask_for_accelerators_by_the_process():
+    site = {"gpu_request": "--gpus-per-task={per_process}"}
+    asked = request(hpc={**MPI, "ranks": 2}, site=site, nodes=1, accelerators=4)
+    assert "\n#SBATCH --gpus-per-task=2\n" in script(asked, "openmpi-mpi4py")
+    with pytest.raises(CannotPlan, match="3 accelerators of a node cannot be shared out evenly to 2 processes"):
+        script(request(hpc={**MPI, "ranks": 2}, site=site, nodes=1, accelerators=3), "openmpi-mpi4py")

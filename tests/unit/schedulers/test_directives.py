@@ -20,13 +20,13 @@ from modak_ansible.model.plan import PlannedJob
 from modak_ansible.model.target import Scheduler
 from modak_ansible.reading.blueprint.forms.text_rules import constraint_problem
 from modak_ansible.schedulers.directives import CannotExpress
+from modak_ansible.schedulers.pbs_directives import pbspro_directives, torque_directives
 from modak_ansible.schedulers.script import ScriptParts, render_script
 from modak_ansible.schedulers.slurm_directives import slurm_directives
-from modak_ansible.schedulers.torque_directives import torque_directives
 
 SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
-RENDERERS = {"slurm": slurm_directives, "torque": torque_directives}
-PREFIXES = {"slurm": "#SBATCH ", "torque": "#PBS "}
+RENDERERS = {"slurm": slurm_directives, "torque": torque_directives, "pbspro": pbspro_directives}
+PREFIXES = {"slurm": "#SBATCH ", "torque": "#PBS ", "pbspro": "#PBS "}
 PARTS = ScriptParts(image="images/abc.sif", python="/opt/venv/bin/python", script="train.py", container_runtime="any")
 STATED = {
     "job_name": "my_job", "account": "p-1", "wall_time_limit": 86400 + 43200, "node_count": 2,
@@ -75,7 +75,13 @@ FULL = {
         memory=8 * 2**30,
     ),
 }  # fmt: skip
-GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1"}
+_OF_TORQUE = dict(FULL["torque"].options)
+FULL["pbspro"] = job(
+    "pbspro",
+    {**_OF_TORQUE, "partition": None, "job_array": "0-9", "architecture_constraint": "ib&cpu_type=zen4"},
+    memory=8 * 2**30,
+)
+GPUS = {"slurm": "--gres=gpu:1", "torque": ":gpus=1", "pbspro": ":ngpus=1"}
 
 
 @pytest.mark.component
@@ -95,7 +101,8 @@ def test_what_is_declared_of_an_option_is_what_the_scheduler_is_told(scheduler):
     told = [*RENDERERS[scheduler](FULL[scheduler], GPUS[scheduler]), *(line for _, _, line in CASES)]
     told += RENDERERS[scheduler](job(scheduler, options, memory=8 * 2**30))
     declared = {
-        name: re.match(r"`(--?\w[\w-]*(?: \w+=)?)", getattr(option, scheduler)) for name, option in OPTIONS.items()
+        name: re.match(r"`(--?\w[\w-]*(?: \w+=)?)", getattr(option, scheduler) or option.torque)
+        for name, option in OPTIONS.items()
     }
     assert [
         name for name, found in declared.items() if found and not any(line.startswith(found[1]) for line in told)
@@ -105,6 +112,9 @@ def test_what_is_declared_of_an_option_is_what_the_scheduler_is_told(scheduler):
 CASES = [
     ("slurm", {"qos": "high"}, "--qos=high"),
     ("torque", {"qos": "high"}, "-l qos=high"),
+    ("slurm", {"reservation": "maint-1"}, "--reservation=maint-1"),
+    ("torque", {"reservation": "maint-1"}, "-l advres=maint-1"),
+    ("slurm", {"gres": ("nvme:1", "tmp:ssd:100G")}, "--gres=nvme:1,tmp:ssd:100G"),
     ("slurm", {"job_array": "1,3,5-7%2"}, "--array=1,3,5-7%2"),
     ("torque", {"job_array": "1,3,5-7%2"}, "-t 1,3,5-7%2"),
     ("slurm", {"minimum_memory_per_processor": 3 * 2**20 + 1}, "--mem-per-cpu=4M"),
@@ -136,6 +146,13 @@ CASES = [
     ("torque", {"standard_output_file": "out.txt"}, "-o out.txt"),
     ("torque", {"standard_output_file": "out.txt"}, "-j oe"),
     ("torque", {"partition": "east"}, "-l partition=east"),
+    ("pbspro", {}, "-l select=2:ncpus=8:mpiprocs=2"),
+    ("pbspro", {}, "-l place=scatter:exclhost"),
+    ("pbspro", {"minimum_memory_per_processor": 2**30}, "-l select=2:ncpus=8:mpiprocs=2:mem=8192mb"),
+    ("pbspro", {"architecture_constraint": "ib&cpu=zen4"}, "-l select=2:ncpus=8:mpiprocs=2:ib=True:cpu=zen4"),
+    ("pbspro", {"request_specific_nodes": ("a",)}, "-l select=1:ncpus=8:mpiprocs=2:host=a+1:ncpus=8:mpiprocs=2"),
+    ("pbspro", {"job_array": "1-12"}, "-J 1-12"),
+    ("pbspro", {"partition": "gpu"}, "-q gpu"),
     ("torque", {"memory_limit": 2**30}, "-l mem=1024mb"),
 ]
 
@@ -164,7 +181,7 @@ REFUSED = [
     ("slurm", {"copy_environment_variable": ("A=1 2",)}, "copy_environment_variable", "space"),
     ("slurm", {"copy_environment_variable": ("PYTHONPATH",)}, "copy_environment_variable", "would not last"),
     ("slurm", {"standard_output_file": "logs/out.txt"}, "standard_output_file", "will not be there"),
-    ("torque", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "Torque puts nothing"),
+    ("torque", {"standard_output_file": "out-%j.txt"}, "standard_output_file", "PBS puts nothing"),
     ("slurm", {"standard_output_file": "out-%q.txt"}, "standard_output_file", "no pattern"),
     ("slurm", {"standard_error_file": "error.log"}, "standard_error_file", "file of modak's"),
     ("slurm", {"standard_output_file": "~/out.txt"}, "standard_output_file", "cannot stand"),
@@ -182,6 +199,14 @@ REFUSED = [
         "cannot be joined",
     ),
     ("torque", {"core_count": 4, "architecture_constraint": "a"}, "core_count", "says nothing of nodes"),
+    ("pbspro", {"architecture_constraint": "a|b"}, "architecture_constraint", "resources with values"),
+    ("pbspro", {"request_specific_nodes": ("a", "b", "c")}, "request_specific_nodes", "3 nodes are named"),
+    ("pbspro", {"qos": "high"}, "qos", "no qualities of service"),
+    ("pbspro", {"reservation": "R12"}, "reservation", "is a queue"),
+    ("pbspro", {"gres": ("nvme",)}, "gres", "no generic resources"),
+    ("torque", {"gres": ("nvme",)}, "gres", "no generic resources"),
+    ("slurm", {"gres": ("nvme 1",)}, "gres", "as a generic resource"),
+    ("pbspro", {"job_dependency": (JobDependency(kind="singleton"),)}, "job_dependency", "no singleton"),
     ("slurm", {"combine_stdout_stderr": True, "standard_error_file": "e"}, "combine_stdout_stderr", "hold the errors"),
 ]  # fmt: skip
 
@@ -191,6 +216,19 @@ def test_what_a_scheduler_cannot_be_told_is_refused(scheduler, options, about, w
     with pytest.raises(CannotExpress, match=words) as caught:
         RENDERERS[scheduler](job(scheduler, options))
     assert caught.value.about == f"job_options.{about}"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "lines"),
+    [
+        ("--gres=gpu:a100:2", ["--gres=gpu:a100:2,nvme:1"]),
+        ("--gpus-per-node=2", ["--gpus-per-node=2", "--gres=nvme:1"]),
+        ("", ["--gres=nvme:1"]),
+    ],
+)
+def test_accelerators_and_other_generic_resources_share_the_one_directive_that_counts(gpus, lines):
+    made = slurm_directives(job("slurm", {"gres": ("nvme:1",)}), gpus)
+    assert [line for line in made if "gres" in line or "gpus" in line] == lines
 
 
 def test_memory_of_nodes_and_of_cores_exclude_each_other_under_slurm():
@@ -251,6 +289,8 @@ def read_back(scheduler, text):
 @example("-a")
 def test_a_hostile_value_is_refused_or_stays_in_its_directive(scheduler, field, value):
     prefix = FIELDS[field][0 if scheduler == "slurm" else 1]
+    if scheduler == "pbspro":
+        prefix = {"-l nodes=": "-l select=", "-t ": "-J "}.get(prefix, prefix)
     usual = RENDERERS[scheduler](spoilt(scheduler, field, "1" if field in ("job_dependency", "job_array") else "plain"))
     made = spoilt(scheduler, field, value)
     try:

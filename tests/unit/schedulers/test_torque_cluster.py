@@ -16,6 +16,7 @@ from modak_ansible.schedulers.torque_cluster import (
     duration_of,
     printed_queues,
     read_nodes,
+    read_pbspro,
     read_torque,
 )
 
@@ -133,3 +134,68 @@ def test_unknown_words_never_break_it(text):
     printed_queues(text)
     cluster = read_torque(lambda argv: CommandResult(0, text), "alice", [])
     assert all(partition.name for partition in cluster.partitions)
+
+
+# In the form of the manual pages pbsnodes and qstat of OpenPBS 20.
+PBS_NODES = """\
+node1
+     Mom = node1.cluster.example
+     Port = 15002
+     pbs_version = 20.0.1
+     ntype = PBS
+     state = free
+     pcpus = 16
+     resources_available.arch = linux
+     resources_available.host = node1
+     resources_available.mem = 65974564kb
+     resources_available.ncpus = 16
+     resources_available.ngpus = 4
+     resources_available.vnode = node1
+     resv_enable = True
+
+node2
+     Mom = node2.cluster.example
+     ntype = PBS
+     state = down,offline
+     pcpus = 16
+     resources_available.mem = 65974564kb
+     resources_available.ncpus = 16
+
+"""
+PBS_QUEUES = """\
+Queue: workq
+    queue_type = Execution
+    total_jobs = 0
+    state_count = Transit:0 Queued:0 Held:0 Waiting:0 Running:0 Exiting:0 Begun:0
+    resources_max.nodect = 4
+    resources_max.walltime = 01:00:00
+    enabled = True
+    started = True
+
+"""
+PBS_SERVER = """\
+Server: pbs
+    server_state = Active
+    server_host = pbs.cluster.example
+    default_queue = workq
+    pbs_version = 20.0.1
+
+"""
+
+
+def test_pbs_professional_is_read_by_the_words_that_it_has_of_its_own():
+    answers = {"-B": PBS_SERVER, "-Q": PBS_QUEUES, "-a": PBS_NODES}
+
+    def run(argv):
+        text = answers.get(argv[1]) if len(argv) > 1 else None
+        return CommandResult(0, text) if text else REFUSED
+
+    cluster = read_pbspro(run, "alice", [])
+    assert (cluster.scheduler, cluster.version, cluster.unknown) == ("pbspro", "20.0.1", ())
+    (queue,) = cluster.partitions
+    assert (queue.name, queue.default, queue.walltime, queue.most_nodes) == ("workq", True, 3600, 4)
+    assert [(kind.cores, kind.processors, kind.memory, kind.accelerator_count) for kind in queue.kinds] == [
+        (16, 16, 65974564 * 1024, 4),
+        (16, 16, 65974564 * 1024, 0),
+    ]
+    assert sum(kind.unusable for kind in queue.kinds) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from modak_ansible.target.core.container import (
     check_fakeroot,
     check_signing_key,
     find_runtime,
+    public_half,
     sign_image,
     verify_image,
 )
@@ -73,9 +75,9 @@ def test_a_signature_is_made_and_found(runtime, key, tmp_path):
     image.write_text("image")
     check_signing_key(runtime, key)
     with pytest.raises(ModakError, match="has no signature of .*key.pem.pub: FATAL: no signature found"):
-        verify_image(runtime, image, key)
+        verify_image(runtime, image, public_half(Path(key)))
     sign_image(runtime, image, key)
-    verify_image(runtime, image, key)
+    verify_image(runtime, image, public_half(Path(key)))
     image.write_text("")
     with pytest.raises(ModakError, match="could not be signed: FATAL: cannot sign"):
         sign_image(runtime, image, key)

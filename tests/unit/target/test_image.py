@@ -8,61 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
+from image_builds import BASE, OTHER, TOP, calls, layer, make, runtime, store_of, wait
 
 from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import sha256_of
-from modak_ansible.target.core.workspace import Workspace
 from modak_ansible.target.images import image as image_module
 from modak_ansible.target.images import probe as image_probe
-from modak_ansible.target.images.image import ImageStore
-from modak_ansible.target.images.registry import NotTold
 
-APPTAINER = """#!/bin/bash
-# takes Apptainer's place: notes what it is asked, and makes a file where an image would be
-case "$1" in
-    --version) echo "apptainer version 1.4.5" ;;
-    pull) echo "pull $3" >> "$CALLS"; sleep "${PAUSE:-0}"; echo pulled > "$2" ;;
-    build)
-        [ "$2" = --help ] && { echo "  -B, --bind stringArray"; echo "  -T, --notest"
-                             echo "      --mksquashfs-args string"; exit 0; }
-        echo "$*" >> "$CALLS.options"
-        image=${@: -2:1} definition=${@: -1}
-        echo "build $(grep -m 1 '^From\\|^OSVersion' "$definition")" >> "$CALLS"
-        cp "$definition" "$CALLS.$(grep -c . "$CALLS").def"
-        sleep "${PAUSE:-0}"
-        echo part > "$image"
-        [ -n "${BREAK:-}" ] && { echo "FATAL: $BREAK" >&2; exit 255; }
-        cat "$definition" > "$image" ;;
-    test | exec)
-        echo "$*" >> "$CALLS.probes"
-        [ -z "${SAYS:-}" ] || grep -q "OSVersion" "${@: -1}" || { cat "$SAYS"; exit "$CODE"; } ;;
-esac
-"""
-
-
-@pytest.fixture
-def runtime(tmp_path, monkeypatch):
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    programs = {"apptainer": APPTAINER, "debootstrap": "#!/bin/sh\n", "mksquashfs": "#!/bin/sh\necho zstd >&2\n"}
-    for program, text in programs.items():
-        (folder / program).write_text(text)
-        (folder / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-    monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
-    monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
-    monkeypatch.setattr(image_module, "require_release", lambda *arguments: None)
-    monkeypatch.setattr(image_module, "require_keyring", lambda mirror: None)
-    monkeypatch.setattr(image_probe, "_devices", list)
-    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
-    return tmp_path
-
-
-def layer(digest, definition, kind="build", **more):
-    return {"name": digest, "kind": kind, "digest": digest, "definition": definition, "path": f"images/{digest}.sif",
-            "source": "", "checksum": "", **more}  # fmt: skip
-
+__all__ = ["runtime"]
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 
@@ -73,34 +26,6 @@ def refusing(monkeypatch):
     monkeypatch.setenv("SAYS", str(RECORDED / "apptainer-1.4.5-test-illegal.txt"))
     monkeypatch.setenv("CODE", "132")
     monkeypatch.setattr(image_probe, "processor_name", lambda: "Acme 9000")
-
-
-BASE = layer("base", "Bootstrap: debootstrap\nOSVersion: bookworm\nMirrorURL: {{ apt_mirror }}\n")
-TOP = layer("top", "Bootstrap: localimage\nFrom: {{ base }}\n%labels\n d {{ definition_digest }} {{ build_date }}\n")
-OTHER = layer("other", "Bootstrap: localimage\nFrom: {{ base }}\n%post\n true\n")
-
-
-def store_of(runtime, *layers, **more):
-    image = {"digest": layers[-1]["digest"], "layers": list(layers), "container_runtime": "any", **more}
-    return ImageStore(Workspace(str(runtime / "w")), image, {"apt_mirror": "http://mirror.example/debian/"})
-
-
-def make(store):
-    store._workspace.create()
-    store.check()
-    assert store.start()
-    return wait(store)
-
-
-def wait(store):
-    deadline = time.monotonic() + 20
-    while store.activity.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return store.activity.status()
-
-
-def calls(runtime):
-    return (runtime / "calls").read_text().splitlines()
 
 
 @pytest.mark.component
@@ -195,29 +120,6 @@ def test_an_image_is_pulled(runtime):
     store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
     assert make(store)["state"] == "done"
     assert calls(runtime) == ["pull docker://acme/torch:1"]
-
-
-@pytest.mark.component
-def test_an_image_is_pulled_by_the_digest_of_its_tag_where_the_registry_tells_it(runtime, monkeypatch):
-    hub = layer("hub", "", kind="pull", source="docker://r.example:5000/team/torch:1")
-    oci = f"sha256:{'7' * 64}"
-    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: oci)
-    store = store_of(runtime, hub)
-    assert make(store)["state"] == "done"
-    assert calls(runtime) == [f"pull docker://r.example:5000/team/torch@{oci}"]
-    assert store.describe()["oci"] == oci
-
-
-@pytest.mark.component
-def test_a_registry_that_tells_no_digest_stops_no_pull(runtime, monkeypatch):
-    def digest_of_tag(*_):
-        raise NotTold("it answers 500")
-
-    monkeypatch.setattr(image_module, "digest_of_tag", digest_of_tag)
-    store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
-    assert make(store)["state"] == "done"
-    assert calls(runtime) == ["pull docker://acme/torch:1"]
-    assert store.describe()["oci_problem"] == "it answers 500"
 
 
 def test_a_given_file_is_taken_and_checked(runtime):

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.component
 
 WANTED = {
     "workspace": "modak", "scheduler": "", "container_runtime": "any", "modules": [], "folders": [], "site": {}, "node": False,
+    "directives": "",
     "partition": "", "account": "", "patience": 5,
 }  # fmt: skip
 
@@ -60,6 +61,14 @@ esac"""
     assert (found["schedulers"], found["scheduler"]) == (["slurm"], "slurm")
     (partition,) = found["cluster"]["partitions"]
     assert (partition["name"], partition["walltime"], partition["kinds"][0]["cores"]) == ("batch", 3600, 8)
+
+
+@pytest.mark.parametrize(("says", "name"), [("pbs_version = 20.0.1", "pbspro"), ("Version: 6.1.3", "torque")])
+def test_schedulers_whose_commands_have_the_same_names_are_told_apart(home, monkeypatch, tmp_path, says, name):
+    qstat = f'[ "$1" = --version ] && echo "{says}" || exit 2'
+    programs(tmp_path / "bin", monkeypatch, qstat=qstat, qsub="exit 1", qdel="exit 1", pbsnodes="exit 1", qmgr="exit 1")
+    found = survey(WANTED)
+    assert (found["schedulers"], found["scheduler"], found["cluster"]["scheduler"]) == ([name], name, name)
 
 
 def test_a_scheduler_that_is_not_there(home, tmp_path, monkeypatch):

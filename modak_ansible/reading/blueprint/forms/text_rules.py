@@ -10,11 +10,13 @@ _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 _PATH = re.compile(r"(~|~/|/|\$[A-Z_][A-Z0-9_]*)?[A-Za-z0-9_.+/@%=-]*", re.ASCII)
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+/?", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/@-]*", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_.:=+&|*()\[\]-]{1,500}", re.ASCII)
 _VERSION = re.compile(r"\d+(\.\d+)*", re.ASCII)
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+){0,2}", re.ASCII)
 _GPU_REQUEST = re.compile(r"[A-Za-z0-9_=:,.{}-]+", re.ASCII)
 _URL = re.compile(r"(https?|file)://[^\s\"'`$;\\<>|&]+", re.ASCII)
 _SOURCE = re.compile(r"(?!\S*@-)((https?|git|ssh|file)://(?!-)|git@[A-Za-z0-9.-]+:)[A-Za-z0-9_.:/@%+~=?&#-]+", re.ASCII)
@@ -84,6 +86,17 @@ def local_path_problem(text: str) -> str:
     return f"{shown(text)} cannot stand in a configuration of SSH: give it a plain name"
 
 
+def place_problem(text: str) -> str:
+    """What is wrong with where images are for others: a repository of a registry, or a folder on the target."""
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        good = scheme == "oras" and _REPOSITORY.fullmatch(rest)
+        return "" if good else f"{shown(text)} is not oras://HOST/REPOSITORY in small letters, without a tag"
+    if not text.startswith(("/", "~/", "$")):
+        return f"{shown(text)} is neither oras://HOST/REPOSITORY nor a folder from the target's root or ~/ on"
+    return path_problem(text)
+
+
 def bind_problem(text: str) -> str:
     parts = text.split(":")
     if len(parts) > 3 or any(path_problem(part) for part in parts):
@@ -105,10 +118,16 @@ def launcher_problem(text: str) -> str:
     return "" if good else f"{shown(text)} is not a command with plain options"
 
 
+def resource_problem(text: str) -> str:
+    good = "NAME, NAME:COUNT or NAME:TYPE:COUNT, such as nvme:1"
+    return "" if _RESOURCE.fullmatch(text) else f"{shown(text)} is no generic resource: {good}"
+
+
 def gpu_request_problem(text: str) -> str:
-    if not _GPU_REQUEST.fullmatch(text) or re.search(r"\{(?!count\})", text):
+    if not _GPU_REQUEST.fullmatch(text) or re.search(r"\{(?!(count|per_process)\})", text):
         return f"{shown(text)} is not a request for accelerators, such as --gres=gpu:a100:{{count}}"
-    return "" if "{count}" in text else f"{shown(text)} does not say where the {{count}} goes"
+    has_number = "{count}" in text or "{per_process}" in text
+    return "" if has_number else f"{shown(text)} does not say where the {{count}} goes"
 
 
 def url_problem(text: str) -> str:

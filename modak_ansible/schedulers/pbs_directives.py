@@ -1,6 +1,6 @@
-"""The directives of a job under Torque, as qsub reads them after ``#PBS``.
+"""The directives of a job under Torque, PBS Professional and OpenPBS, as qsub reads them after ``#PBS``.
 
-Sources: the manual of Torque 6.1, and what a real 6.1.3 did with them.
+Sources: the manual of Torque 6.1, and what a real 6.1.3 did with them; OpenPBS's manual pages qsub and pbs_resources.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .directives import PLAIN, CannotExpress, addresses, mebibytes, output_files, plain, start, variables
+from .directives import NAME, PLAIN, CannotExpress, addresses, mebibytes, output_files, plain, start, variables
 
 if TYPE_CHECKING:
     from modak_ansible.model.job_options import JobDependency, JobOptions
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _ARRAY = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*(%\d+)?", re.ASCII)
 _PROPERTIES = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(&[A-Za-z_][A-Za-z0-9_.-]*)*", re.ASCII)
 _NODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)  # a number would be a count
+# Resources of hosts: ib is ib=True.
+_RESOURCES = re.compile(
+    r"[A-Za-z][A-Za-z0-9_-]*(=[A-Za-z0-9_.-]+)?(&[A-Za-z][A-Za-z0-9_-]*(=[A-Za-z0-9_.-]+)?)*", re.ASCII
+)
 _JOB = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?", re.ASCII)
 
 
@@ -40,6 +44,11 @@ def _place(job: PlannedJob) -> Iterator[str]:
         yield f"-l partition={plain('job_options.partition', job.options.partition, what='a partition')}"
     if job.options.qos:
         yield f"-l qos={plain('job_options.qos', job.options.qos, what='a quality of service')}"
+    if job.options.reservation:
+        yield f"-l advres={plain('job_options.reservation', job.options.reservation, what='a reservation')}"
+    if job.options.gres:
+        hint = "name a property that its nodes have as architecture_constraint"
+        raise CannotExpress("job_options.gres", "Torque has no generic resources of nodes", hint)
 
 
 def _size(job: PlannedJob, gpu_request: str) -> Iterator[str]:
@@ -110,7 +119,7 @@ def _dependency(dependency: JobDependency) -> str:
     about = "job_options.job_dependency"
     if dependency.kind == "singleton":
         hint = "name the jobs, such as afterany:12.server"
-        raise CannotExpress(about, "Torque has no singleton: it waits for jobs by their ids", hint)
+        raise CannotExpress(about, "PBS has no singleton: it waits for jobs by their ids", hint)
     if not dependency.jobs:
         raise CannotExpress(about, f"{dependency.kind} names no job", f"{dependency.kind}:12.server")
     return ":".join([dependency.kind, *(plain(about, job, _JOB, "a job's id") for job in dependency.jobs)])
@@ -140,3 +149,64 @@ def _output(job: PlannedJob) -> Iterator[str]:
     if error:
         yield f"-e {error}"
     yield "-r y" if job.checkpoint and job.checkpoint.requeue else "-r n"
+
+
+# --- PBS Professional
+
+
+def pbspro_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
+    """The same under PBS Professional: a node is a chunk of ``select``, and by ``place`` no two of them share a host.
+
+    Raises:
+        CannotExpress: an option that PBS Professional does not have, or a text that cannot stand in a directive.
+    """
+    times = [line.replace("-t ", "-J ", 1) if line.startswith("-t ") else line for line in _time(job)]
+    return [*_chunks_place(job), *_select(job, gpu_request), *times, *_surroundings(job.options), *_output(job)]
+
+
+def _chunks_place(job: PlannedJob) -> Iterator[str]:
+    yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
+    if job.account:
+        yield f"-A {plain('job_options.account', job.account, what='an account')}"
+    if job.partition:
+        yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+    if job.options.qos:
+        raise CannotExpress("job_options.qos", "PBS Professional has no qualities of service", "name a queue")
+    if job.options.reservation:
+        hint = "its name is a queue's: give it as queue"
+        raise CannotExpress("job_options.reservation", "a reservation of PBS Professional is a queue", hint)
+    if job.options.gres:
+        hint = "name a resource that hosts have as architecture_constraint, such as nvme=1"
+        raise CannotExpress("job_options.gres", "PBS Professional has no generic resources", hint)
+
+
+def _select(job: PlannedJob, gpu_request: str) -> Iterator[str]:
+    options = job.options
+    each = f":ncpus={job.layout.cores_per_node}:mpiprocs={job.layout.processes_per_node}"
+    memory = max(job.memory or 0, (options.minimum_memory_per_processor or 0) * job.layout.cores_per_node)
+    each += f":mem={mebibytes(memory)}mb" if memory else ""
+    each += plain("host", gpu_request, PLAIN, "the site's request for accelerators")
+    each += _resources(options.architecture_constraint or "")
+    yield f"-l select={_chunks(options, job.nodes, each)}"
+    yield f"-l place={'scatter' if job.nodes > 1 else 'pack'}{':exclhost' if job.exclusive else ''}"
+
+
+def _chunks(options: JobOptions, nodes: int, each: str) -> str:
+    about = "job_options.request_specific_nodes"
+    hosts = [plain(about, host, NAME, "the name of a node") for host in options.request_specific_nodes]
+    if len(hosts) > nodes:
+        raise CannotExpress(about, f"{len(hosts)} nodes are named, and the job has {nodes}", "name as many")
+    parts = [f"1{each}:host={host}" for host in hosts]
+    if len(hosts) < nodes:
+        parts.append(f"{nodes - len(hosts)}{each}")
+    return "+".join(parts)
+
+
+def _resources(wanted: str) -> str:
+    if not wanted:
+        return ""
+    if not _RESOURCES.fullmatch(wanted):
+        message = f"{wanted[:60]!r} cannot be asked of PBS Professional, whose hosts have resources with values"
+        hint = "one resource, or several that all nodes must have, such as ib&cpu_type=zen4"
+        raise CannotExpress("job_options.architecture_constraint", message, hint)
+    return "".join(f":{word}" if "=" in word else f":{word}=True" for word in wanted.split("&"))

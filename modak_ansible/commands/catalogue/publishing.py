@@ -1,0 +1,127 @@
+"""Images that others have, or are to have: pushed, pulled, signed and verified on a target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from modak_ansible.catalogue import Entry
+from modak_ansible.commands.catalogue.build import request_for
+from modak_ansible.commands.catalogue.text import find_entry
+from modak_ansible.commands.deploy.progress import StageDisplay
+from modak_ansible.commands.options import PlanOptions
+from modak_ansible.errors import UsageError
+from modak_ansible.model.request import Request
+from modak_ansible.planning.plan import make_plan
+from modak_ansible.planning.service import Planned, request_of
+from modak_ansible.reading.blueprint.forms.text_rules import path_problem, place_problem
+from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.project import blueprint_state, find_blueprint, known_testbed
+
+_NO_KEY = "name one on the target with --key, or give its site a signing_key"
+
+
+class Publisher:
+    """Has the image of an entry, on the target of a blueprint's first training, and others have it or know whose it is.
+
+    Args:
+        entry: its name in the catalogue.
+    """
+
+    def __init__(self, entry: str, blueprint: str, asked: PlanOptions, console: Console) -> None:
+        self._entry = find_entry(entry)
+        self._blueprint = find_blueprint(blueprint)
+        self._request = request_of(self._blueprint, asked.given)
+        self._console = console
+
+    def push(self, place: str) -> dict[str, Any]:
+        """
+        Raises:
+            ModakError: it is not on the target, or could not be pushed.
+        """
+        _check_place(place)
+        plan_tags = [tag_of(self._entry, self._request.target.processor.architecture)]
+        return self._carry_out("pushed", self._request, image_place=place, image_tags=plan_tags)
+
+    def pull(self, place: str) -> dict[str, Any]:
+        """
+        Raises:
+            ModakError: it is not there, or is not what it should be.
+        """
+        _check_place(place)
+        site = self._request.target.site.model_copy(update={"image_sources": (place,)})
+        target = self._request.target.model_copy(update={"site": site})
+        return self._carry_out("found", self._request.model_copy(update={"target": target}))
+
+    def sign(self, key: str) -> dict[str, Any]:
+        """
+        Raises:
+            ModakError: it is not on the target, or could not be signed.
+        """
+        return self._carry_out("signed", self._request, image_key=self._key(key))
+
+    def verify(self, key: str) -> dict[str, Any]:
+        """
+        Raises:
+            ModakError: it is not on the target, is another one, or has no such signature.
+        """
+        site = self._request.target.site
+        return self._carry_out("verified", self._request, image_key=key or site.image_signer or f"{self._key(key)}.pub")
+
+    def _key(self, key: str) -> str:
+        chosen = key or self._request.target.site.signing_key
+        if not chosen:
+            raise UsageError(f"whose key is it for {self._entry.name}?", hint=_NO_KEY)
+        if problem := path_problem(chosen):
+            raise UsageError(problem, hint=_NO_KEY)
+        return chosen
+
+    def _carry_out(self, state: str, request: Request, **variables: object) -> dict[str, Any]:
+        from modak_ansible.deployment.playbook import run_playbook
+        from modak_ansible.deployment.run import plans_of
+
+        plan = make_plan(request_for(self._entry, request))
+        folder = blueprint_state(self._blueprint)
+        planned = Planned(plan, self._blueprint, folder, known_testbed(folder))
+        store = DeploymentStore(planned.save(folder / "builds"))
+        with StageDisplay(self._console) as display:
+            run = run_playbook("image", {**plans_of([store]), "image_state": state, **variables}, display)
+        answer = run.results["modak_image"]
+        image = answer.get("image") or {}
+        return {
+            "entry": self._entry.name, "digest": plan.image.digest, "target": request.target.name,
+            "changed": bool(answer.get("changed")), "message": answer.get("msg", ""),
+            "image": image.get("path", ""), "sha256": image.get("sha256", ""), "names": answer.get("names") or [],
+        }  # fmt: skip
+
+
+def tag_of(entry: Entry, architecture: str) -> str:
+    """What an image is called in a registry for people: framework, version, processor and accelerator.
+
+    The digest of what it is made from, which is the other tag, alone tells two of a name apart.
+    """
+    import archspec.cpu
+
+    known = archspec.cpu.TARGETS.get(architecture)
+    processor = architecture if entry.libraries or not known else known.family.name
+    words = [entry.framework, entry.version, processor, entry.accelerator or "cpu"]
+    words += [] if entry.origin == "pip" else [entry.origin]
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words))[:128]
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    names: Sequence[str] = answer["names"]
+    return "\n".join([answer["message"], *(f"  {name}" for name in names)])
+
+
+def _check_place(place: str) -> None:
+    if place.startswith("docker://"):
+        hint = (
+            "the same registry takes one at oras://HOST/REPOSITORY; --dockerfile of modak catalogue show is the other"
+        )
+        raise UsageError("docker:// is for images in layers, and those of targets are SIF files", hint=hint)
+    if problem := place_problem(place):
+        raise UsageError(problem, hint="such as oras://registry.example/team/images, or /shared/images on the target")

@@ -1,0 +1,98 @@
+#!/bin/bash
+#PBS -N my_job
+#PBS -A p-1
+#PBS -q gpu
+#PBS -l select=1:ncpus=8:mpiprocs=2:mem=8192mb:ngpus=1:ib=True:cpu_type=zen4:host=node01+1:ncpus=8:mpiprocs=2:mem=8192mb:ngpus=1:ib=True:cpu_type=zen4:host=node02
+#PBS -l place=scatter:exclhost
+#PBS -l walltime=36:00:00
+#PBS -J 0-9
+#PBS -a 202612241830.05
+#PBS -W depend=afterok:12.server:13[].server,afterany:14
+#PBS -V
+#PBS -v LICENSE,LEVEL=3
+#PBS -m abe
+#PBS -M someone@site.example,other
+#PBS -o /home/me/out.txt
+#PBS -e err.txt
+#PBS -r n
+
+# my_job, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "${PBS_O_WORKDIR:-$SLURM_SUBMIT_DIR}" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="${PBS_JOBID:-$SLURM_JOB_ID}"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    cat output.log >&3
+    cat error.log >&4
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+# What modak watches stays here; the user's own files get all of it at the end. Where the scheduler speaks is kept in view.
+exec 3>&1 4>&2
+ln -sfn err.txt scheduler.log
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+runtime=$(command -v apptainer || command -v singularity) || {
+    echo "apptainer or singularity is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.sif"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    "$runtime" exec
+    --bind "$workspace"
+    "$image"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    /opt/venv/bin/python
+    train.py
+)
+"${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+wait "$training"
