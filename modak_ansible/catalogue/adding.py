@@ -64,7 +64,9 @@ def pattern_for(framework: str, like: str, version: str, catalogue: Catalogue) -
         if entries[like].framework != framework:
             raise UsageError(f"{like} is a build of {entries[like].framework}, not of {framework}")
         return entries[like]
-    plain = [each for each in catalogue.of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    of_pip = [each for each in catalogue.of_framework(framework) if each.origin == "pip" and not each.accelerator]
+    # nothing else goes into what Python 2.7 was made for
+    plain = [each for each in of_pip if not catalogue.bases[each.base].python.startswith("2.")] or of_pip
     if not plain:
         raise UsageError(f"the catalogue has no build of {framework} that another could be made like")
     earlier = [each for each in plain if version and Version(each.version) <= Version(version)]

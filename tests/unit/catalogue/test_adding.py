@@ -62,6 +62,7 @@ def test_anything_else_is_told(text, said):
     ("framework", "like", "version", "name"),
     [
         ("pytorch", "", "", "pytorch-2.13-cpu"), ("pytorch", "", "2.14.1", "pytorch-2.13-cpu"),
+        ("tensorflow", "", "2.18", "tensorflow-2.19-cpu"), ("mxnet", "", "1.5", "mxnet-1.6-pip"),
         ("jax", "", "0.9.9", "jax-0.9-cpu"), ("jax", "", "0.1", "jax-0.8-cpu"),
         ("pytorch", "pytorch-2.13-cuda", "2.14", "pytorch-2.13-cuda"),
     ],
