@@ -70,6 +70,14 @@ def shipped_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """What a test writes need not outlast a power cut, and a busy disk takes longer over it than all else does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def rules_are_on_the_page() -> Iterator[None]:
     """Whatever rule a test has the code name, docs/errors.md tells people of it."""
     told = set(re.findall(r"^### (\S+)$", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE))
