@@ -64,7 +64,7 @@ def ranks_of(request: Request, layout: ProcessLayout) -> Ranks | None:
     said = request.application.distributed or Distributed()
     strategy, reason = _strategy(request, layout, said)
     found = Ranks(strategy, reason, said.interface, said.timeout)
-    if said.strategy in ALIKE and (problem := _why_not_split(request, layout)):
+    if said.strategy in ALIKE and (problem := _why_not_split(request, layout, said.strategy)):
         raise CannotPlan("distributed.strategy", problem, "ask for fsdp or ddp, or for another number of processes")
     return _fitting(request, layout, found) if found.is_prepared and said.strategy == "auto" else found
 
@@ -109,11 +109,13 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
         return ddp
     peaks = {strategy: peak_of(need, layout.processes, strategy) for strategy in PREPARED}
     if peaks["ddp"].high <= limit.bytes:
-        return ddp._replace(rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits")))
+        return ddp._replace(
+            rejected=(("fsdp", "ddp fits, and sends less"), ("tensor", "ddp fits"), ("pipeline", "ddp fits"))
+        )
     rejected: list[tuple[Prepared, str]] = []
     for strategy, peak in peaks.items():
         problem = why_not_shared_out(_version(request)) if strategy in SHARED_OUT else ""
-        problem = problem or (_why_not_split(request, layout) if strategy in ALIKE else "")
+        problem = problem or (_why_not_split(request, layout, strategy) if strategy in ALIKE else "")
         problem = problem or (f"it needs {format_peak(peak)}" if peak.high > limit.bytes else "")
         if not problem:
             of = f"of {format_size(limit.bytes)}, {limit.reason}"
@@ -123,9 +125,12 @@ def _fitting(request: Request, layout: ProcessLayout, ddp: Ranks) -> Ranks:
     return ddp._replace(rejected=tuple(rejected[1:]))
 
 
-def _why_not_split(request: Request, layout: ProcessLayout) -> str:
-    """Why ranks cannot split a training's layers, as far as a trace tells; empty where they can."""
+def _why_not_split(request: Request, layout: ProcessLayout, strategy: str) -> str:
+    """Why ranks cannot share out a training's layers, as far as a trace tells; empty where they can."""
     need = request.need
+    if strategy == "pipeline":
+        few = need is not None and need.stages.get(layout.processes) == 0
+        return f"by its trace the model has fewer layers than {layout.processes} ranks" if few else ""
     if need is None or need.widths is None or need.split(layout.processes):
         return ""
     return f"by its trace nothing in the model can be split by {layout.processes} ranks"

@@ -6,12 +6,13 @@ from pydantic import Field
 
 from modak_ansible.model.base import Model
 
-Prepared = Literal["ddp", "fsdp", "tensor"]
-Strategy = Literal["auto", "ddp", "fsdp", "tensor", "mpi", "none"]
+Prepared = Literal["ddp", "fsdp", "tensor", "pipeline"]
+Strategy = Literal["auto", "ddp", "fsdp", "tensor", "pipeline", "mpi", "none"]
 
 PREPARED: tuple[Prepared, ...] = get_args(Prepared)  # by which modak_runtime.prepare makes one training of processes
-SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor")  # in which a rank has parts of the parameters only
-ALIKE: tuple[Prepared, ...] = ("tensor",)  # in which all ranks are given the same batches
+SHARED_OUT: tuple[Prepared, ...] = ("fsdp", "tensor", "pipeline")  # in which a rank has parts of the parameters only
+ALIKE: tuple[Prepared, ...] = ("tensor", "pipeline")  # in which all ranks are given the same batches
+PIECES = 4  # of a batch that goes through the stages of a pipeline, for each rank, where it has as many samples
 
 
 class Distributed(Model):
@@ -21,9 +22,10 @@ class Distributed(Model):
         default="auto",
         description="ddp: modak_runtime.prepare makes the script data parallel; fsdp: it does, and shares out "
         "parameters, gradients and optimiser, too; tensor: each rank computes parts of layers for the whole batch; "
+        "pipeline: each rank has layers of its own, through which batches go in pieces; "
         "mpi: it is parallel by MPI; none: unrelated processes, each with "
         "all of the training; auto: as its source says; by prepare ddp, or "
-        "where by a trace that does not fit fsdp or tensor",
+        "where by a trace that does not fit fsdp, tensor or pipeline",
     )
     interface: str = Field(default="", description="of the nodes, by which ranks meet; empty: that of the route there")
     timeout: int = Field(default=300, ge=1, description="seconds that a rank waits for the others")

@@ -148,6 +148,7 @@ class Between(TypedDict):
     latency: float | None
     bandwidth: float | None
     shares_batch: bool
+    gathers: bool
     split: Split | None
 
 
@@ -163,7 +164,8 @@ def between(request: Request, layout: ProcessLayout) -> Between:
         "latency": network.latency if network else None,
         "bandwidth": network.bandwidth if network else None,
         "shares_batch": ranks is not None and ranks.is_prepared and not ranks.is_alike,
-        "split": split_of(request.need, layout.processes) if ranks and ranks.is_alike else None,
+        "gathers": ranks is not None and ranks.shares_out and not ranks.is_alike,
+        "split": split_of(request.need, layout.processes, ranks.strategy) if ranks and ranks.is_alike else None,
     }
 
 

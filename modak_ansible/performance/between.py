@@ -36,7 +36,7 @@ def why_unknown(run: Run, question: Question) -> str:
     if not (question.latency and question.bandwidth):
         return f"{UNKNOWN}, nor of what messages between nodes cost (network: latency, bandwidth)"
     if question.split and not question.split.messages:
-        return f"{UNKNOWN}, and no trace tells what ranks send that split layers: modak trace"
+        return f"{UNKNOWN}, and no trace tells what ranks send that share out layers: modak trace"
     if not question.split and not run.work.parameters:
         return f"{UNKNOWN}, and the work says nothing of its parameters"
     return ""
@@ -99,7 +99,8 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
 
     Processes of one node are taken to talk no faster than those of several.
     Nobody says in which layers a network has its parameters: the middle has all layers alike. At the low end all
-    gradients are ready as the backward pass begins, at the high end as it ends.
+    gradients are ready as the backward pass begins, at the high end as it ends. Where layers are gathered, each waits
+    for its parameters: fully_shard hides none of it on processors.
     """
     processes = processes_of(question)
     if processes == 1 or why_unknown(run, question):
@@ -107,13 +108,17 @@ def waiting_seconds(run: Run, question: Question, step: float) -> Interval | Non
     assert question.latency and question.bandwidth  # noqa: S101 - else the reason is told
     link, split = Link(question.latency * 1e-6, 1e-9 / question.bandwidth), question.split
     if split:  # nothing is computed beside them
-        sums_of_layers = split.messages * all_reduce(processes, split.size / split.messages, link)
-        return Interval(
-            middle=sums_of_layers, low=sums_of_layers * (1 - _OFF), high=sums_of_layers * (1 + _OFF)
-        )  # fmt: skip
+        size = split.size / split.messages
+        each = all_reduce(processes, size, link) if split.are_sums else link.alpha + size * link.beta
+        waits = split.messages * each
+        return Interval(middle=waits, low=waits * (1 - _OFF), high=waits * (1 + _OFF))
     assert run.work.parameters  # noqa: S101 - else the reason is told
     size = FLOAT * run.work.parameters
     even = even_layers(run.work.parameters, run.work.layers or _LAYERS)
+    if question.gathers:  # twice all parameters, and the sums of their gradients go where they are kept
+        layers = run.work.layers or _LAYERS
+        gathered = 1.5 * layers * all_reduce(processes, size / layers, link)
+        return Interval(middle=gathered, low=gathered * (1 - _OFF), high=gathered * (1 + _OFF))
     sums = buckets_of(question.settings)
     compute, gradients = Layer((), 1 / 3, 2 / 3), Layer((size,), 0.0, 0.0)
     middle, high, low = (

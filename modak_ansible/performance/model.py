@@ -185,7 +185,7 @@ class PerformanceModel:
     def _share(self, question: Question, step: float) -> float:
         """Seconds of a step, which is no better a share of the whole batch's than its share of the batch."""
         if question.split:
-            return step * (1 - question.split.share * (1 - 1 / processes_of(question)))
+            return step * question.split.left
         if not question.shares_batch or processes_of(question) == 1:
             return step
         alone = self.runs.of(question.model_copy(update={"nodes": 1, "processes_per_node": 1}))
@@ -216,6 +216,7 @@ class PerformanceModel:
             question.latency,
             question.bandwidth,
             question.shares_batch,
+            question.gathers,
             question.split and question.split.model_dump_json(),
             question.peak_gflops,
             question.dataset_bytes,

@@ -227,7 +227,9 @@ def test_ranks_that_were_made_differently_do_not_train(pytorch_python, how, word
         assert words in each.errors
 
 
-@pytest.mark.parametrize(("how", "strategy"), [("dies", "ddp"), ("dies", "tensor"), *thorough(("raises", "ddp"))])
+@pytest.mark.parametrize(
+    ("how", "strategy"), [("dies", "ddp"), ("dies", "tensor"), *thorough(("dies", "pipeline"), ("raises", "ddp"))]
+)
 def test_one_that_is_lost_ends_the_others(pytorch_python, how, strategy):
     first, lost = run(pytorch_python, HERE / "differing.py", how, MODAK_STRATEGY=strategy)
     assert (first.code, lost.code) == (1, 7 if how == "dies" else 1)
@@ -282,6 +284,7 @@ class Stopped:
         ("ddp", 2, {"MODAK_CHOICES": "local_sgd=3 accumulation=2"}),
         ("fsdp", 2, {}),
         ("tensor", 2, {}),
+        ("pipeline", 2, {}),
         # with four, the place in a bucket settles the order of sums
         *thorough(("ddp", 2, {"READERS": "1"}), ("ddp", 4, {}), ("fsdp", 4, {})),
         *thorough(("ddp", 4, {"MODAK_CHOICES": "gradient_compression=powersgd"})),
@@ -297,9 +300,9 @@ def test_as_many_ranks_go_on_to_the_bit(pytorch_python, tmp_path, strategy, worl
     assert losses == whole
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", *thorough("ddp", "tensor")])
+@pytest.mark.parametrize("strategy", ["fsdp", *thorough("ddp", "tensor", "pipeline")])
 def test_others_go_on_from_the_same_sample(pytorch_python, tmp_path, strategy):
-    more = 4 if strategy == "tensor" else 3  # which divide layers
+    more = {"tensor": 4, "pipeline": 2}.get(strategy, 3)  # which divide layers, or are no more
     training = Stopped(pytorch_python, "plain", tmp_path, MODAK_STRATEGY=strategy)
     _, whole = training.run(1, saves=False)
     training.run(2, 3)

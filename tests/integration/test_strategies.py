@@ -37,7 +37,23 @@ def test_layers_of_many_kinds_learn_what_one_process_learns(pytorch_python, stra
             assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", "tensor"])
+STAGED = ("Mlp", "HeadsAsWritten", "Llama", "Gpt", "Images", "Transformer")
+OF_FEW_LAYERS = ("Encoder", "Looked", "Words", "InPlace", "Recomputed", "Recurrent", "Repeated")
+
+
+@pytest.mark.parametrize(
+    ("world", "cases"), [(2, ("Recomputed", "InPlace")), *thorough((2, (*STAGED, *OF_FEW_LAYERS)), (4, STAGED))]
+)
+def test_stages_of_many_kinds_learn_what_one_process_learns(pytorch_python, world, cases):
+    """Five seeds of each, without dropout: stages draw other numbers than one process."""
+    alone = outputs(pytorch_python, LAYERED, *cases, world=1, STILL="1")[0]
+    for together in outputs(pytorch_python, LAYERED, *cases, world=world, STILL="1", MODAK_STRATEGY="pipeline"):
+        assert len(together) == len(alone) == 5 * len(cases)
+        for case, expected in alone.items():
+            assert together[case] == pytest.approx(expected, rel=1e-3, abs=2e-5), case
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "tensor", "pipeline"])
 def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, strategy):
     (alone,) = outputs(pytorch_python, MODELS, "save", str(tmp_path / "alone.pt"), world=1)
     for together in outputs(pytorch_python, MODELS, "save", str(tmp_path / "shared.pt"), MODAK_STRATEGY=strategy):
@@ -54,8 +70,11 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, st
         ("layers", "fsdp", "ranks compute different layers of a model"),
         ("layers", "tensor", "ranks compute different layers of a model, or were given other samples"),
         ("odd", "tensor", "Net has no Linear or Embedding that 2 ranks can split"),
+        ("few", "pipeline", "Linear has 1 layers with parameters, and 2 ranks need as many at least"),
         *thorough(
             ("samples", "tensor", "or were given other samples"),
+            ("samples", "pipeline", "or were given other samples"),
+            ("outside", "pipeline", "that the called module does not have and was not given"),
             ("outside", "fsdp", "uses parameters outside of the call of the layer"),
             ("lbfgs", "fsdp", "LBFGS needs all parameters in one place"),
             ("model", "fsdp", "cannot be saved as it is: save its state_dict()"),
@@ -75,10 +94,12 @@ def test_what_cannot_be_shared_out_is_told(pytorch_python, how, strategy, words)
 def test_a_rank_needs_less_memory_than_one_that_keeps_all(pytorch_python):
     """113 M parameters with AdamW; the losses of both are the same."""
     peaks, losses = {}, {}
-    for strategy in ("ddp", "fsdp", "tensor"):
+    for strategy in ("ddp", "fsdp", "tensor", "pipeline"):
         first, _ = outputs(pytorch_python, HERE / "large.py", MODAK_STRATEGY=strategy)
         peaks[strategy], losses[strategy] = first["peak"] - first["import"], first["losses"]
     assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-4)
     assert losses["tensor"] == pytest.approx(losses["ddp"], rel=1e-4)
+    assert losses["pipeline"] == pytest.approx(losses["ddp"], rel=1e-4)
     assert peaks["fsdp"] < 0.65 * peaks["ddp"], peaks
     assert peaks["tensor"] < 0.65 * peaks["ddp"], peaks
+    assert peaks["pipeline"] < 0.65 * peaks["ddp"], peaks

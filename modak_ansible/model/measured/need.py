@@ -8,7 +8,7 @@ them.
 from pydantic import Field
 
 from modak_ansible.model.base import Model
-from modak_ansible.model.distributed import ALIKE, PREPARED, SHARED_OUT
+from modak_ansible.model.distributed import ALIKE, PIECES, PREPARED, SHARED_OUT
 from modak_ansible.model.measured.prediction import Interval, Split
 from modak_ansible.model.quantities import format_size
 
@@ -70,6 +70,9 @@ class Need(Model):
         default=None, description="of one whole step; None where steps are made of more batches than were traced"
     )
     batches: int = Field(default=0, description="of that step, whose gradients are added up; 0 of no loader's")
+    stages: dict[int, int] = Field(
+        default={}, description="bytes of the largest stage of a pipeline, by ranks; 0 where layers are fewer"
+    )
     framework: int = Field(description="resident when the framework is imported")
     script: int = Field(description="resident besides, by what the script imports and reads before it trains")
     computing: int = Field(description="resident besides, when libraries have computed for the first time")
@@ -94,6 +97,10 @@ class Need(Model):
         """Bytes of the parameters that so many ranks split."""
         return sum(size for width, size in (self.widths or {}).items() if width % ranks == 0)
 
+    def stage(self, ranks: int) -> int:
+        """Bytes of the parameters of the largest of so many stages; as if they were even where nobody looked."""
+        return self.stages.get(ranks, -(-self.parameters // ranks))
+
 
 def peak_of(
     need: Need, ranks: int = 1, strategy: str = "none", kept: str = "fits", batch: int | None = None
@@ -104,7 +111,7 @@ def peak_of(
         need: the trace of one process with the whole batch.
         ranks: processes that train together.
         strategy: ``ddp`` and ``fsdp`` share out the batch, and ``fsdp`` the parameters and what belongs to them, too;
-            ``tensor`` what belongs to the layers that it splits.
+            ``tensor`` what belongs to the layers that it splits, ``pipeline`` what belongs to layers of other ranks.
         kept: where what the backward pass needs is: in memory, computed again, or in files.
         batch: of all ranks together, where it is not that of the trace.
     """
@@ -112,7 +119,8 @@ def peak_of(
     if batch and need.rows:
         share *= batch / need.rows
     if strategy in ALIKE and ranks > 1:
-        return _around(need.base + _with_layers(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
+        held = need.stage(ranks) if strategy == "pipeline" else need.parameters - (1 - 1 / ranks) * need.split(ranks)
+        return _around(need.base + _with_layers(need, share, held), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     if strategy in SHARED_OUT and ranks > 1:
         return _around(need.base + _with_parts(need, ranks, share), _LOW_OF_PARTS, _HIGH_OF_SEVERAL)
     trains = max((_at(loop, share) for loop in need.loops if loop.steps), default=0.0)
@@ -145,12 +153,12 @@ def _with_parts(need: Need, ranks: int, share: float) -> float:
     return max(state / ranks + max(begins, ends), steps, looks, need.setup)
 
 
-def _with_layers(need: Need, ranks: int, share: float) -> float:
-    """Bytes of tensors where layers are split: those of one process, less what of the layers other ranks have.
+def _with_layers(need: Need, share: float, kept: float) -> float:
+    """Bytes of tensors where a rank keeps so many bytes of layers: those of one process, less what others have.
 
-    What is between layers of a pair is less, too, which is not counted.
+    What is between the layers is less, too, which is not counted.
     """
-    spared = (1 - 1 / ranks) * need.split(ranks) / max(1, need.parameters)
+    spared = 1 - kept / max(1, need.parameters)
     loops = [_at(loop, share if loop.steps else 1.0) for loop in need.loops]
     learned = spared * (need.parameters + need.gradients + need.state)
     return max(max(loops, default=0.0) - learned, need.setup)
@@ -168,14 +176,25 @@ def _around(middle: float, low: float, high: float) -> Interval:
     return Interval(middle=middle, low=low * middle, high=high * middle)
 
 
-def split_of(need: Need | None, ranks: int) -> Split:
-    """What ranks do that split a training's layers: each block sums twice what it gives, there and back."""
+def split_of(need: Need | None, ranks: int, strategy: str) -> Split:
+    """What ranks do that share out a training's layers, by a trace.
+
+    With ``tensor`` each block sums twice what it gives, there and back. With ``pipeline`` the pieces of a batch follow
+    each other: a rank waits until the first one has come to it, and each one, there and back, for what a block gives.
+    """
     if need is None:
         return Split()
+    count, outputs = sum(each.count for each in need.blocks), sum(each.outputs for each in need.blocks)
+    if strategy == "tensor":
+        shared = need.split(ranks) / max(1, need.parameters)
+        return Split(left=1 - shared * (1 - 1 / ranks), messages=4 * count, size=4 * outputs)
+    pieces = min(max(1, need.rows), PIECES * ranks)
+    times = pieces + ranks - 1
     return Split(
-        share=need.split(ranks) / max(1, need.parameters),
-        messages=4 * sum(each.count for each in need.blocks),
-        size=4 * sum(each.outputs for each in need.blocks),
+        left=need.stage(ranks) / max(1, need.parameters) * times / pieces,
+        messages=2 * times if count else 0,
+        size=round(2 * times / pieces * outputs / max(1, count)),
+        are_sums=False,
     )
 
 

@@ -20,16 +20,18 @@ class Interval(Model):
 
 
 class Split(Model):
-    """What processes that split layers do; without a trace nobody knows.
+    """What processes do that share out layers; without a trace nobody knows.
 
     Attributes:
-        share: of what is computed, that they share out.
-        messages: sums that a step waits for; ``size``: bytes of all of them.
+        left: of what one process computes, that a step waits for.
+        messages: that a step waits for; ``size``: bytes of all of them.
+        are_sums: whether messages are sums of all, else go from one to the next.
     """
 
-    share: float = 0.0
+    left: float = 1.0
     messages: int = 0
     size: int = 0
+    are_sums: bool = True
 
 
 class Question(Model):
@@ -60,7 +62,11 @@ class Question(Model):
     shares_batch: bool = Field(
         default=False, description="whether the processes share out the batch; else each has all of it"
     )
-    split: Split | None = Field(default=None, description="how they split layers, where they do")
+    gathers: bool = Field(
+        default=False,
+        description="whether each process keeps a part of the parameters, and all gather layers to compute",
+    )
+    split: Split | None = Field(default=None, description="how they share out layers, where they do")
     accelerator: str = ""
     dataset_bytes: int | None = None
 

@@ -7,7 +7,7 @@ import modak_runtime
 import torch
 
 how, rank = sys.argv[1], int(os.environ["RANK"])
-model = torch.nn.Linear(3, 2 + (rank if how == "model" else 0))
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2 + (rank if how == "model" else 0)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 samples = torch.utils.data.TensorDataset(torch.randn(20 + (rank if how == "data" else 0), 3))
 loader = torch.utils.data.DataLoader(samples, batch_size=2, shuffle=True)

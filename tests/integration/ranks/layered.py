@@ -1,6 +1,7 @@
 """Models whose layers ranks may split, or share out in stages: losses and weights of five seeds; by default of all."""
 
 import json
+import os
 import sys
 
 import models
@@ -154,6 +155,17 @@ SPLIT = (
 )  # fmt: skip
 
 
+def stilled(kind):
+    """A model without dropout, which stages draw from streams of their own."""
+    model = kind()
+    for each in model.modules():
+        if isinstance(each, nn.Dropout):
+            each.p = 0.0
+        if isinstance(each, nn.MultiheadAttention):
+            each.dropout = 0.0
+    return model
+
+
 def samples(kind):
     if kind not in TOKENS:
         return plain(kind)
@@ -167,7 +179,7 @@ if __name__ == "__main__":
     for kind in SPLIT:
         for seed in range(5) if not sys.argv[1:] or kind.__name__ in sys.argv[1:] else ():
             torch.manual_seed(seed)
-            training = models.Training(kind)
+            training = models.Training(kind, stilled if "STILL" in os.environ else None)
             training.epoch()
             training.epoch()
             found[f"{kind.__name__}/{seed}"] = training.losses + numbers(*training.model.state_dict().values())

@@ -183,8 +183,8 @@ def loss_of(model, x, y, **options):
 
 
 class Training:
-    def __init__(self, kind):
-        self.losses, model = [], kind()
+    def __init__(self, kind, make=None):
+        self.losses, model = [], make(kind) if make else kind()
         self.listed = [each for each in model.parameters() if each.requires_grad]  # a list from before the line
         optimizer = torch.optim.SGD(self.listed, lr=0.05, momentum=0.9)
         loader = torch.utils.data.DataLoader(samples(kind), batch_size=6, shuffle=True)

@@ -23,7 +23,7 @@ class Net(nn.Module):
         return self.second(x) if how != "layers" or is_first else self.third(x)
 
 
-model = Net()
+model = Net() if how != "few" else nn.Linear(WIDTH, WIDTH)
 kind = torch.optim.LBFGS if how == "lbfgs" else torch.optim.SGD
 optimizer = kind(model.parameters(), lr=0.1)
 loader = torch.utils.data.DataLoader(torch.randn(40, WIDTH), batch_size=10)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from traced import GIB, MIB, need
 
 from modak_ansible.allocation.memory import limit_of
-from modak_ansible.model.measured.need import TracedLoop, peak_of
+from modak_ansible.model.measured.need import TracedLoop, peak_of, split_of
 from modak_ansible.model.process_layout import ProcessLayout
 from modak_ansible.model.target import Partition
 from modak_ansible.planning.service import request_of
@@ -56,6 +56,22 @@ def test_layers_that_are_split_leave_room_and_the_batch_does_not():
     assert peak_of(split, 2, "tensor").middle / MIB == 300 + 2000 - 1 / 2 * 0.8 * (100 + 100 + 200)
     assert peak_of(split, 5, "tensor").middle / MIB == 300 + 2000
     assert peak_of(split, 4, "tensor", batch=32).middle / MIB == 300 + 1200 - 3 / 4 * 0.6 * 400
+
+
+def test_layers_of_other_ranks_leave_room():
+    staged = need().model_copy(update={"stages": {4: 40 * MIB, 8: 0}})
+    assert peak_of(staged, 4, "pipeline").middle / MIB == 300 + 2000 - 0.6 * (100 + 100 + 200)
+    assert peak_of(staged, 2, "pipeline").middle / MIB == 300 + 2000 - 0.5 * (100 + 100 + 200)  # nobody looked: even
+
+
+def test_what_ranks_wait_for_whose_layers_are_in_stages():
+    staged = need().model_copy(update={"stages": {2: 75 * MIB}})
+    found, rows = split_of(staged, 2, "pipeline"), max(loop.rows for loop in staged.loops)
+    assert rows > 8  # as many pieces as there can be
+    assert found.left == 0.75 * 9 / 8
+    assert not found.are_sums
+    assert found.messages in (0, 2 * 9)
+    assert split_of(None, 2, "pipeline").messages == 0
 
 
 def test_what_is_around_all_units_is_whole_for_all_of_a_pass():

@@ -48,6 +48,7 @@ def ranks(asked):
         (request(prepares=True, distributed={"strategy": "ddp"}), "ddp", "asked for"),
         (request(prepares=True, distributed={"strategy": "fsdp"}), "fsdp", "asked for"),
         (request(prepares=True, distributed={"strategy": "tensor"}), "tensor", "asked for"),
+        (request(prepares=True, distributed={"strategy": "pipeline"}), "pipeline", "asked for"),
         (request(distributed_training=True), "own", "is said to be"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),

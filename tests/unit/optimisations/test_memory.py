@@ -113,7 +113,7 @@ def test_ranks_keep_all_parameters_where_that_fits(draft):
 
 
 def test_what_is_asked_for_stands_whatever_fits(draft):
-    for asked in ("ddp", "fsdp", "tensor"):
+    for asked in ("ddp", "fsdp", "tensor", "pipeline"):
         made = ranks(draft, 2200 * MIB, distributed=Distributed(strategy=asked))
         value, reason, options = decided(made)
         assert (value, reason, list(options)) == (asked, "asked for", ["none", asked])
@@ -138,7 +138,8 @@ def test_where_neither_fits_the_next_step_is_taken_and_the_refusal_names_all(dra
 
 
 def test_layers_are_split_where_only_that_fits(draft):
-    known = need().model_copy(update={"units": (900 * MIB,), "widths": {64: 2000 * MIB}, "parameters": 2000 * MIB})
+    sizes = {"units": (900 * MIB,), "widths": {64: 2000 * MIB}, "parameters": 2000 * MIB, "stages": {3: 0}}
+    known = need().model_copy(update=sizes)
     value, reason, options = decided(ranks(draft, 4 * GIB, known=known))
     assert value == "tensor"
     assert reason.startswith("a rank with its part of the parameters needs")
@@ -147,6 +148,7 @@ def test_layers_are_split_where_only_that_fits(draft):
     value, _, options = decided(ranks(draft, 4 * GIB, known=known, count=3))
     assert value == "ddp"
     assert options["tensor"] == "by its trace nothing in the model can be split by 3 ranks"
+    assert options["pipeline"] == "by its trace the model has fewer layers than 3 ranks"
 
 
 def test_who_asks_for_tensor_is_told_where_nothing_can_be_split(draft):
@@ -155,6 +157,22 @@ def test_who_asks_for_tensor_is_told_where_nothing_can_be_split(draft):
         decided(ranks(draft, GIB, known=known, distributed=Distributed(strategy="tensor")))
     assert caught.value.message == "by its trace nothing in the model can be split by 2 ranks"
     assert decided(ranks(draft, GIB, distributed=Distributed(strategy="tensor")))[0] == "tensor"  # not traced so far
+
+
+def test_who_asks_for_stages_is_told_where_layers_are_fewer(draft):
+    known = need().model_copy(update={"stages": {2: 0}})
+    with pytest.raises(CannotPlan) as caught:
+        decided(ranks(draft, GIB, known=known, distributed=Distributed(strategy="pipeline")))
+    assert caught.value.message == "by its trace the model has fewer layers than 2 ranks"
+
+
+def test_layers_go_to_ranks_where_only_that_fits(draft):
+    sizes = {"parameters": 1000 * MIB, "gradients": 1000 * MIB, "state": 0, "units": (900 * MIB,)}
+    known = need().model_copy(update={**sizes, "widths": {7: MIB}, "stages": {2: 500 * MIB}})
+    value, reason, options = decided(ranks(draft, 2100 * MIB, known=known))
+    assert value == "pipeline"
+    assert reason.startswith("a rank with its part of the parameters needs 1.4 GB")
+    assert options["tensor"] == "by its trace nothing in the model can be split by 2 ranks"
 
 
 def test_who_asks_for_ddp_is_told_that_fsdp_fits(draft):

@@ -206,8 +206,27 @@ def test_a_damaged_model_is_refused(tmp_path, text):
         load_model(path)
 
 
+def test_parameters_that_are_gathered_travel_three_times_where_gradients_do_twice(model):
+    asked = {"nodes": 4, "shares_batch": True, **NETWORK}
+    summed = model.predict(question(**asked)).parts["waiting"]
+    gathered = model.predict(question(gathers=True, **asked)).parts["waiting"]
+    assert gathered.middle > 1.4 * summed.high  # half as many bytes again, of which nothing hides
+    steps, sent = 12 * 60_000 / 128, 3 * 3 / 4 * 4 * 1_199_882 / 0.118e9
+    assert steps * sent < gathered.middle < steps * (sent + 16 * 3 * 3 * 300e-6) * 1.01  # and messages of each layer
+
+
+def test_pieces_of_a_batch_wait_for_each_other_and_for_what_goes_between_stages(model):
+    alone = model.predict(question()).parts["training"].middle
+    split = Split(left=11 / 8 / 4, messages=22, size=2_200_000, are_sums=False)
+    together = model.predict(question(nodes=4, split=split, **NETWORK)).parts
+    assert 11 / 8 / 4 * alone < together["training"].middle < alone
+    assert together["waiting"].middle == pytest.approx(
+        12 * 60_000 / 128 * (22 * 300e-6 + 2_200_000 / 0.118e9), rel=0.01
+    )
+
+
 def test_layers_that_are_split_share_out_their_compute_and_wait_for_sums_of_activations(model):
-    split = Split(share=0.75, messages=40, size=40_000_000)
+    split = Split(left=0.4375, messages=40, size=40_000_000)
     alone = model.predict(question()).parts["training"].middle
     together = model.predict(question(nodes=4, split=split, **NETWORK)).parts
     assert (1 - 0.75 * 3 / 4) * alone < together["training"].middle < alone
@@ -215,4 +234,4 @@ def test_layers_that_are_split_share_out_their_compute_and_wait_for_sums_of_acti
     waits = 6 * 40 * 300e-6 + 1.5 * 40_000_000 / 0.118e9  # as many steps as one process makes
     assert together["waiting"].middle == pytest.approx(steps * waits, rel=0.01)
     untraced = model.predict(question(nodes=4, split=Split(), **NETWORK))
-    assert any("no trace tells what ranks send that split layers" in doubt for doubt in untraced.doubts)
+    assert any("no trace tells what ranks send that share out layers" in doubt for doubt in untraced.doubts)

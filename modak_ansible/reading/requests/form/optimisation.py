@@ -105,7 +105,7 @@ class DistributedForm(Form):
 
     strategy: Strategy = Field(
         "auto",
-        description="ddp, fsdp and tensor by modak_runtime.prepare, mpi, none for unrelated processes; "
+        description="ddp, fsdp, tensor and pipeline by modak_runtime.prepare, mpi, none for unrelated processes; "
         "auto: by its source.",
     )
     interface: Annotated[str, text(rules.interface_problem)] = Field(

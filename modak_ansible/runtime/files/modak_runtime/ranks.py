@@ -3,8 +3,9 @@
 import os
 import sys
 
-STRATEGIES = ("ddp", "fsdp", "tensor")
-ALIKE = ("tensor",)  # of these, those in which all ranks are given the same samples
+STRATEGIES = ("ddp", "fsdp", "tensor", "pipeline")
+ALIKE = ("tensor", "pipeline")  # of these, those in which all ranks are given the same samples
+PIECES = 4  # of a batch that goes through the stages of a pipeline, for each rank
 _TIMEOUT = 300.0  # seconds of a rendezvous, where nobody says
 
 

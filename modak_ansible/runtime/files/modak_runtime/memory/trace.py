@@ -18,6 +18,7 @@ from modak_runtime.memory.resident import computing, import_optimisers, resident
 
 _SHARES = (8, 8, 2, 2, 1, 1)  # what batches are divided by: what grows with them is found from these
 _PATIENCE = 64  # batches in which a loop that trains makes its first step
+_RANKS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # for which stages are looked at
 _OWN_STEPS = 4  # of a loop over something that is no loader
 
 
@@ -208,6 +209,7 @@ class Trace:
             "units": [size for each in units for size in each[:-1] if size],
             "rest": sum(each[-1] for each in units),
             "widths": _widths(self._torch, self._models()),
+            "stages": _stages(self._torch, self._models()),
             "framework": self._framework,
             "script": self._script or 0,
         }  # fmt: skip
@@ -275,6 +277,21 @@ def _widths(torch, models):
     for model in models:
         for width, size in widths(torch, model).items():
             found[str(width)] = found.get(str(width), 0) + size
+    return found
+
+
+def _stages(torch, models):
+    """Bytes of the parameters of the largest stage of so many; 0 where a model has fewer layers."""
+    try:
+        from modak_runtime.parallel.stages import stages
+    except ImportError:
+        return {}
+    found = {}
+    for ranks in _RANKS:
+        of_models = [stages(torch, model, ranks) for model in models]
+        fit = all(len(each) == ranks for each in of_models)
+        sizes = [[sum(map(_size, stage)) for stage in each] for each in of_models]
+        found[str(ranks)] = max(map(sum, zip(*sizes)), default=0) if fit else 0
     return found
 
 

@@ -11,14 +11,14 @@ import random
 import sys
 import time
 
-from modak_runtime.parallel import norm, sharded, split, watched, whole
+from modak_runtime.parallel import norm, sharded, split, stages, watched, whole
 from modak_runtime.parallel.alive import Pace
 from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import ALIKE, STRATEGIES, Rank, is_parallel
 
 _KEPT = []  # of this process, once it is one of several
 _SETTLES = 0.2  # seconds
-_SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out}
+_SHARES_OUT = {"fsdp": sharded.share_out, "tensor": split.share_out, "pipeline": stages.share_out}
 
 
 def here():
@@ -61,6 +61,7 @@ class Ranks:
         self.part, self.shares = (1, rank.world), not self.is_alike
         self.models, self.gradients, self.learns, self.trace = [], [], False, []
         self.is_compared = False  # whether ranks that split layers have once made the same step
+        self.pipe = None  # of ranks with stages
         self.apart, self._kept_sums = [], []  # the latter of a checkpoint, for gradients that are not there yet
         self.pace = Pace()
         self._is_common = False
@@ -252,10 +253,13 @@ class Ranks:
     def own_state(self):
         """What this rank alone has, for a checkpoint."""
         sums = [each.way.state() for each in self.gradients]
-        return {"sums": sums, "steps": [each.made for each in self.apart]}
+        draws = {"draws": self.pipe.draws.tolist()} if self.pipe else {}
+        return {"sums": sums, "steps": [each.made for each in self.apart], **draws}
 
     def load_own(self, states, number):
         """Takes what ranks had; number: whose of them this is; None where they were others."""
+        if self.pipe and number is not None and "draws" in states[number]:
+            self.pipe.draws = self.torch.tensor(states[number]["draws"], dtype=self.torch.uint8)
         for each, made in zip(self.apart, states[number or 0]["steps"] if states else ()):
             each.load(made)
         self._kept_sums = [([each["sums"][place] for each in states], number) for place in range(

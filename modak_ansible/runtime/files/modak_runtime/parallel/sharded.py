@@ -77,17 +77,17 @@ def units(torch, model):
                 continue
             is_closed = all(count == everywhere[each] for each, count in mine.items())
             is_called = type(child).forward is not torch.nn.Module.forward
-            if (size > LARGE * total and not _is_whole(torch, child)) or not (is_closed and is_called):
+            if (size > LARGE * total and not is_whole(torch, child)) or not (is_closed and is_called):
                 look_into(child)
             if is_closed and is_called:
                 found.append(child)
 
-    if not _is_whole(torch, model):
+    if not is_whole(torch, model):
         look_into(model)
     return found
 
 
-def _is_whole(torch, module):
+def is_whole(torch, module):
     is_parametrized = torch.nn.utils.parametrize.is_parametrized(module)
     return is_parametrized or any(each.__name__ in _WHOLE for each in type(module).__mro__)
 

@@ -51,7 +51,7 @@ def share_out(torch, ranks, model, optimizers):
         for name, each in module._parameters.items():
             if each is not None:
                 module._parameters[name] = after[each]
-        _read_again(module)
+        read_again(module)
     sharded.take_over(torch, optimizers, former, after)
     _compute_by_parts(torch, ranks, model)
     whole.load_whole(torch, model)
@@ -114,7 +114,7 @@ def _places(layers):
             yield 0
 
 
-def _read_again(module):
+def read_again(module):
     """Has a recurrent layer find its parameters where they now are."""
     if hasattr(module, "_flat_weights_names"):
         module._flat_weights = [module._parameters.get(name) for name in module._flat_weights_names]
@@ -149,7 +149,7 @@ def _compute_by_parts(torch, ranks, model):
                     for name, one in parameters.items():
                         if one is not None:
                             each._parameters[name] = known[one] = known[one] if one in known else shown(one)
-                    _read_again(each)
+                    read_again(each)
                 found = inner(self, *arguments, **options)
                 return torch.utils._pytree.tree_map(functools.partial(whole_of, kind), found)
             finally:
@@ -157,7 +157,7 @@ def _compute_by_parts(torch, ranks, model):
                 kind.moves.forget()
                 for each, parameters in kept:
                     each._parameters.update(parameters)
-                    _read_again(each)
+                    read_again(each)
 
         if inner is not None:
             computed = functools.wraps(inner)(computed)

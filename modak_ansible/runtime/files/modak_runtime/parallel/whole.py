@@ -22,6 +22,7 @@ def part_of(torch, whole, like):
     mesh, placements = like.device_mesh, like.placements
     with torch.no_grad():
         local = tensors.distribute_tensor(whole.detach(), mesh, placements, src_data_rank=None).to_local()
+        local = local if whole.dim() else whole.detach()  # of a scalar that is elsewhere, lest it lose its shape
         local = local.to(mesh.device_type).clone(memory_format=torch.contiguous_format)
     strides = torch.empty(whole.shape, device="meta").stride()
     return tensors.DTensor.from_local(

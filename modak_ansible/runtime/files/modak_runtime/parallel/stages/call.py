@@ -1,0 +1,453 @@
+"""Calls of models whose stages are in several ranks: forward in pieces of the batch, and backward."""
+
+import contextlib
+import functools
+import zlib
+
+from modak_runtime.parallel import sharded
+from modak_runtime.parallel.group import first_line
+from modak_runtime.parallel.split import read_again
+from modak_runtime.parallel.stages.look import Buffers, near, still
+from modak_runtime.parallel.stages.placed import Flow, carrier
+from modak_runtime.ranks import PIECES
+
+_TAGS = 2**20
+
+
+class Pipe:
+    """What the ranks of a pipeline share, of all models.
+
+    Attributes:
+        now: the piece that is under way; None outside of calls.
+        back: the piece whose backward pass is under way, and its call.
+        sizes: of what operators give, by what they were given.
+        many: whether calls of modules go in pieces, by how they are called.
+        draws: where this rank's own stream stands.
+        fake: the mode of tensors that have sizes alone.
+    """
+
+    def __init__(self, torch, ranks, meshes):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.distributed.tensor import DTensor, Replicate
+
+        self.torch, self.ranks, self.number, self._meshes = torch, ranks, ranks.number, meshes
+        _HOMES.update((id(each), number) for number, each in enumerate(meshes))
+        self._tensors, self._placement = DTensor, [Replicate()]
+        self.now, self.fake = None, FakeTensorMode(allow_non_fake_inputs=True)
+        self.kind, self.anchor = carrier(torch, self), torch.zeros((), requires_grad=True)
+        self.received, self.joined = _functions(torch)
+        self._take_functions()
+        self._tag, self._works, self.many, self.sizes, self.back = 0, [], {}, {}, None
+        before = torch.get_rng_state()
+        torch.manual_seed((torch.initial_seed() + 1000003 * (ranks.number + 1)) % 2**63)
+        self.draws = torch.get_rng_state()
+        torch.set_rng_state(before)
+
+    def refuse(self, words):
+        """Ends the process: ranks cannot compute that in stages."""
+        return self.ranks.rank.end("%s, which stages of a pipeline cannot: fsdp or ddp can train it" % words)
+
+    # --- parameters
+
+    def kept(self, tensor, number):
+        """A tensor that one rank keeps, as all of them see it; a DTensor that only that one has."""
+        tensor, held = tensor.detach(), self.torch.contiguous_format
+        local = tensor.clone(memory_format=held) if number == self.number else None
+        return self.kept_by(local, tensor, self._meshes[number])
+
+    def kept_by(self, local, like, mesh):
+        if local is None:  # of a scalar PyTorch takes the shape from it
+            local = self.torch.empty(() if not like.dim() else 0, dtype=like.dtype, device=like.device)
+        strides = self.torch.empty(like.shape, device="meta").stride()
+        return self._tensors.from_local(
+            local, mesh, self._placement, run_check=False, shape=like.shape, stride=strides
+        )  # fmt: skip
+
+    def read_whole(self):
+        """Lets what only one rank keeps be read by all, together, and its norm be that of all."""
+        from modak_runtime.parallel import whole
+
+        torch, kind = self.torch, self._tensors
+        plain = kind.full_tensor, kind.detach
+
+        def full_tensor(self_, **options):
+            home = home_of(self_)
+            if home is None:
+                return plain[0](self_, **options)
+            local = self_.to_local().detach() if home == self.number else torch.empty(self_.shape, dtype=self_.dtype)
+            held = local.clone(memory_format=torch.contiguous_format)
+            self.ranks.guarded(torch.distributed.broadcast, held, home)
+            return held
+
+        def detach(self_):
+            """With the same memory, by which tensors are known that are one; PyTorch makes new where there is none."""
+            if home_of(self_) in (None, self.number):
+                return plain[1](self_)
+            return kind(self_._local_tensor.detach(), self_._spec, requires_grad=False)
+
+        kind.full_tensor, kind.detach = full_tensor, detach
+        whole.read_whole(torch)
+        clip = torch.nn.utils.clip_grad
+        clip._get_total_norm = torch.nn.utils.get_total_norm = self._norm_of_all(clip._get_total_norm)
+        at_once = clip._has_foreach_support
+        clip._has_foreach_support = lambda tensors, device: (
+            all(home_of(each) is None for each in tensors) and at_once(tensors, device)
+        )
+
+    def _norm_of_all(self, plain):
+        torch = self.torch
+
+        def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+            tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            if not any(home_of(each) is not None for each in tensors):
+                return plain(tensors, norm_type, error_if_nonfinite, foreach)
+            mine = [each for each in tensors if home_of(each) in ((None, 0) if self.number == 0 else (self.number,))]
+            with torch.no_grad():
+                mine = [each.to_local() if home_of(each) is not None else each for each in mine]
+                own = plain(mine, norm_type).reshape(1).float() if mine else torch.zeros(1)
+                everyone = [torch.empty_like(own) for _ in range(self.ranks.world)]
+                self.ranks.guarded(torch.distributed.all_gather, everyone, own)
+                return plain(everyone, norm_type, error_if_nonfinite)
+
+        return get_total_norm
+
+    def _take_functions(self):
+        """Has a script's own functions with a backward pass be computed as any operator is."""
+        torch, pipe = self.torch, self
+        plain = torch.autograd.Function.apply.__func__
+
+        def apply(kind, *arguments, **options):
+            leaves = torch.utils._pytree.tree_leaves((arguments, options)) if pipe.now is not None else ()
+            if not any(isinstance(each, pipe.kind) for each in leaves):
+                return plain(kind, *arguments, **options)
+            if kind.__name__ == "CheckpointFunction":
+                pipe.refuse("checkpoint with use_reentrant=True computes layers again")
+            return pipe.now.compute(functools.partial(plain, kind), "apply", arguments, options)
+
+        torch.autograd.Function.apply = classmethod(apply)
+
+    # --- messages
+
+    def next_tag(self):
+        self._tag = self._tag % _TAGS + 1
+        return self._tag
+
+    def send(self, tensor, to, tag):
+        self._works.append((self.ranks.guarded(self.torch.distributed.isend, tensor, to, tag=tag), tensor))
+
+    def receive(self, like, source, tag):
+        found = self.torch.empty(like[0], dtype=like[1])
+        self.ranks.guarded(self.torch.distributed.recv, found, source, tag=tag)
+        return found
+
+    def all_sent(self):
+        for work, _ in self._works:
+            self.ranks.guarded(work.wait)
+        self._works.clear()
+
+    def told(self, source, value):
+        """One rank's value of a plain thing, in all."""
+        held = [value]
+        self.ranks.guarded(self.torch.distributed.broadcast_object_list, held, source)
+        return held[0]
+
+    def edge(self, tensor):
+        return self.torch.autograd.graph.get_gradient_edge(tensor) if tensor.requires_grad else None
+
+    # --- sizes and streams
+
+    @contextlib.contextmanager
+    def own_streams(self):
+        """Draws from this rank's own stream."""
+        torch, common = self.torch, self.torch.get_rng_state()
+        torch.set_rng_state(self.draws)
+        try:
+            yield
+        finally:
+            self.draws = torch.get_rng_state()
+            torch.set_rng_state(common)
+
+    # --- calls
+
+    def call(self, number, module, forward, arguments, options):
+        """What a module gives, in all ranks; of a call that is under way a part of it."""
+        if self.now is not None:
+            return forward(module, *arguments, **options)
+        if self.back is not None:  # a checkpoint computes again, here alone
+            self.now, call = self.back
+            self.now.again = True
+            try:
+                with call.shown(module):
+                    return forward(module, *arguments, **options)
+            finally:
+                self.now.again, self.now = False, None
+        return Call(self, number, module, forward).result(arguments, options)
+
+
+_HOMES = {}  # the rank of each mesh of one, by which tensors are known that one rank keeps
+
+
+def home_of(tensor):
+    """The only rank that has it; None for a tensor of all."""
+    return _HOMES.get(id(getattr(tensor, "device_mesh", None)))
+
+
+class Call:
+    """One call of a module, of all ranks together.
+
+    Attributes:
+        sent, received: as of a Flow, of parameters.
+    """
+
+    def __init__(self, pipe, number, module, forward):
+        self._pipe, self._torch, self._number = pipe, pipe.torch, number
+        self._module, self._forward = module, forward
+        self.sent, self.received, self._known = [], [], {}
+        self._flows, self._made, self._inputs, self._rows = [], [], [], []
+
+    def result(self, arguments, options):
+        """What the module gives, as if one process had computed it."""
+        torch, pipe, ranks = self._torch, self._pipe, self._pipe.ranks
+        leaves, form = torch.utils._pytree.tree_flatten((arguments, options))
+        learns = torch.is_grad_enabled()
+        if learns:
+            ranks.trace += [self._number, *(each.detach().double().sum().item() for each in leaves if type(
+                each) is torch.Tensor)]  # fmt: skip
+            if not ranks.is_compared:
+                sharded.compare_now(torch, ranks)
+        split, many = self._pieces(leaves, form) if learns and self._module.training else ((), 1)
+        wanted = [n for n, each in enumerate(leaves) if learns and _is_tensor(torch, each) and each.requires_grad]
+        buffers = Buffers(torch, self._module)
+        found, shape = self._through(many, leaves, form, split, wanted)
+        buffers.share(pipe)
+        pipe.all_sent()
+        if learns:
+            ranks.trace.append(zlib.crc32(repr(torch.get_rng_state().tolist()).encode()))
+        if self._made:
+            given = iter(pipe.joined(pipe.anchor, self, *[leaves[n] for n in wanted]))
+            places = {place for place, _ in self._made}
+            found = [next(given) if place in places else each for place, each in enumerate(found)]
+        return torch.utils._pytree.tree_unflatten(found, shape)
+
+    # --- pieces
+
+    def _pieces(self, leaves, form):
+        """Which arguments are divided, and into how many pieces: those that have as many rows as the first."""
+        torch, pipe = self._torch, self._pipe
+        tensors = {n: each for n, each in enumerate(leaves) if _is_tensor(torch, each) and each.dim()}
+        rows = next((len(each) for each in tensors.values()), 0)
+        many = min(rows, PIECES * pipe.ranks.world)
+        homes = {home_of(each) for each in self._module.parameters()} - {None}
+        if many < 2 or len(homes) < 2:
+            return (), 1
+        split = tuple(n for n, each in tensors.items() if len(each) == rows)
+        key = self._number, many, split, tuple(leaves[n].dim() for n in split)
+        if key not in pipe.many:
+            pipe.many[key] = self._looked(many, leaves, form, split)
+        return (split, many) if pipe.many[key] else ((), 1)
+
+    def _looked(self, many, leaves, form, split):
+        """Whether pieces of a batch give what the whole does, by a look at one, without what is drawn."""
+        torch, pipe = self._torch, self._pipe
+        streams, buffers = (torch.get_rng_state(), pipe.draws), Buffers(torch, self._module)
+        problem = ""
+        with torch.no_grad(), still(torch, self._module):
+            whole, _ = self._through(1, leaves, form, (), [])
+            if buffers.share(pipe):
+                problem = "it keeps numbers of each batch in its buffers"
+            else:
+                try:
+                    parts, _ = self._through(many, leaves, form, split, [])
+                    if not all(near(torch, *pair) for pair in zip(whole, parts)):
+                        problem = "pieces of a batch do not give what the whole gives"
+                except Exception as error:  # of any kind: the model's own
+                    problem = "it cannot be given pieces of a batch: %s" % first_line(error)
+        buffers.restore()
+        pipe.all_sent()
+        torch.set_rng_state(streams[0])
+        pipe.draws = streams[1]
+        problem = next((each for each in pipe.ranks.gathered(problem) if each), "")
+        if problem:
+            pipe.ranks.rank.say("%s goes through the stages in one piece, so that one rank computes at a time: %s" % (
+                type(self._module).__name__, problem))  # fmt: skip
+        return not problem
+
+    def _through(self, many, leaves, form, split, wanted):
+        """What all pieces give, put together, in all ranks; and its form."""
+        torch, pipe = self._torch, self._pipe
+        self.sent, self.received, self._known = [], [], {}
+        self._flows, self._made, self._inputs, columns, shape = [], [], [], [], None
+        pieces = {n: torch.tensor_split(leaves[n].detach() if n in wanted else leaves[n], many) for n in split}
+        self._rows = [len(each) for each in pieces[split[0]]] if split else []
+        with self.shown(self._module):
+            for number in range(many):
+                given = [pieces[n][number] if n in pieces else each for n, each in enumerate(leaves)]
+                slots = []
+                for n in wanted:
+                    given[n] = self._input(given[n], slots)
+                self._inputs.append(slots)
+                flow = Flow(pipe, self)
+                self._flows.append(flow)
+                pipe.now, ours = flow, torch.utils._pytree.tree_unflatten(given, form)
+                try:
+                    made = self._forward(self._module, *ours[0], **ours[1])
+                finally:
+                    pipe.now = None
+                made, shape = torch.utils._pytree.tree_flatten(made)
+                columns.append(made)
+        return [self._join(place, column) for place, column in enumerate(zip(*columns))], shape
+
+    def _input(self, tensor, slots):
+        """An argument that has gradients: the first rank's, and from there the others'."""
+        pipe, slot = self._pipe, []
+        slots.append((slot, tensor.detach()))
+        local = pipe.received(pipe.anchor, tensor.detach().clone, slot) if pipe.number == 0 else None
+        return pipe.kind(tensor, local, {0}, learns=True)
+
+    def _join(self, place, column):
+        torch, pipe, first = self._torch, self._pipe, column[0]
+        if not isinstance(first, torch.Tensor) or (len(column) == 1 and not isinstance(first, pipe.kind)):
+            return first
+        if len(column) > 1 and (not first.dim() or [len(each) for each in column] != self._rows):
+            raise ValueError("what it gives has not a row for each sample")
+        if not isinstance(first, pipe.kind):
+            return torch.cat(column)
+        source = max(first.where)
+        if pipe.number == source:
+            held = (
+                torch.cat([each.local.detach() for each in column]) if len(column) > 1 else first.local.detach().clone()
+            )
+            held = held.contiguous()
+        else:
+            shape = (sum(map(len, column)), *first.shape[1:]) if len(column) > 1 else first.shape
+            held = torch.empty(shape, dtype=first.dtype, device=first.device)
+        pipe.ranks.guarded(torch.distributed.broadcast, held, source)
+        if torch.is_grad_enabled() and first.learns:
+            edges = [pipe.edge(each.local) if pipe.number == source else None for each in column]
+            self._made.append((place, (held, edges)))
+        return held
+
+    def taken(self):
+        """The tensors with gradients that the call gives."""
+        found = tuple(held for _, (held, _) in self._made)
+        self._made = [(place, (None, edges)) for place, (_, edges) in self._made]
+        return found
+
+    @contextlib.contextmanager
+    def shown(self, module):
+        """Has modules find tensors of stages in the place of their parameters."""
+        kept = [(each, dict(each._parameters)) for each in module.modules()]
+        try:
+            for each, parameters in kept:
+                for name, one in parameters.items():
+                    if one is not None and home_of(one) is not None:
+                        each._parameters[name] = self._shown(one)
+                read_again(each)
+            yield
+        finally:
+            for each, parameters in kept:
+                each._parameters.update(parameters)
+                read_again(each)
+
+    def _shown(self, parameter):
+        if parameter not in self._known:
+            pipe, home = self._pipe, home_of(parameter)
+            if home == pipe.number:
+                local = parameter.detach().to_local().detach().requires_grad_(parameter.requires_grad)
+            else:
+                local = None
+            self._known[parameter] = pipe.kind(parameter, local, {home}, parameter.requires_grad, home)
+        return self._known[parameter]
+
+    # --- backward
+
+    def backward(self, given):
+        """Takes the gradients of what was made; gives those of arguments, and leaves those of parameters."""
+        torch, pipe = self._torch, self._pipe
+        if not self._flows:
+            raise RuntimeError("Trying to backward through the graph a second time")
+        flows, self._flows = self._flows, []
+        parts = [torch.split(each, self._rows) if self._rows else (each,) for each in given]
+        for number, flow in reversed([*enumerate(flows)]):
+            roots = [(edges[number], part[number]) for (_, (_, edges)), part in zip(self._made, parts)]
+            for edge, to, tag, like in reversed(flow.sent):
+                roots.append((edge, pipe.receive(like, to, tag)))
+            roots = [each for each in roots if each[0] is not None]
+            pipe.back = flow, self
+            try:
+                if roots:
+                    torch.autograd.backward(*zip(*roots))
+            finally:
+                pipe.back = None
+            self._give(flow.received)
+        self._give(self.received)
+        for local, to, tag, like in self.sent:
+            found = pipe.receive(like, to, tag)
+            if local is not None:
+                local.grad = found if local.grad is None else local.grad.add_(found)
+        self._leave_gradients()
+        pipe.all_sent()
+        return [self._of_input(place) for place in range(len(self._inputs[0]))]
+
+    def _give(self, received):
+        for slot, source, tag, (shape, kind) in reversed(received):
+            found = sum(slot[1:], slot[0]) if slot else self._torch.zeros(shape, dtype=kind)
+            self._pipe.send(found.contiguous(), source, tag)
+
+    def _leave_gradients(self):
+        torch, pipe = self._torch, self._pipe
+        own = [placed.home == pipe.number and placed.local.grad is not None for placed in self._known.values()]
+        has = torch.tensor(own, dtype=torch.int32)
+        pipe.ranks.guarded(torch.distributed.all_reduce, has, torch.distributed.ReduceOp.MAX)
+        with torch.no_grad():
+            for (parameter, placed), is_there in zip(self._known.items(), has.tolist()):
+                if not is_there:
+                    continue
+                mine = placed.local.grad if placed.home == pipe.number else None
+                if parameter.grad is None:
+                    parameter.grad = pipe.kept_by(mine, parameter, parameter.device_mesh)
+                elif mine is not None:
+                    parameter.grad._local_tensor.add_(mine)
+
+    def _of_input(self, place):
+        torch, pipe = self._torch, self._pipe
+        found = []
+        for slots in self._inputs:
+            slot, like = slots[place]
+            found.append(sum(slot[1:], slot[0]) if slot else torch.zeros_like(like))
+        is_split = len(found) > 1 and [len(each) for each in found] == self._rows
+        held = (torch.cat(found) if is_split else sum(found[1:], found[0])).contiguous()
+        pipe.ranks.guarded(torch.distributed.broadcast, held, 0)
+        return held
+
+
+def _is_tensor(torch, each):
+    return isinstance(each, torch.Tensor)
+
+
+def _functions(torch):
+    """What a stage is sent, whose gradients come into a slot; and what a call gives, whose gradients go into stages."""
+
+    class Received(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, _anchor, take, slot):
+            ctx.slot = slot
+            return take()
+
+        @staticmethod
+        def backward(ctx, given):
+            ctx.slot.append(given)
+            return None, None, None
+
+    class Joined(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, _anchor, call, *_inputs):
+            ctx.call = call
+            return call.taken()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, *given):
+            return (None, None, *ctx.call.backward(given))
+
+    return Received.apply, Joined.apply

@@ -1,0 +1,259 @@
+"""Tensors of a call that stages compute: every rank follows all of it, and computes what is its own.
+
+Of what other ranks compute a rank has the sizes alone (PyTorch's fake tensors). What a stage needs of one before it is
+sent there when it is needed, so that a model's forward may do between its layers what it likes.
+"""
+
+import importlib
+
+# What tells numbers, which all ranks are told by the one that has them.
+_NUMBERS = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__",
+            "__format__", "__repr__", "__str__", "equal", "allclose", "is_nonzero", "__contains__")  # fmt: skip
+_OF_SIZES = ("size", "dim", "numel", "is_floating_point", "is_complex", "ndimension", "__len__", "nelement", "stride",
+             "element_size", "get_device", "__hash__", "is_contiguous", "storage_offset", "is_signed")  # fmt: skip
+# What draws random numbers: a rank draws them from streams of its own, lest those that all have alike drift apart.
+_DRAWS = ("dropout", "bernoulli", "rand_like", "randn_like", "randint_like", "normal", "uniform", "multinomial",
+          "exponential", "geometric", "poisson", "lstm", "gru", "rnn", "attention", "multi_head", "gumbel", "random",
+          "fractional_max_pool", "log_normal", "cauchy", "rrelu")  # fmt: skip
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_",
+            "feature_dropout")  # fmt: skip
+
+
+def draws(name):
+    return any(each in name for each in _DRAWS)
+
+
+def is_in_place(name):
+    return name == "__setitem__" or (name.startswith("__i") and name.endswith("__") and name not in (
+        "__invert__", "__index__", "__int__")) or (name.endswith("_") and not name.endswith("__"))  # fmt: skip
+
+
+class _Size:
+    """Of a tensor that another rank has."""
+
+    def __init__(self, shape, strides, dtype, device):
+        self.shape, self._strides, self.dtype, self.device = shape, strides, dtype, device
+
+    def stride(self):
+        return self._strides
+
+
+_SAME = _Size((), (), None, None)  # what an operator was given and has changed
+
+
+def _key(torch, thing):
+    """By what the sizes of an operator's results are known, of its arguments.
+
+    Raises:
+        TypeError: one of them has no hash.
+    """
+    if isinstance(thing, torch.Tensor):
+        return thing.shape, thing.stride(), thing.dtype, thing.device
+    if isinstance(thing, (tuple, list)):
+        return type(thing), tuple(_key(torch, each) for each in thing)
+    if isinstance(thing, dict):
+        return tuple((name, _key(torch, each)) for name, each in thing.items())
+    if isinstance(thing, slice):
+        return "slice", _key(torch, (thing.start, thing.stop, thing.step))
+    hash(thing)
+    return type(thing), thing
+
+
+def carrier(torch, pipe):
+    """The class of such tensors.
+
+    Its ``where`` are the ranks that have it, and ``local`` the tensor where it is one, else None. ``home`` is
+    the rank that keeps it where it is a parameter; ``learns`` whether it has gradients.
+    """
+
+    class Placed(torch.Tensor):
+        @staticmethod
+        def __new__(cls, like, local, where, learns, home=None):
+            self = torch.Tensor._make_wrapper_subclass(
+                cls, like.shape, strides=like.stride(), dtype=like.dtype, device=like.device
+            )
+            self.local, self.where, self.learns, self.home = local, {*where}, learns, home
+            return self
+
+        @classmethod
+        def __torch_function__(cls, function, _types, arguments=(), options=None):
+            name = getattr(function, "__name__", "")
+            if name == "__get__":
+                name = function.__self__.__name__
+                if name in ("requires_grad", "is_leaf", "grad_fn", "grad", "_version"):
+                    one = arguments[0]
+                    return {"requires_grad": one.learns, "is_leaf": not one.learns, "_version": 0}.get(name)
+                if name not in ("T", "mT", "H", "mH", "data", "real", "imag"):
+                    with torch._C.DisableTorchFunctionSubclass():
+                        return function(*arguments)
+            elif name in _OF_SIZES:
+                with torch._C.DisableTorchFunctionSubclass():
+                    return function(*arguments, **options or {})
+            if pipe.now is None:
+                pipe.refuse("a tensor of a stage is used when the call of its model is over")
+            return pipe.now.compute(function, name, arguments, options or {})
+
+        @classmethod
+        def __torch_dispatch__(cls, function, _types, _arguments=(), _options=None):
+            raise RuntimeError("%s cannot be given a tensor of a stage: fsdp or ddp can train it" % function)
+
+        def __repr__(self):
+            return "Placed(%s, where=%s)" % (tuple(self.shape), sorted(self.where))
+
+    return Placed
+
+
+class Flow:
+    """One piece of a batch on its way through all stages.
+
+    Attributes:
+        sent: for the backward pass the edges of what this rank has sent, to whom, under which tag, and its like.
+        received: what will be their gradients, from whom, under which tag, and their like.
+        again: whether it is computed again for the backward pass, by this rank alone.
+    """
+
+    def __init__(self, pipe, call):
+        self._pipe, self._call, self._torch, self._kind = pipe, call, pipe.torch, pipe.kind
+        self.sent, self.received, self.again, self._stale = [], [], False, []
+
+    def compute(self, function, name, arguments, options):
+        """What an operator gives, here or elsewhere."""
+        torch, pipe, kind = self._torch, self._pipe, self._kind
+        leaves, form = torch.utils._pytree.tree_flatten((arguments, options))
+        placed = [each for each in leaves if isinstance(each, kind)]
+        at = max(max(each.where) if each.home is None else each.home for each in placed)
+        for each in placed:
+            if at not in each.where:
+                self._move(each, at)
+        self._check(name, leaves)
+        out = options.get("out")
+        changed = arguments[0] if is_in_place(name) or name == "__set__" else out
+        if name == "apply":
+            changed = None
+        if changed is not None and not isinstance(changed, kind) and changed is not out:
+            pipe.refuse("%s changes in place, by what a stage gives, what all of them have" % name)
+        if name == "__set__" or (isinstance(changed, kind) and changed.home is not None):
+            pipe.refuse("%s changes a parameter, or what a stage gives, in a way that has no rule" % name)
+        if name in _NUMBERS:
+            value = self._here(function, name, leaves, form) if at == pipe.number else None
+            return value if self.again else pipe.told(at, value)
+        if at == pipe.number:
+            found = self._here(function, name, leaves, form)
+        else:
+            found = self._elsewhere(function, name, arguments, options, changed)
+        learns = torch.is_grad_enabled() and any(each.learns for each in placed) and name not in ("detach", "data")
+        if isinstance(changed, kind):
+            self._changed(changed, at, learns)
+        if out is not None and changed is out:
+            return out
+
+        def shown(each):
+            if not isinstance(each, (torch.Tensor, _Size)):
+                return each
+            if changed is not None and (each is changed.local or (each is _SAME)):
+                return changed
+            local = each if at == pipe.number else None
+            return kind(each, local, {at}, learns and each.dtype.is_floating_point)
+
+        return torch.utils._pytree.tree_map(shown, found)
+
+    def _check(self, name, leaves):
+        torch, pipe = self._torch, self._pipe
+        for each in leaves:
+            if isinstance(each, self._kind) or not isinstance(each, torch.Tensor):
+                continue
+            if hasattr(each, "full_tensor") or (each.requires_grad and torch.is_grad_enabled()):
+                pipe.refuse(
+                    "%s computes with a parameter, or a tensor with gradients, that the called module does not have "
+                    "and was not given" % name
+                )
+
+    def _here(self, function, name, leaves, form):
+        torch, pipe = self._torch, self._pipe
+        if self._stale:
+            held = {each.untyped_storage()._cdata for each in self._stale}
+            if any(isinstance(e, self._kind) and e.local.untyped_storage()._cdata in held for e in leaves):
+                pipe.refuse("%s is given what another stage has changed in place since" % name)
+        real = [each.local if isinstance(each, self._kind) else each for each in leaves]
+        arguments, options = torch.utils._pytree.tree_unflatten(real, form)
+        if not draws(name):
+            return function(*arguments, **options)
+        if self.again:
+            before, found = torch.get_rng_state(), function(*arguments, **options)
+            if not torch.equal(before, torch.get_rng_state()):
+                pipe.refuse("a checkpoint computes again what draws random numbers (%s)" % name)
+            return found
+        with pipe.own_streams():
+            return function(*arguments, **options)
+
+    def _elsewhere(self, function, name, arguments, options, changed):
+        """The sizes of what another rank computes."""
+        torch, known = self._torch, self._pipe.sizes
+        try:
+            key = (
+                function,
+                torch.is_autocast_enabled("cpu"),
+                torch.get_default_dtype(),
+                _key(torch, (arguments, options)),
+            )
+            if key not in known:
+                known[key] = self._look(function, name, arguments, options, changed)
+            return known[key]
+        except TypeError:  # an argument that has no hash
+            return self._look(function, name, arguments, options, changed)
+
+    def _look(self, function, name, arguments, options, changed):
+        torch, pipe = self._torch, self._pipe
+        fake = importlib.import_module("torch._subclasses.fake_tensor")
+
+        def shown(each):
+            if not isinstance(each, torch.Tensor):
+                return each
+            return torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device)
+
+        try:
+            with pipe.fake, torch.no_grad():
+                given, more = torch.utils._pytree.tree_map(shown, (arguments, options))
+                found = function(*given, **more)
+        except (fake.DynamicOutputShapeException, fake.DataDependentOutputException):
+            return pipe.refuse("the size of what %s gives depends on numbers that another stage has" % name)
+        same = given[0] if changed is not None and given else None
+
+        def size(each):
+            if not isinstance(each, torch.Tensor):
+                return each
+            return _SAME if each is same else _Size(each.shape, each.stride(), each.dtype, each.device)
+
+        return torch.utils._pytree.tree_map(size, found)
+
+    def _changed(self, changed, at, learns):
+        """Takes that one rank has changed a tensor in place: what others have of it is no longer true."""
+        here = self._pipe.number
+        if changed.where != {at} and here in changed.where and here != at:
+            self._stale.append(changed.local)
+            changed.local = None
+        changed.where, changed.learns = {at}, changed.learns or learns
+
+    def _move(self, each, to):
+        """Sends a tensor to the stage that needs it."""
+        torch, pipe = self._torch, self._pipe
+        source = max(each.where) if each.home is None else each.home
+        if self.again:
+            pipe.refuse("a checkpoint computes layers of several stages again")
+        tag, learns, like = pipe.next_tag(), each.learns and torch.is_grad_enabled(), (each.shape, each.dtype)
+        owner = self if each.home is None else self._call  # parameters go once for all pieces
+        if pipe.number == source:
+            pipe.send(each.local.detach().clone(memory_format=torch.contiguous_format), to, tag)
+            if learns:
+                edge = pipe.edge(each.local) if each.home is None else each.local
+                owner.sent.append((edge if each.local.requires_grad else None, to, tag, like))
+        elif pipe.number == to:
+            slot = []
+
+            def take():
+                return pipe.receive(like, source, tag)
+
+            each.local = pipe.received(pipe.anchor, take, slot) if learns else take()
+            if learns:
+                owner.received.append((slot, source, tag, like))
+        each.where.add(to)
