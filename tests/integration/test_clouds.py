@@ -81,15 +81,18 @@ class Cloud(Project):
         process.wait()
         (self.cloud / "hung").unlink()
 
+    def asked(self, script: str) -> str:
+        """What a script prints that asks the provider itself."""
+        begin = "import boto3; e = boto3.client('ec2', endpoint_url='http://127.0.0.1:5000');"
+        begin += "all = [i for r in e.describe_instances()['Reservations'] for i in r['Instances']];"
+        environment = {**os.environ, **CREDENTIALS}
+        asked = self.inside([sys.executable, "-c", begin + script], stdout=subprocess.PIPE, env=environment)
+        return asked.communicate(timeout=60)[0]
+
     @property
     def machines(self) -> list[str]:
         """The states of all machines that ever were."""
-        script = (
-            "import boto3; e = boto3.client('ec2', endpoint_url='http://127.0.0.1:5000'); print([i['State']['Name']"
-            " for r in e.describe_instances()['Reservations'] for i in r['Instances']])"
-        )
-        asked = self.inside([sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, **CREDENTIALS})
-        return json.loads(asked.communicate(timeout=60)[0].replace("'", '"'))
+        return json.loads(self.asked("import json; print(json.dumps([i['State']['Name'] for i in all]))"))
 
     def clear(self) -> None:
         self.server.terminate()
@@ -148,3 +151,16 @@ def test_every_stage_is_killed_once(cloud):
     cloud.done("deploy", ".")
     assert cloud.machines == ["terminated", "running"], "another one, for a deployment that begins anew"
     cloud.done("undeploy", cloud.deployment)
+
+
+@pytest.mark.thorough
+def test_one_that_was_taken_away_is_made_anew(cloud):
+    """As by its own timer, or a spot machine by its provider, in the middle of its job."""
+    cloud.script("import time\nprint('begins', flush=True)\ntime.sleep(20)\n")
+    cloud.done("deploy", ".", "--detach")
+    cloud.asked("e.terminate_instances(InstanceIds=[i['InstanceId'] for i in all])")
+    cloud.done("deploy", ".")
+    assert cloud.machines == ["terminated", "running"]
+    assert (cloud.folder / "results" / "output.log").read_text() == "begins\n"
+    cloud.done("undeploy", cloud.deployment)
+    assert cloud.machines == ["terminated", "terminated"]
