@@ -50,6 +50,7 @@ def runtime(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "require_release", lambda *arguments: None)
     monkeypatch.setattr(image_module, "require_keyring", lambda mirror: None)
     monkeypatch.setattr(image_probe, "_devices", list)
+    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
     return tmp_path
 
 

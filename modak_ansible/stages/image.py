@@ -45,13 +45,17 @@ def look_into_image(stage: Stage) -> Outcome:
     stage.say(f"looking into {image['entry']}")
     found = stage.call("modak_image", **_arguments(stage), action="inside")["inside"]
     given = {"source": image["layers"][0]["source"], "address": stage.plan["target"]["address"]}
+    given["oci"] = ((outcome.data.get("image") or {}).get("oci") or "") if outcome.data else ""
     frameworks = {
         name: framework for name, framework in (found.get("frameworks") or {}).items() if is_version(framework)
     }
     seen = SeenImage(**{**found, **given, "python": image["python"], "frameworks": frameworks, "look": LOOK})
     note_image(Path(read_origin(stage.store.plan_file)["state"]), seen)
     there = ", ".join(f"{name} {version}" for name, version in frameworks.items())
-    return Outcome(outcome.changed, f"{image['entry']}: {seen.problem or there}", {"image": outcome.data.get("image")})
+    oci = f"; its tag is {seen.oci}" if seen.oci else ""
+    return Outcome(
+        outcome.changed, f"{image['entry']}: {seen.problem or there}{oci}", {"image": outcome.data.get("image")}
+    )
 
 
 def ensure_image(stage: Stage, *, again: bool = False, found_only: bool = False) -> Outcome:
@@ -238,6 +242,10 @@ def _again(entry: str) -> str:
 def _message(plan: Plan, there: ImageFacts) -> str:
     size = there.get("size")
     detail = f", {format_size(size)}" if size else ""
+    if oci := there.get("oci", ""):
+        detail += f", its tag is {oci}"
+    elif problem := there.get("oci_problem", ""):
+        detail += f"; which digest its tag has is not known: the registry was asked, and {problem}"
     return f"{plan['image']['entry']} ({plan['image']['digest'][:12]}){detail}"
 
 

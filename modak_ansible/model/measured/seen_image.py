@@ -12,6 +12,7 @@ class SeenImage(Model):
     address: str = Field(description="the target's")
     python: str = Field(description="the interpreter that was asked")
     sha256: str = Field(description="of the image file")
+    oci: str = Field(default="", description="the digest that the registry had for its tag when it was pulled")
     problem: str = Field(default="", description="why it could not be looked into; empty where it could")
     version: str = Field(default="", description="of its Python, as major.minor")
     glibc: str = ""

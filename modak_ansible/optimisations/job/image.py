@@ -97,7 +97,8 @@ def _why_given(given: GivenImage) -> str:
     if given.seen.problem:
         return f"{named}, which could not be looked into: {given.seen.problem}"
     there = [f"{name} {version}" for name, version in given.seen.frameworks.items()]
-    return f"{named}, which has {', '.join([*there, *given.seen.preloads, *given.seen.libraries])}"
+    oci = f" as {given.seen.oci}" if given.seen.oci else ""
+    return f"{named}{oci}, which has {', '.join([*there, *given.seen.preloads, *given.seen.libraries])}"
 
 
 def _check_given(draft: Draft, given: GivenImage) -> None:

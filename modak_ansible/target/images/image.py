@@ -33,8 +33,9 @@ from ..core.slots import BUILDS, build_slot
 from ..core.workspace import Workspace
 from .build import MIRROR, build_error, filled, pip_environment
 from .inside import look_inside
-from .logins import NoImage, Secrets, login_environment
+from .logins import NoImage, Secrets, login_environment, login_for
 from .mirror import require_keyring, require_release
+from .places import Place
 from .probe import (
     PROBE_FAILED,
     ProbeFailed,
@@ -45,7 +46,7 @@ from .probe import (
     refusal_error,
     write_refusal,
 )
-from .registry import Place
+from .registry import NotTold, by_digest, digest_of_tag
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
@@ -62,6 +63,9 @@ class ImageFacts(TypedDict, total=False):
 
     path: str
     given: str  # the SHA-256 of the lowest layer, of an image that was looked into
+    # of one that was pulled by a tag: the digest that the registry had for it then, or why nobody knows it
+    oci: str
+    oci_problem: str
     name: str
     size: int
     sha256: str
@@ -167,6 +171,8 @@ class ImageStore:
         layer = self._image["layers"][-1]
         path = self._workspace.place(layer["path"])
         known = cast(ImageFacts, {"path": str(path), **(read_json(path.with_suffix(".json")) or {})})
+        lowest = read_json(self._workspace.place(self._image["layers"][0]["path"]).with_suffix(".json")) or {}
+        known.update(cast(ImageFacts, {name: lowest[name] for name in ("oci", "oci_problem") if name in lowest}))
         if self._image.get("seen") and self._workspace.place(self._image["layers"][0]["path"]).is_file():
             known["given"] = self.given_digest()
         return known
@@ -303,7 +309,7 @@ class ImageStore:
                 verify_image(runtime, fresh, self._signer)
             activity.note(f"probing {layer['name']}")
             probe_image(runtime, fresh, list(layer.get("probe") or ()))
-            self._keep(runtime, layer, fresh, began, activity, text)
+            self._keep(runtime, layer, fresh, began, activity, ImageFacts(found=text))
 
     def _place(self, runtime: str, text: str, activity: Activity) -> Place:
         def act(command: list[str], environment: dict[str, str], about: str) -> None:
@@ -341,28 +347,30 @@ class ImageStore:
         if layer["kind"] == "venv":
             self._make_environment(layer, path, activity)
             return
+        pulled = ImageFacts()
         with self._scratch(layer) as scratch:
             fresh = scratch / "image.sif"
             runtime = find_runtime(self._image["container_runtime"])
             if layer["kind"] == "pull":
-                self._pull(runtime, layer, fresh, activity)
+                pulled = self._pull(runtime, layer, fresh, activity)
             else:
                 self._build(runtime, layer, below, scratch, activity)
             if layer["kind"] == "build" or layer.get("probe"):
                 activity.note(f"probing {layer['name']}")
                 probe_image(runtime, fresh, list(layer.get("probe") or ()))
-            self._keep(runtime, layer, fresh, began, activity)
+            self._keep(runtime, layer, fresh, began, activity, pulled)
 
-    def _keep(self, runtime: str, layer: Layer, fresh: Path, began: float, activity: Activity, found: str = "") -> None:
+    def _keep(
+        self, runtime: str, layer: Layer, fresh: Path, began: float, activity: Activity, more: ImageFacts
+    ) -> None:
         """Puts an image that serves in its place, sealed, and signed where the site wants that."""
         if self._key:
             activity.note(f"signing {layer['name']}")
             sign_image(runtime, fresh, self._key)
         activity.note(f"checking {layer['name']}")
-        seconds = round(time.time() - began, 1)
-        self._put(layer, fresh, {"seconds": seconds, "built": _now(), **({"found": found} if found else {})})
+        self._put(layer, fresh, {**more, "seconds": round(time.time() - began, 1), "built": _now()})
 
-    def _put(self, layer: Layer, fresh: Path, facts: dict[str, Any]) -> None:
+    def _put(self, layer: Layer, fresh: Path, facts: Mapping[str, Any]) -> None:
         path = self._workspace.place(layer["path"])
         fresh.chmod(0o700)
         sha256 = sha256_of(fresh)
@@ -374,15 +382,23 @@ class ImageStore:
         write_seal(seal, path, sha256)
         self._changed.clear()
 
-    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> None:
+    def _pull(self, runtime: str, layer: Layer, fresh: Path, activity: Activity) -> ImageFacts:
+        """Pulls an image, by the digest that its tag has now where the registry tells it."""
         bundle = self._settings().bundle
         environment = {**({"SSL_CERT_FILE": bundle} if bundle else {}), **login_environment(layer, self._secrets)}
-        self._run([runtime, "pull", str(fresh), layer["source"]], activity, environment)
+        source, known = layer["source"], ImageFacts()
+        try:
+            digest = digest_of_tag(source, login_for(layer, self._secrets), full_environment(), bundle)
+            source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
+        except NotTold as problem:  # pulling says more, or goes another way
+            known["oci_problem"] = str(problem)
+        self._run([runtime, "pull", str(fresh), source], activity, environment)
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
                 hint="an image of docker:// is put together anew at each pull; name its digest there: @sha256:...",
             )
+        return known
 
     def _build(self, runtime: str, layer: Layer, below: Path | None, scratch: Path, activity: Activity) -> None:
         settings = self._settings()

@@ -90,18 +90,26 @@ def registry_of_layer(layer: Layer) -> str:
     return registry_of(f"{found.group(1).lower()}://{found.group(2)}") if found else ""
 
 
+def login_for(layer: Layer, secrets: Secrets) -> Optional[Login]:
+    """The login for the registry that making a layer asks; None where there is none."""
+    return _login_at(registry_of_layer(layer), secrets)
+
+
+def _login_at(registry: str, secrets: Secrets) -> Optional[Login]:
+    return next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
+
+
 def login_environment(layer: Layer, secrets: Secrets) -> dict[str, str]:
     """The variables by which Apptainer and Singularity log in to a layer's registry; none where no login is for it."""
-    return _login_at(registry_of_layer(layer), secrets)
+    return _of_login(login_for(layer, secrets))
 
 
 def login_of(address: str, secrets: Secrets) -> dict[str, str]:
     """The same for the registry of an address."""
-    return _login_at(registry_of(address), secrets)
+    return _of_login(_login_at(registry_of(address), secrets))
 
 
-def _login_at(registry: str, secrets: Secrets) -> dict[str, str]:
-    login = next((login for login in secrets.get("logins") or () if registry and login["registry"] == registry), None)
+def _of_login(login: Optional[Login]) -> dict[str, str]:
     if login is None:
         return {}
     values = {"DOCKER_USERNAME": login["username"], "DOCKER_PASSWORD": login["password"]}

@@ -15,7 +15,7 @@ from ..core.plan import Layer, PlannedImage
 from ..core.workspace import Workspace
 from .image import ImageStore
 from .logins import Secrets
-from .registry import check_made_from
+from .places import check_made_from
 
 
 class PublishedImage(ImageStore):

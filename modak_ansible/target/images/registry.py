@@ -1,123 +1,127 @@
-"""Images that are made already: found, by the digest of what they are made from, in a registry or in a folder."""
+"""Which digest a registry has for a tag. It is asked before an image is pulled, which then comes by that digest."""
 
 from __future__ import annotations
 
+import base64
 import json
-import shutil
-from contextlib import suppress
-from pathlib import Path
-from typing import Callable, Dict, List, Mapping
+import re
+import ssl
+from http.client import HTTPException
+from typing import Any, Mapping, Optional, Tuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
-from ...errors import ModakError
-from ..core.commands import TimedRun
-from ..core.files import expanded, read_json, sha256_of, write_json
-from ..core.plan import Layer
-from .logins import NoImage, Secrets, login_of
+from .logins import Login, registry_of
 
-REGISTRY = "oras://"
-_LABEL = "modak.definition-digest"
-_INSPECT_SECONDS = 300.0
-# Runs a command about an address with more in its environment, its output in a log; an error says what that means.
-Act = Callable[[List[str], Dict[str, str], str], None]
+_SECONDS = 20
+_HUB, _HUB_HOST = "docker.io", "registry-1.docker.io"
+_NAME = re.compile(r"(?P<name>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>\w[\w.-]{0,127}))?", re.ASCII)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_PART = re.compile(r'(\w+)="([^"]*)"')
+# What a tag may stand for: an image, or a list of them by processor.
+_KINDS = ", ".join((
+    "application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json",
+))  # fmt: skip
 
 
-class Place:
-    """Where images are for others: ``oras://HOST/REPOSITORY``, a folder, or the folder of another workspace.
+class NotTold(Exception):
+    """The registry does not say it; the reason is in words for people."""
 
-    In a registry an image has its digest as its tag, and in a folder its digest is its name, as in a workspace.
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A login that is shown to a registry is shown to nobody else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def tag_of(source: str) -> Optional[Tuple[str, str, str]]:
+    """Host, name and tag of an image's address; None where it names a digest already, or is none of docker://."""
+    host = registry_of(source)
+    rest = source.partition("://")[2]
+    found = _NAME.fullmatch(rest[len(host) + 1 :] if rest.startswith(f"{host}/") else rest)
+    if not source.startswith("docker://") or not host or found is None:
+        return None
+    name = found.group("name")
+    name = f"library/{name}" if host == _HUB and "/" not in name else name
+    return host, name, found.group("tag") or "latest"
+
+
+def by_digest(source: str, digest: str) -> str:
+    """The address of an image by its digest in place of its tag."""
+    head, slash, last = source.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
+
+
+def digest_of_tag(
+    source: str, login: Optional[Login], environment: Mapping[str, str], bundle: Optional[str] = None
+) -> str:
+    """The digest that a registry has for the tag of an image; empty where the address has no tag.
 
     Args:
-        runtime: the container runtime's path.
-        text: the place.
-        bundle: the certificates that a registry is checked against; None for the machine's own.
-        act: runs the runtime.
-    """
-
-    def __init__(self, runtime: str, text: str, secrets: Secrets, bundle: str | None, act: Act) -> None:
-        self._runtime = runtime
-        self.text = text.rstrip("/")
-        certificates = {"SSL_CERT_FILE": bundle} if bundle else {}
-        self._environment = {**certificates, **login_of(text, secrets)}
-        self._act = act
-
-    @property
-    def _is_registry(self) -> bool:
-        return self.text.startswith(REGISTRY)
-
-    def fetch(self, layer: Layer, fresh: Path) -> None:
-        """Has a layer's image in a file, and is sure that it was made from what the layer is made from.
-
-        Raises:
-            NoImage: it is not there.
-            ModakError: it cannot be had, or it is another one.
-        """
-        if self._is_registry:
-            address = f"{self.text}:{layer['digest']}"
-            self._act([self._runtime, "pull", "--disable-cache", str(fresh), address], self._environment, address)
-        else:
-            self._copy(layer, fresh)
-        check_made_from(self._runtime, fresh, layer)
-
-    def _copy(self, layer: Layer, fresh: Path) -> None:
-        name = Path(layer["path"]).name
-        folder = expanded(self.text)
-        found = next((each for each in (folder / name, folder / "images" / name) if each.is_file()), None)
-        if found is None:
-            if not folder.is_dir():
-                raise ModakError(f"{self.text} is no folder on the target", hint="look at its name")
-            raise NoImage(f"{self.text} has no image {name}", hint="modak catalogue push puts it there")
-        known = (read_json(found.with_suffix(".json")) or {}).get("sha256")
-        try:
-            shutil.copyfile(found, fresh)
-        except OSError as error:
-            raise ModakError(f"{found} cannot be read: {error.strerror}", hint="look at who may read it") from error
-        if known and sha256_of(fresh) != known:
-            raise ModakError(f"{found} has the SHA-256 {sha256_of(fresh)}, not {known}", hint="push it anew")
-
-    def push(self, image: Path, layer: Layer, known: Mapping[str, object], tags: List[str]) -> List[str]:
-        """Puts a layer's image there; gives the names that it has there.
-
-        Args:
-            known: what is kept beside it.
-            tags: names for people; a folder has none.
-
-        Raises:
-            ModakError: it cannot be.
-        """
-        if self._is_registry:
-            addresses = [f"{self.text}:{tag}" for tag in (layer["digest"], *tags)]
-            for address in addresses:
-                self._act([self._runtime, "push", "--allow-unsigned", str(image), address], self._environment, address)
-            return addresses
-        folder = expanded(self.text)
-        part, there = folder / f".{image.name}.part", folder / image.name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(image, part)
-            part.chmod(0o755)  # it is for others
-            write_json(there.with_suffix(".json"), known)
-            there.with_suffix(".json").chmod(0o644)
-            part.replace(there)
-        except OSError as error:
-            with suppress(OSError):
-                part.unlink()
-            hint = "look at who may write there, and at its room"
-            raise ModakError(f"{there} cannot be written: {error.strerror}", hint=hint) from error
-        return [str(there)]
-
-
-def check_made_from(runtime: str, image: Path, layer: Layer) -> None:
-    """Tells whether an image says that it was made from what a layer is made from.
+        source: such as docker://registry.example/team/image:1.
+        login: for that registry.
+        environment: of the runtime, whose word on TLS counts.
+        bundle: a file of certificates to trust in place of the system's.
 
     Raises:
-        ModakError: it does not, or says nothing.
+        NotTold: the registry cannot be asked, or does not say.
     """
-    result = TimedRun(timeout=_INSPECT_SECONDS)([runtime, "inspect", "--json", "--labels", str(image)])
+    parts = tag_of(source)
+    if parts is None:
+        return ""
+    host, name, tag = parts
+    is_plain = any(environment.get(f"{runtime}_NOHTTPS", "") for runtime in ("APPTAINER", "SINGULARITY"))
+    place = f"{'http' if is_plain else 'https'}://{_HUB_HOST if host == _HUB else host}/v2/{name}/manifests/{tag}"
+    opener = build_opener(_NoRedirect(), HTTPSHandler(context=ssl.create_default_context(cafile=bundle)))
+    headers = {"Accept": _KINDS}
     try:
-        digest = json.loads(result.out)["data"]["attributes"]["labels"][_LABEL]
-    except (ValueError, LookupError, TypeError):
-        digest = ""
-    if digest != layer["digest"]:
-        made = f"was made from {digest[:12]}" if digest else "does not say what it was made from"
-        text = f"the image of {layer['name']} {made}, where {layer['digest'][:12]} is wanted"
-        raise ModakError(text, hint="whoever put it there pushes the right one")
+        try:
+            answer = _ask(opener, place, headers)
+        except HTTPError as error:
+            if error.code != 401:
+                raise
+            shown = _shown(opener, error.headers.get("WWW-Authenticate") or "", login, place)
+            if not shown:
+                raise
+            answer = _ask(opener, place, {**headers, "Authorization": shown})
+    except HTTPError as error:
+        raise NotTold(f"it answers {error.code}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        raise NotTold(str(getattr(reason, "strerror", None) or reason)) from error
+    digest = answer.get("Docker-Content-Digest") or ""
+    if not _DIGEST.fullmatch(digest):
+        raise NotTold("it names no digest")
+    return digest
+
+
+def _ask(opener: OpenerDirector, place: str, headers: Mapping[str, str]) -> Any:
+    with opener.open(Request(place, headers=dict(headers), method="HEAD"), timeout=_SECONDS) as answer:  # noqa: S310 - of ours
+        return answer.headers
+
+
+def _shown(opener: OpenerDirector, wanted: str, login: Optional[Login], place: str) -> str:
+    """What a registry wants to be shown, by what it says of that; empty where we have nothing for it."""
+    basic = ""
+    if login:
+        words = f"{login['username']}:{login['password']}".encode()
+        basic = f"Basic {base64.b64encode(words).decode()}"
+    scheme, _, rest = wanted.partition(" ")
+    if scheme.lower() == "basic":
+        return basic
+    said = dict(_PART.findall(rest))
+    realm = said.pop("realm", "")
+    is_same = urlsplit(realm)[:2] == urlsplit(place)[:2]
+    is_safe = urlsplit(realm).scheme == "https" or is_same
+    if scheme.lower() != "bearer" or not is_safe:
+        return ""
+    headers = {"Authorization": basic} if basic else {}
+    asked = f"{realm}?{urlencode({name: said[name] for name in ('service', 'scope') if name in said})}"
+    with opener.open(Request(asked, headers=headers), timeout=_SECONDS) as answer:  # noqa: S310 - looked at above
+        told = json.loads(answer.read(1 << 20).decode("utf-8", errors="replace"))
+    told = told if isinstance(told, dict) else {}
+    token = told.get("token") or told.get("access_token") or ""
+    return f"Bearer {token}" if isinstance(token, str) and token.isprintable() and token else ""

@@ -14,6 +14,7 @@ from modak_ansible.errors import ModakError
 from modak_ansible.target.core.files import sha256_of
 from modak_ansible.target.images import image as image_module
 from modak_ansible.target.images import probe as image_probe
+from modak_ansible.target.images.registry import NotTold
 
 __all__ = ["runtime"]
 
@@ -120,6 +121,29 @@ def test_an_image_is_pulled(runtime):
     store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
     assert make(store)["state"] == "done"
     assert calls(runtime) == ["pull docker://acme/torch:1"]
+
+
+@pytest.mark.component
+def test_an_image_is_pulled_by_the_digest_of_its_tag_where_the_registry_tells_it(runtime, monkeypatch):
+    hub = layer("hub", "", kind="pull", source="docker://r.example:5000/team/torch:1")
+    oci = f"sha256:{'7' * 64}"
+    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: oci)
+    store = store_of(runtime, hub)
+    assert make(store)["state"] == "done"
+    assert calls(runtime) == [f"pull docker://r.example:5000/team/torch@{oci}"]
+    assert store.describe()["oci"] == oci
+
+
+@pytest.mark.component
+def test_a_registry_that_tells_no_digest_stops_no_pull(runtime, monkeypatch):
+    def digest_of_tag(*_):
+        raise NotTold("it answers 500")
+
+    monkeypatch.setattr(image_module, "digest_of_tag", digest_of_tag)
+    store = store_of(runtime, layer("hub", "", kind="pull", source="docker://acme/torch:1"))
+    assert make(store)["state"] == "done"
+    assert calls(runtime) == ["pull docker://acme/torch:1"]
+    assert store.describe()["oci_problem"] == "it answers 500"
 
 
 def test_a_given_file_is_taken_and_checked(runtime):

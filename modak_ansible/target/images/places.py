@@ -1,0 +1,123 @@
+"""Images that are made already: found, by the digest of what they are made from, in a registry or in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping
+
+from ...errors import ModakError
+from ..core.commands import TimedRun
+from ..core.files import expanded, read_json, sha256_of, write_json
+from ..core.plan import Layer
+from .logins import NoImage, Secrets, login_of
+
+REGISTRY = "oras://"
+_LABEL = "modak.definition-digest"
+_INSPECT_SECONDS = 300.0
+# Runs a command about an address with more in its environment, its output in a log; an error says what that means.
+Act = Callable[[List[str], Dict[str, str], str], None]
+
+
+class Place:
+    """Where images are for others: ``oras://HOST/REPOSITORY``, a folder, or the folder of another workspace.
+
+    In a registry an image has its digest as its tag, and in a folder its digest is its name, as in a workspace.
+
+    Args:
+        runtime: the container runtime's path.
+        text: the place.
+        bundle: the certificates that a registry is checked against; None for the machine's own.
+        act: runs the runtime.
+    """
+
+    def __init__(self, runtime: str, text: str, secrets: Secrets, bundle: str | None, act: Act) -> None:
+        self._runtime = runtime
+        self.text = text.rstrip("/")
+        certificates = {"SSL_CERT_FILE": bundle} if bundle else {}
+        self._environment = {**certificates, **login_of(text, secrets)}
+        self._act = act
+
+    @property
+    def _is_registry(self) -> bool:
+        return self.text.startswith(REGISTRY)
+
+    def fetch(self, layer: Layer, fresh: Path) -> None:
+        """Has a layer's image in a file, and is sure that it was made from what the layer is made from.
+
+        Raises:
+            NoImage: it is not there.
+            ModakError: it cannot be had, or it is another one.
+        """
+        if self._is_registry:
+            address = f"{self.text}:{layer['digest']}"
+            self._act([self._runtime, "pull", "--disable-cache", str(fresh), address], self._environment, address)
+        else:
+            self._copy(layer, fresh)
+        check_made_from(self._runtime, fresh, layer)
+
+    def _copy(self, layer: Layer, fresh: Path) -> None:
+        name = Path(layer["path"]).name
+        folder = expanded(self.text)
+        found = next((each for each in (folder / name, folder / "images" / name) if each.is_file()), None)
+        if found is None:
+            if not folder.is_dir():
+                raise ModakError(f"{self.text} is no folder on the target", hint="look at its name")
+            raise NoImage(f"{self.text} has no image {name}", hint="modak catalogue push puts it there")
+        known = (read_json(found.with_suffix(".json")) or {}).get("sha256")
+        try:
+            shutil.copyfile(found, fresh)
+        except OSError as error:
+            raise ModakError(f"{found} cannot be read: {error.strerror}", hint="look at who may read it") from error
+        if known and sha256_of(fresh) != known:
+            raise ModakError(f"{found} has the SHA-256 {sha256_of(fresh)}, not {known}", hint="push it anew")
+
+    def push(self, image: Path, layer: Layer, known: Mapping[str, object], tags: List[str]) -> List[str]:
+        """Puts a layer's image there; gives the names that it has there.
+
+        Args:
+            known: what is kept beside it.
+            tags: names for people; a folder has none.
+
+        Raises:
+            ModakError: it cannot be.
+        """
+        if self._is_registry:
+            addresses = [f"{self.text}:{tag}" for tag in (layer["digest"], *tags)]
+            for address in addresses:
+                self._act([self._runtime, "push", "--allow-unsigned", str(image), address], self._environment, address)
+            return addresses
+        folder = expanded(self.text)
+        part, there = folder / f".{image.name}.part", folder / image.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(image, part)
+            part.chmod(0o755)  # it is for others
+            write_json(there.with_suffix(".json"), known)
+            there.with_suffix(".json").chmod(0o644)
+            part.replace(there)
+        except OSError as error:
+            with suppress(OSError):
+                part.unlink()
+            hint = "look at who may write there, and at its room"
+            raise ModakError(f"{there} cannot be written: {error.strerror}", hint=hint) from error
+        return [str(there)]
+
+
+def check_made_from(runtime: str, image: Path, layer: Layer) -> None:
+    """Tells whether an image says that it was made from what a layer is made from.
+
+    Raises:
+        ModakError: it does not, or says nothing.
+    """
+    result = TimedRun(timeout=_INSPECT_SECONDS)([runtime, "inspect", "--json", "--labels", str(image)])
+    try:
+        digest = json.loads(result.out)["data"]["attributes"]["labels"][_LABEL]
+    except (ValueError, LookupError, TypeError):
+        digest = ""
+    if digest != layer["digest"]:
+        made = f"was made from {digest[:12]}" if digest else "does not say what it was made from"
+        text = f"the image of {layer['name']} {made}, where {layer['digest'][:12]} is wanted"
+        raise ModakError(text, hint="whoever put it there pushes the right one")
