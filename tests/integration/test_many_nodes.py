@@ -77,7 +77,7 @@ with open(os.environ["MODAK_METRICS"], "w") as file:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("strategy", ["fsdp", "tensor"])
+@pytest.mark.parametrize("strategy", ["fsdp", "tensor", "pipeline"])
 def test_two_nodes_have_parts_of_a_model_and_learn_what_one_process_learns(project, strategy):
     project.script(SHARES_OUT).training.update(resources={"nodes": 2}, distributed={"strategy": strategy})
     done = project.deploy()

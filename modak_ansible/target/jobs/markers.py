@@ -67,6 +67,13 @@ def noted_code(state: Path) -> int | None:
     return int(text) if _CODE.fullmatch(text) else None
 
 
+# Why ranks give up another, by the word that they leave.
+_LOST = {
+    "silent": "was not heard of any more: it hangs or was stopped, or its node or network is down",
+    "awaited": "was alive, and all others waited for it: it hangs, or computes for longer than they wait",
+}
+
+
 @dataclass(frozen=True)
 class FailedRank:
     """The rank of a training that failed before any other."""
@@ -74,25 +81,21 @@ class FailedRank:
     number: int
     code: int
     node: str
-    is_silent: bool = False
+    how: str = ""  # one of _LOST, where the others gave it up
 
     @property
     def words(self) -> str:
-        if self.is_silent:
-            return (
-                f"rank {self.number} on {self.node} was not heard of any more: it hangs or was stopped, "
-                "or its node or network is down"
-            )
-        return f"rank {self.number} on {self.node} failed first, with exit code {self.code}"
+        how = _LOST.get(self.how, f"failed first, with exit code {self.code}")
+        return f"rank {self.number} on {self.node} {how}"
 
 
 def failed_rank(state: Path) -> FailedRank | None:
     """Which rank failed first; None where none did, and where the training is one process."""
     words = read_text(state / "failed_rank").split()
-    is_silent = words[3:] == ["silent"]
-    if len(words) != 3 + is_silent or not all(_CODE.fullmatch(word) for word in words[:2]):
+    how = words[3] if words[3:] else ""
+    if len(words) != (4 if how in _LOST else 3) or not all(_CODE.fullmatch(word) for word in words[:2]):
         return None
-    return FailedRank(int(words[0]), int(words[1]), words[2], is_silent)
+    return FailedRank(int(words[0]), int(words[1]), words[2], how)
 
 
 def noted_start(state: Path) -> tuple[float | None, str]:

@@ -23,7 +23,7 @@ def slow(seconds, who):
     with open(folder + "/slow.part", "w") as file:
         json.dump([seconds, who], file)
     os.replace(folder + "/slow.part", folder + "/slow")
-alive = Alive(number, 2, "node%02d (10.0.0.%d)" % (number + 1, number + 1), 1.5, pace, end, slow)
+alive = Alive(number, 2, "node%02d (10.0.0.%d)" % (number + 1, number + 1), 1.5, pace, end, slow, 3.0)
 if number == 0:
     with open(folder + "/port.part", "w") as file:
         file.write(str(alive.listen("127.0.0.1")))
@@ -98,6 +98,19 @@ def test_a_rank_that_is_stopped_is_named_with_its_node(ranks, tmp_path, stopped)
     assert f"from node0{2 - stopped} (10.0.0.{2 - stopped})" in words
     (tmp_path / "failed_rank").write_text((tmp_path / "ranks" / str(1 - stopped) / "lost").read_text())
     assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was not heard of any more")
+
+
+@pytest.mark.parametrize("hangs", [0, 1])
+def test_a_rank_that_is_alive_and_comes_to_no_sum_is_named_with_its_step(ranks, tmp_path, hangs):
+    """Its threads say that it is there; all others wait."""
+    waits, computes = (0.01, 30.0), (30.0, 0.0)
+    both = ranks(*((computes, waits) if hangs == 0 else (waits, computes)))
+    first = both.started[0]
+    _, words = first.communicate(timeout=18)
+    assert first.returncode == 68
+    assert f"rank {hangs} on node0{hangs + 1} (10.0.0.{hangs + 1}) is alive, and all others have waited for it" in words
+    (tmp_path / "failed_rank").write_text((tmp_path / "ranks" / "0" / "lost").read_text())
+    assert failed_rank(tmp_path).words.startswith(f"rank {hangs} on node0{hangs + 1} was alive, and all others waited")
 
 
 @pytest.mark.parametrize("ended", [0, 1])

@@ -15,6 +15,7 @@ import time
 
 CODE = 68  # of a process that ends for it
 SLOW = 3.0  # a rank is slow that takes so many times the seconds of the others' middle one
+AWAITED = 1740.0  # seconds for which others wait for one that computes; a little less than until their sums give up
 _PAUSE, _KEPT = 2.0, 16  # seconds between words; words by which the seconds of a step are known
 
 
@@ -40,6 +41,11 @@ class Pace:
         finally:
             began, self._since = self._since, None
             self.waited += time.monotonic() - began
+
+    def waits_for(self):
+        """Seconds for which this rank has been waiting for the others; 0 where it does something of its own."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def word(self):
         """The steps so far, and the seconds of a step without those of waiting; None where they are not known yet."""
@@ -85,12 +91,13 @@ class Alive:
         pace: of this rank.
         end: is called with words and the rank that is lost, and does not come back.
         slow: is called in rank 0, with the seconds of a step of each rank, and the slow one or None.
+        awaited: seconds after which a rank that is alive is given up, where all others wait for it.
     """
 
-    def __init__(self, number, world, own, limit, pace, end, slow):
+    def __init__(self, number, world, own, limit, pace, end, slow, awaited=AWAITED):
         self._number, self._world, self._own, self._limit, self._pace = number, world, own, limit, pace
         self._pause = min(_PAUSE, limit / 5)
-        self._end, self._slow = end, slow
+        self._end, self._slow, self._awaited = end, slow, awaited
         self._watch = Watch(limit, self._pause)
         self._words, self._lock = {number: {"own": own}}, threading.Lock()
 
@@ -146,7 +153,9 @@ class Alive:
             if lost is not None:
                 self._end(self._about(lost, words[lost]), lost, words[lost]["own"])
             words[self._number]["step"], words[self._number]["seconds"] = self._pace.word()
+            words[self._number]["waits"] = self._pace.waits_for()
             self._compare(words)
+            self._look_for_awaited(words)
 
     def _compare(self, words):
         seconds = [words.get(rank, {}).get("seconds") for rank in range(self._world)]
@@ -156,6 +165,20 @@ class Alive:
         others = sorted(seconds[:rank] + seconds[rank + 1 :])
         is_slow = seconds[rank] > max(SLOW * others[len(others) // 2], 0.01)
         self._slow([round(each, 4) for each in seconds], (rank, words[rank]["own"]) if is_slow else None)
+
+    def _look_for_awaited(self, words):
+        """Ends where one rank is alive, and all others have waited for it for too long."""
+        waits = [words.get(rank, {}).get("waits", 0.0) for rank in range(self._world)]
+        own = [rank for rank, seconds in enumerate(waits) if not seconds]
+        if len(own) != 1 or min([seconds for seconds in waits if seconds], default=0.0) < self._awaited:
+            return
+        (rank,) = own
+        step = " after step %d" % words[rank]["step"] if words[rank].get("step") else ""
+        about = (
+            "rank %d on %s is alive%s, and all others have waited for it for %g s: it hangs, or computes for longer"
+            % (rank, words[rank]["own"], step, self._awaited)
+        )
+        self._end(about, rank, words[rank]["own"], "awaited")
 
     def _tell(self, address, port):
         """In another rank: says that it is there, and waits for the answer."""
@@ -169,6 +192,7 @@ class Alive:
                     self._start(self._answers, connection)
                 step, seconds = self._pace.word()
                 word = {"rank": self._number, "own": self._own, "step": step, "seconds": seconds}
+                word["waits"] = self._pace.waits_for()
                 stream.write(json.dumps(word) + "\n")
                 stream.flush()
             except OSError:
@@ -199,13 +223,13 @@ class Alive:
         )
 
 
-def end(words, rank, own):
+def end(words, rank, own, how="silent"):
     """Ends this process for the sake of another rank, whose number and node whoever started it finds in a file."""
     own_folder = os.path.dirname(os.environ.get("MODAK_APPLIED", ""))
     try:
         if own_folder:
             with open(os.path.join(own_folder, "lost"), "w") as file:
-                file.write("%d %d %s silent\n" % (rank, CODE, own.split()[0]))
+                file.write("%d %d %s %s\n" % (rank, CODE, own.split()[0], how))
         sys.stdout.flush()
         sys.stderr.write("modak: rank %s: %s\n" % (os.environ.get("RANK", "?"), words))
         sys.stderr.flush()
