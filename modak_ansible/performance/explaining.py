@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, fsum, sqrt
 
+from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.prediction import SIGMAS, Interval, Prediction, Question
 from modak_ansible.performance.features import FEATURES_OF, Feature, group_of
 from modak_ansible.performance.model import PerformanceModel
@@ -24,6 +25,17 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class OperatorTime:
+    """What all calls of one operator would take in a step: at the peak, or at the memory's bandwidth."""
+
+    name: str
+    calls: int
+    gflop: float
+    gigabytes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     question: Question
     prediction: Prediction
@@ -31,6 +43,7 @@ class Explanation:
     ideal: float | None  # seconds of a step at the target's peak, which the factors of ``training`` multiply
     peak: float | None
     contributions: tuple[Contribution, ...]
+    operators: tuple[OperatorTime, ...] = ()  # of a step that was traced, those that take longest first
 
 
 @dataclass(frozen=True)
@@ -44,8 +57,12 @@ class Coefficient:
     records: int
 
 
-def explain(model: PerformanceModel, question: Question) -> Explanation:
-    """Why the model predicts what it does: every matter's factor, all that belongs to a switch taken together."""
+def explain(model: PerformanceModel, question: Question, need: Need | None = None) -> Explanation:
+    """Why the model predicts what it does: every matter's factor, all that belongs to a switch taken together.
+
+    Args:
+        need: the training's trace, where there is one.
+    """
     run = model.runs.of(question)
     step = model.step_seconds(run)
     ideal = run.facts.step_gflop / run.peak if run.facts.step_gflop and run.peak else None
@@ -55,7 +72,31 @@ def explain(model: PerformanceModel, question: Question) -> Explanation:
         if regression is not None:
             features = model.step_features(run.facts) if part == "step" else FEATURES_OF[part](run.facts)
             found += _contributions("training" if part == "step" else part, regression, features, run)
-    return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found))
+    taken = operator_times(need, run) if need else ()
+    return Explanation(question, model.predict(question), step, ideal, run.peak, tuple(found), taken)
+
+
+def operator_times(need: Need, run: Run) -> tuple[OperatorTime, ...]:
+    """The roofline of a traced step by operators; none where the machine's peak or bandwidth is not known."""
+    if not run.peak or not run.facts.balance:
+        return ()
+    bandwidth = run.peak / run.facts.balance
+    found: dict[str, list[OperatorTime]] = {}
+    for each in need.operators or ():
+        gflop, size = each.flop / 1e9, each.bytes / 1e9
+        one = OperatorTime(each.name, each.count, gflop, size, max(gflop / run.peak, size / bandwidth))
+        found.setdefault(each.name, []).append(one)
+    times = (
+        OperatorTime(
+            name,
+            sum(each.calls for each in members),
+            fsum(each.gflop for each in members),
+            fsum(each.gigabytes for each in members),
+            fsum(each.seconds for each in members),
+        )
+        for name, members in found.items()
+    )
+    return tuple(sorted(times, key=lambda each: (-each.seconds, each.name)))
 
 
 def coefficients(model: PerformanceModel, part: str = "step") -> list[Coefficient]:

@@ -97,6 +97,8 @@ def explain(
 
     Of a blueprint it is the configuration that its plan takes.
     """
+    from dataclasses import asdict
+
     from modak_ansible.commands.bench.model_text import print_explanation
     from modak_ansible.commands.bench.prediction_request import planned_question, read_question
     from modak_ansible.performance.explaining import explain as explained
@@ -104,10 +106,10 @@ def explain(
     known = _model(model)
     path = Path(subject)
     if path.suffix == ".json" and path.is_file():
-        question = read_question(path)
+        question, need = read_question(path), None
     else:
-        question = planned_question(subject, asked.given, asked.training, known)
-    found = explained(known, question)
+        question, need = planned_question(subject, asked.given, asked.training, known)
+    found = explained(known, question, need)
     if not as_json:
         print_explanation(found)
         return
@@ -122,7 +124,8 @@ def explain(
         for contribution in found.contributions
     ]
     prediction = found.prediction.model_dump()
-    typer.echo(_json({"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}))
+    whole = {"question": question.model_dump(), "prediction": prediction, **about, "contributions": parts}
+    typer.echo(_json({**whole, "operators": [asdict(each) for each in found.operators]}))
 
 
 @app.command(epilog="Example: modak model validate --plots figures")

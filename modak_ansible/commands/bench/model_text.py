@@ -45,10 +45,22 @@ def print_explanation(found: Any) -> None:
                     else ", no record"
                 )
                 console.print(f"  x {factor(contribution.factor):<28} {contribution.name}{runs}", markup=False)
+    _print_operators(console, found.operators)
     for doubt in prediction.doubts:
         console.print(f"doubt: {doubt}", markup=False)
 
 
+def _print_operators(console: Console, operators: Any) -> None:
+    whole = sum(each.seconds for each in operators)
+    if not whole:
+        return
+    console.print(f"\nIts operators, each at the peak or at the memory's bandwidth, would take {whole:.4g} s:")
+    for each in operators[:_OPERATORS]:
+        share, about = each.seconds / whole, f"{each.calls} calls, {each.gflop:.3g} GFLOP, {each.gigabytes:.3g} GB"
+        console.print(f"  {100 * share:5.1f} %  {each.name}: {about}", markup=False)
+
+
+_OPERATORS = 10  # that are shown
 _HEADS = {
     "training": "A step, as factors of what the peak would allow",
     "first_step": "What the first step takes longer, as factors of 1 s",

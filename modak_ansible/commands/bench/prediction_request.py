@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.need import Need
 from modak_ansible.model.measured.prediction import Gain, Prediction, Question
 from modak_ansible.performance import PerformanceModel
 from modak_ansible.planning.plan import make_plan
@@ -33,8 +34,10 @@ def read_question(path: Path) -> Question:
         raise ModakError(f"{path} is no question: {where + ': ' if where else ''}{first['msg']}") from error
 
 
-def planned_question(subject: str, inputs: Inputs, training: str | None, model: PerformanceModel) -> Question:
-    """The question that the plan of a blueprint's training puts for what it takes.
+def planned_question(
+    subject: str, inputs: Inputs, training: str | None, model: PerformanceModel
+) -> tuple[Question, Need | None]:
+    """The question that the plan of a blueprint's training puts for what it takes, and its trace where there is one.
 
     Raises:
         InvalidBlueprint: with every mistake and its place.
@@ -43,10 +46,11 @@ def planned_question(subject: str, inputs: Inputs, training: str | None, model: 
     path = find_blueprint(subject)
     listening = _Listening(model)
     state = blueprint_state(path)
-    make_plan(request_of(path, inputs, training), refusals=known_refusals(state), model=listening)
+    request = request_of(path, inputs, training)
+    make_plan(request, refusals=known_refusals(state), model=listening)
     if not listening.asked:
         raise ModakError(f"the plan of {subject} asks nothing of the performance model")
-    return listening.asked[0]  # the first candidate is the chosen one
+    return listening.asked[0], request.need  # the first candidate is the chosen one
 
 
 @dataclass

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from traced import need
 
 from modak_ansible.errors import ModakError
+from modak_ansible.model.measured.need import Operator
 from modak_ansible.model.measured.prediction import Question, Split
 from modak_ansible.model.measured.work import Work
 from modak_ansible.performance import load_model
 from modak_ansible.performance.doubts import STRANGER
+from modak_ansible.performance.explaining import explain
 from modak_ansible.performance.model import SHIPPED
 from modak_ansible.performance.run import is_same
 
@@ -177,6 +180,22 @@ def test_a_machine_is_known_by_what_it_has_and_not_by_its_name(model, there, sam
     assert strange.seconds.high / strange.seconds.low > 1.5**2
     (told,) = [doubt for doubt in strange.doubts if doubt.endswith(STRANGER)]
     assert f"AMD EPYC ({there['architecture']})" in told
+
+
+def test_a_traced_step_is_explained_by_its_operators(model):
+    """An operator takes what it computes at the peak or what it moves at the bandwidth, call by call."""
+    peak, bandwidth = 102.032, 21.4642  # as measured on the machine that is asked for
+    shared = {"shapes": (), "format": "float32", "count": 2}
+    operators = (
+        Operator(name="relu", flop=0, bytes=10**9, **shared),
+        Operator(name="mm", flop=10**10, bytes=10**6, **shared),
+        Operator(name="mm", flop=10**6, bytes=10**8, **shared),
+    )
+    found = explain(model, question(), need().model_copy(update={"operators": operators})).operators
+    assert [(each.name, each.calls) for each in found] == [("mm", 4), ("relu", 2)]
+    assert [each.seconds for each in found] == pytest.approx([10 / peak + 0.1 / bandwidth, 1 / bandwidth], rel=1e-3)
+    stranger = question(processor="Other Processor", peak_gflops=400.0)
+    assert explain(model, stranger, need().model_copy(update={"operators": operators})).operators == ()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def leaves(tree):
 
 
 def operator(name, *, is_view=False):
-    return SimpleNamespace(overloadpacket=SimpleNamespace(__name__=name), is_view=is_view)
+    schema = SimpleNamespace(is_mutable=name.endswith("_"))
+    return SimpleNamespace(overloadpacket=SimpleNamespace(__name__=name), is_view=is_view, _schema=schema)
 
 
 @pytest.fixture
@@ -90,10 +91,15 @@ def test_products_are_counted(table, name, args, found, flop):
 def test_bytes_are_those_that_are_read_and_written_and_a_view_moves_none(table):
     x = Tensor(3, 5)
     table.ran(operator("view", is_view=True), (x,), {}, Tensor(15), 1)
+    table.ran(operator("device"), (x,), {}, "cpu", 1)
+    table.ran(operator("empty_like"), (x,), {}, Tensor(3, 5), 1)
+    table.ran(operator("_foreach_mul_"), ([x, x], 2.0), {}, None, 1)
     table.ran(operator("relu"), (x,), {}, Tensor(3, 5), 1)
     table.ran(operator("add_"), (x, Tensor(3, 5)), {}, x, 1)
     table.stepped("optimizer")
-    assert [(row["name"], row["bytes"]) for row in table.as_list()] == [("add_", 180), ("relu", 120)]
+    assert [(row["name"], row["bytes"]) for row in table.as_list()] == [
+        ("add_", 180), ("_foreach_mul_", 120), ("relu", 120),
+    ]  # fmt: skip
 
 
 def test_a_step_of_parts_of_batches_does_not_count_and_several_batches_do(table):

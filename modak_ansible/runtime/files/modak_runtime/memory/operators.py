@@ -1,5 +1,6 @@
 """What a step of a training computes, operator by operator: shapes, formats, FLOP and bytes, without numbers."""
 
+_STILL = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # move nothing
 _NAMED = 4  # tensors that are named by their shapes; of longer lists the numbers are summed up
 
 
@@ -18,13 +19,13 @@ class Table:
     def ran(self, func, args, kwargs, found, share):
         """Notes an operator that has run in a batch that was divided by ``share``."""
         self._shares.add(share)
-        if getattr(func, "is_view", False):
+        name = func.overloadpacket.__name__
+        if getattr(func, "is_view", False) or name in _STILL:
             return
         leaves = self._torch.utils._pytree.tree_leaves
         given, made = self._tensors(leaves((args, kwargs))), self._tensors(leaves(found))
-        if not given and not made:
+        if not made and not (given and func._schema.is_mutable):  # a question, such as where a tensor is
             return
-        name = func.overloadpacket.__name__
         inside = {id(each) for each in given}
         moved = sum(map(_size, given)) + sum(_size(each) for each in made if id(each) not in inside)
         moved += sum(_size(each) for each in made if id(each) in inside)  # in place it is written, too
