@@ -57,7 +57,7 @@ def _errors() -> Iterator[str]:
     for name, (head, code) in _KINDS.items():
         yield f"## {head}"
         yield f"{source.said_of(name)} Exit code {code}."
-        yield _lines(found[name])
+        yield _lines(sorted(set(found[name])))
 
 
 def _kind_of(name: str, source: Source) -> str:

@@ -14,9 +14,11 @@ from modak_ansible.errors import ModakError, UsageError, nearest
 from modak_ansible.store.deployment import DeploymentStore
 from modak_ansible.store.record import RecordData
 from modak_ansible.target.core.plan import Plan
+from modak_ansible.target.core.staging import CODE
 from modak_ansible.target.jobs.numbers import numbers_of
 from modak_ansible.target.jobs.situation import LIVING
 from modak_ansible.target.metrics.curves import Curve, Curves, is_rising
+from modak_ansible.target.metrics.files import kind_of
 
 # What is compared by where nobody says: the first that the most trainings have.
 _USUAL = ("val_loss", "eval_loss", "valid_loss", "validation_loss", "test_loss", "loss", "train_loss")
@@ -133,6 +135,10 @@ def run_of(store: DeploymentStore) -> Run:
     metrics: dict[str, Any] = dict(record.get("metrics") or {})
     told = {name: metrics[name] for name in ("accuracy", "loss") if metrics.get(name) is not None}
     numbers = {**told, **(metrics.get("numbers") or {}), **curves.last}
+    left = record.get("left")
+    for name in filter(kind_of, left["names"] if left else ()):  # too large to be brought unasked
+        if not (store.results / CODE / name).exists():
+            curves.remarks.append(f"{name} stays on the target: modak results {store.name} --also {name} brings it")
     started, ended = job.get("started"), job.get("ended")
     return Run(
         deployment=store.name,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from . import events, texts
-from .files import EVENTS, in_order, kind_of, label_of
+from .files import EVENTS, LARGEST, in_order, kind_of, label_of
 from .points import Point, Remarks
 
 # Points of a curve that are kept, and curves of a training.
@@ -87,7 +88,7 @@ def read_curves(folder: Path, paths: Iterable[str], most: int = 0) -> Curves:
 
     Args:
         paths: of whatever files; those that hold no metrics are passed over.
-        most: bytes at the end of each that are read; 0 for all of it.
+        most: bytes at the end of each that are read; 0 for as many as are read at all.
     """
     found = Curves()
     by_key: Dict[str, Dict[str, _Curve]] = {}
@@ -107,7 +108,10 @@ def _read(folder: Path, path: str, most: int, curves: Dict[str, "_Curve"], found
             if reader is not events.points and texts.is_binary(file, remarks):
                 found.remarks += remarks.lines
                 return
-            for point in reader(file, most, remarks):
+            size = os.fstat(file.fileno()).st_size
+            if not most and size > LARGEST and reader is not texts.whole:  # which reads no such file
+                remarks.add(f"has {size >> 20:,} MiB, of which the last {LARGEST >> 20} are read")
+            for point in reader(file, most or LARGEST, remarks):
                 if point.epoch is not None:
                     found.epoch = max(point.epoch, found.epoch or point.epoch)
                 for name, value in point.values.items():

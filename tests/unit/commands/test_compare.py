@@ -17,6 +17,7 @@ from modak_ansible.commands.status.table import lines_of, points_of
 from modak_ansible.deployment.comparison import compare
 from modak_ansible.errors import TargetUnreachable, UsageError
 from modak_ansible.store.deployment import DeploymentStore
+from modak_ansible.store.record import Record
 
 
 @pytest.fixture
@@ -83,6 +84,15 @@ def test_what_is_not_here_is_brought_and_a_target_that_is_away_hides_nothing(swe
     found = compare(sweep, fetch=away)
     assert found.remarks[0] == "what is on the target could not be brought: x does not answer"
     assert len(found.runs) == 3
+
+
+def test_numbers_that_are_too_large_to_be_brought_are_told(sweep):
+    Record(sweep[0].folder).update(left={"count": 2, "size": 1 << 30, "names": ["logs/metrics.jsonl", "model.pt"]})
+    remark, _ = compare(sweep).remarks
+    name = sweep[0].name
+    assert remark.endswith(
+        f"logs/metrics.jsonl stays on the target: modak results {name} --also logs/metrics.jsonl brings it"
+    )
 
 
 def test_a_training_without_a_history_is_compared_by_what_its_summary_has(sweep):

@@ -309,3 +309,12 @@ def test_what_is_written_faster_than_it_is_read_is_read_to_where_it_was(tmp_path
             writer.flush()
             assert count <= 10
     assert count == 10
+
+
+def test_of_what_is_very_large_the_end_is_read_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves_module, "LARGEST", 1 << 10)
+    (tmp_path / "metrics.jsonl").write_text("".join(f'{{"step": {each}, "loss": 0.5}}\n' for each in range(1000)))
+    curves = read_curves(tmp_path, ["metrics.jsonl"])
+    assert curves.remarks == ["metrics.jsonl: has 0 MiB, of which the last 0 are read"]
+    assert 10 < len(curves.by_name["loss"].points) < 60
+    assert max(curves.by_name["loss"].points) == 999
