@@ -84,7 +84,11 @@ def test_a_record_says_what_was_tried_and_how_fast_it_was(request_, report):
 def test_the_model_learns_from_them(request_, report):
     work = Work(workload="mnist_cnn", gflop_per_sample=0.07, batch_size=128)
     application = request_.application.model_copy(update={"work": work})
-    plan = make_plan(request_.model_copy(update={"application": application})).model_dump(mode="json")
+    # As the machine of the records, for which a peak was measured: a processor's name alone is not one machine.
+    processor = request_.target.processor.model_copy(update={"architecture": "x86_64_v4"})
+    target = request_.target.model_copy(update={"processor": processor})
+    request = request_.model_copy(update={"application": application, "target": target})
+    plan = make_plan(request).model_dump(mode="json")
     records = trial_records(plan, JOB, report(plan))
     [learnt] = cases(records, {}, load_model().stored.machines)
     assert learnt.step_seconds == 0.2
