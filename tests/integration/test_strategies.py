@@ -74,7 +74,6 @@ def test_what_ranks_save_is_the_file_of_one_process(pytorch_python, tmp_path, st
         *thorough(
             ("samples", "tensor", "or were given other samples"),
             ("samples", "pipeline", "or were given other samples"),
-            ("outside", "pipeline", "that the called module does not have and was not given"),
             ("outside", "fsdp", "uses parameters outside of the call of the layer"),
             ("lbfgs", "fsdp", "LBFGS needs all parameters in one place"),
             ("model", "fsdp", "cannot be saved as it is: save its state_dict()"),
