@@ -29,7 +29,7 @@ SHOW_NOTHING = {
 # Commands that ask a target, or change something; their own tests look at what they print.
 ACT = {
     "init", "login", "logout", "discover", "check", "deploy", "resume", "cancel", "hold", "release", "requeue", "top", "undeploy", "gc", "package",
-    "catalogue add", "catalogue build", "testbed up", "testbed use",
+    "catalogue add", "catalogue build", "catalogue push", "catalogue pull", "catalogue sign", "catalogue verify", "testbed up", "testbed use",
 }  # fmt: skip
 # What the others are given to look at: {blueprint} was deployed, and {image} is a file that is none.
 LOOK = {

@@ -11,7 +11,16 @@ from modak_ansible.model.dataset import Contents, DataFile, DataSource
 from modak_ansible.model.job_options import JobOptions
 from modak_ansible.model.measured.prediction import Interval, Prediction
 from modak_ansible.model.measured.work import Work
-from modak_ansible.model.plan import Candidate, Choice, Layer, Plan, PlannedDataset, PlannedImage, PlannedJob
+from modak_ansible.model.plan import (
+    Candidate,
+    Choice,
+    Layer,
+    Plan,
+    PlannedCost,
+    PlannedDataset,
+    PlannedImage,
+    PlannedJob,
+)
 from modak_ansible.model.target import Processor, Target
 from modak_ansible.model.tuning import PlannedTuning, TuningCandidate
 from modak_ansible.store.record import JobNote
@@ -21,7 +30,7 @@ from modak_ansible.target.jobs.situation import Situation
 MODELS = (
     SourceFile, Work, Application, Target, Layer, PlannedImage, PlannedDataset, PlannedJob, Interval, Prediction,
     Candidate, Choice, Plan, Processor, DataFile, DataSource, JobOptions, TuningCandidate, PlannedTuning, Predecessor,
-    Contents,
+    Contents, PlannedCost,
 )  # fmt: skip
 
 
