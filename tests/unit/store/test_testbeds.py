@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,9 @@ def start(tmp_path):
         folder.mkdir(parents=True)
         name = name or testbeds.name_of(folder)
         processes.append(subprocess.Popen([sys.executable, "-c", SLEEP, name]))
+        words = Path(f"/proc/{processes[-1].pid}/cmdline")
+        while name.encode() not in words.read_bytes():  # for a moment after exec it has none
+            time.sleep(0.001)
         facts = {
             "name": name,
             "pid": processes[-1].pid,
