@@ -49,6 +49,25 @@ def _there(known: list[DeploymentStore]) -> list[DeploymentStore]:
     return [deployment_store for deployment_store in known if not deployment_store.record.get("undeployed")] or known
 
 
+def not_superseded(known: list[DeploymentStore]) -> list[DeploymentStore]:
+    """Deployments, the newest last, but those that failed before they had a job and were deployed anew since."""
+    failed = {
+        store.name
+        for store in known
+        if not store.record.get("job")
+        and not store.record.get("undeployed")
+        and any(stage.get("state") == "failed" for stage in (store.record.get("stages") or {}).values())
+    }
+    if not failed:
+        return known
+    newest = {_what(store): store.name for store in known}
+    return [store for store in known if store.name not in failed or newest[_what(store)] == store.name]
+
+
+def _what(known: DeploymentStore) -> tuple[str, str]:
+    return str(known.origin.get("blueprint", "")), str(known.plan.get("training", ""))
+
+
 def find_deployments(text: str) -> list[DeploymentStore]:
     """The deployments that a user means, the newest last: those of a name or the beginning of one, or a blueprint's.
 

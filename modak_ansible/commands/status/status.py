@@ -52,14 +52,14 @@ def _entries(deployment: str | None, training: str | None) -> list[Entry]:
     from pathlib import Path
 
     from modak_ansible.deployment.status import Entry
-    from modak_ansible.store.deployments import find_deployments, find_trainings, glance
+    from modak_ansible.store.deployments import find_deployments, find_trainings, glance, not_superseded
     from modak_ansible.store.project import state_folder
 
     _refuse(bool(training and not deployment), "--training goes with a blueprint", "modak status BLUEPRINT")
     if deployment and training:
         return [Entry(each) for each in find_trainings(deployment, training)]
     known = find_deployments(deployment) if deployment else glance(state_folder(Path.cwd()))
-    return [Entry(each) for each in known]
+    return [Entry(store) for store in not_superseded(known)]
 
 
 def _ask_and_show(entries: list[Entry], *, as_json: bool, offline: bool) -> None:

@@ -54,6 +54,21 @@ def test_a_deployment_that_is_started_again_shows_no_old_error(deployed, bluepri
     assert (row["stage"], row["explanation"]) == ("target", "")
 
 
+def test_a_deployment_that_failed_before_its_job_is_shown_until_its_training_is_deployed_anew(deployed, capsys):
+    def shown(*words):
+        status.command(*words, offline=True, as_json=True)
+        return {row["deployment"] for row in json.loads(capsys.readouterr().out)}
+
+    first, _, last = (DeploymentStore(folder).name for folder in deployed)
+    for folder in (deployed[0], deployed[2]):
+        record = Record(folder)
+        record.update(job=None)
+        record.note_stage("image", state="failed", message="pip finds no build of torchvision")
+    assert first not in shown()
+    assert last in shown()
+    assert shown(first) == {first}
+
+
 def entries_of(blueprint):
     return [Entry(deployment_store) for deployment_store in glance(blueprint.path / ".modak")]
 
