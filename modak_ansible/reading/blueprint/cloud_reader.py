@@ -68,9 +68,6 @@ def _problems(node: Node, given: dict[str, Item]) -> Iterator[tuple[Item, str, s
         for item in (given[name].elements if given[name].is_list else [given[name]]) if name in given else ():
             if problem := rule(str(item.value)):
                 yield item, "unsafe-value", problem, ""
-    for name in ("price_per_hour", "budget"):
-        if name in given and isinstance(given[name].value, int):  # which opera takes, and tosca-parser does not
-            yield given[name], "wrong-type", f"{name} must be a number with a point", f"{name}: {given[name].value}.0"
     asked, system = node.capabilities.get("host", {}), node.capabilities.get("os", {})
     if not given.get("flavor") and not ("num_cpus" in asked or "mem_size" in asked):
         hint = "flavor: the provider's name for it; or capabilities: { host: { properties: { num_cpus: 8 } } }"

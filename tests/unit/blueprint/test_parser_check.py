@@ -45,6 +45,17 @@ def test_a_file_of_types_is_read_once_however_many_import_it(monkeypatch):
     assert imports.YAML_LOADER is load  # it is tosca-parser's own again
 
 
+@pytest.mark.parametrize(("value", "problems"), [("900", 0), ("-3", 1), ("0.5", 0), ("lots", 1)])
+def test_a_whole_number_is_a_float_to_tosca(blueprint, value, problems):
+    text = blueprint.service.read_text()
+    written = text.replace("architecture: skylake_avx512", f"architecture: skylake_avx512, peak_gflops: {value}")
+    assert written != text
+    blueprint.service.write_text(written)
+    mistakes = Mistakes()
+    check_with_tosca_parser(blueprint.service, {}, mistakes)
+    assert len(mistakes) == problems
+
+
 def test_a_file_that_changed_is_read_again(tmp_path):
     service = tmp_path / "service.yaml"
     head = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports:\n  - a.yaml\n  - b.yaml\n"

@@ -83,7 +83,7 @@ def check_with_tosca_parser(
     except TOSCAException as error:
         said = [str(getexception) for getexception in ExceptionCollector.getExceptions()] or [str(error)]
         tree = written or _tree(path)
-        for message in said:
+        for message in filter(_is_mistake, said):
             mistakes.add(_place(message, tree), RULE, " ".join(message.split()))
     except Exception as error:  # noqa: BLE001 - it lets any error of its own out where a template is odd
         mistakes.add((written or _tree(path)).location, RULE, f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -164,6 +164,11 @@ def _create_graph(graph: Any) -> None:
 
 def _tree(path: Path) -> Item:
     return read_yaml(path, Mistakes()) or Item(Location(str(path)), None)
+
+
+def _is_mistake(message: str) -> bool:
+    """Whether TOSCA sees it as tosca-parser does, which takes no whole number for a float."""
+    return not re.fullmatch(r'"-?\d+" is not a float\.', message)
 
 
 def _place(message: str, tree: Item) -> Location:
