@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from modak_ansible.errors import FAILED, ModakError
-from modak_ansible.stages.base import Outcome, Stage, noted
+from modak_ansible.stages.base import Answer, Outcome, Stage, noted
 from modak_ansible.stages.opera import is_run_by_opera
 from modak_ansible.stages.packing import packed
 from modak_ansible.store.logs import note
@@ -80,10 +80,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
         known = stages[0].record.read().get("stages", {}).get(self.stage_name, {})
         return Outcome(False, known.get("message") or "not looked at: the job has completed")
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Answer:
         end_with_parent()  # a worker of Ansible's has a session of its own
         self._supports_check_mode = True
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        result: Answer = super().run(tmp, task_vars)
         try:
             stages = self._stages(task_vars or {})
             if len(stages) > 1:
@@ -140,10 +140,10 @@ class StageAction(ActionBase):  # type: ignore[misc]
     def _say(self, text: str) -> None:
         Display().display(f"{PROGRESS} {self.stage_name} | {text}", stderr=is_run_by_opera())
 
-    def _caller(self, connection: Connection, task_vars: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+    def _caller(self, connection: Connection, task_vars: dict[str, Any]) -> Callable[..., Answer]:
         entered = False
 
-        def call(name: str, **arguments: Any) -> dict[str, Any]:
+        def call(name: str, **arguments: Any) -> Answer:
             nonlocal entered
             if not entered:
                 connection.check()  # patience is for a target that answered before
@@ -159,8 +159,8 @@ class StageAction(ActionBase):  # type: ignore[misc]
 
         return call
 
-    def _patiently(self, attempt: Callable[[], dict[str, Any]], connection: Connection) -> dict[str, Any]:
-        def try_it() -> dict[str, Any]:
+    def _patiently(self, attempt: Callable[[], Answer], connection: Connection) -> Answer:
+        def try_it() -> Answer:
             try:
                 return attempt()
             except AnsibleConnectionFailure as error:
@@ -199,7 +199,7 @@ def _raise_if_home_is_closed(error: AnsibleConnectionFailure) -> None:
         ) from error
 
 
-def _module_error(name: str, answer: dict[str, Any]) -> ModakError:
+def _module_error(name: str, answer: Answer) -> ModakError:
     """The error of a module: our own words, or what is left of a Python that broke on the target."""
     if "hint" in answer:
         error = ModakError(str(answer["msg"]), hint=str(answer["hint"]))

@@ -18,8 +18,9 @@ from modak_ansible.target.core.plan import Plan
 from modak_ansible.transport.rsync import Say
 from modak_ansible.transport.ssh import Connection
 
-CallModule = Callable[..., dict[str, Any]]
-
+# What a module answers, as JSON: each has fields of its own.
+Answer = dict[str, Any]
+CallModule = Callable[..., Answer]
 # How long a module looks at a time before it reports; a dropped connection costs no more than this.
 LOOK_SECONDS = 15
 
@@ -62,12 +63,12 @@ class Outcome:
 
 
 @contextmanager
-def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], dict[str, Any]]]:
+def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[Outcome], Answer]]:
     """Times a stage and notes its outcome; a failure is noted too. Nothing is where ``keep`` is False."""
     began = time.monotonic()
     is_kept = keep and not stage.check
 
-    def finish(outcome: Outcome) -> dict[str, Any]:
+    def finish(outcome: Outcome) -> Answer:
         seconds = round(time.monotonic() - began, 2)
         if is_kept:
             stage.record.note_stage(
@@ -90,10 +91,10 @@ def noted(stage: Stage, name: str, *, keep: bool = True) -> Iterator[Callable[[O
 
 def until_ended(
     say: Say,
-    look: Callable[..., dict[str, Any]],
-    answer: dict[str, Any] | None = None,
+    look: Callable[..., Answer],
+    answer: Answer | None = None,
     news: Literal["step", "line"] = "step",
-) -> dict[str, Any]:
+) -> Answer:
     """Shows what a target does in the background, and gives the answer of its end.
 
     Args:

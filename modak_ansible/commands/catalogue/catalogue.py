@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from modak_ansible.commands import completion as completing
 from modak_ansible.commands.options import NOTHING_ASKED, Json, On, PlanOptions, takes
 
 if TYPE_CHECKING:
-    from modak_ansible.commands.catalogue.publishing import Publisher
+    from modak_ansible.commands.catalogue.publishing import Published, Publisher
 
 app = typer.Typer(
     name="catalogue", rich_markup_mode=None,
@@ -267,7 +267,7 @@ def _publisher(entry: str, blueprint: str, asked: PlanOptions) -> Publisher:
     return Publisher(entry, blueprint, asked, Console(stderr=True, highlight=False))
 
 
-def _show(answer: dict[str, Any], as_json: bool) -> None:
+def _show(answer: Published, as_json: bool) -> None:
     from modak_ansible.commands.catalogue.publishing import text_of
 
     typer.echo(json.dumps(answer, indent=2) if as_json else text_of(answer))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from rich.console import Console
 
@@ -24,6 +23,19 @@ from modak_ansible.store.project import blueprint_state, find_blueprint, known_t
 _NO_KEY = "name one on the target with --key, or give its site a signing_key"
 
 
+class Published(TypedDict):
+    """What became of an image, as ``--json`` prints it."""
+
+    entry: str
+    digest: str  # of what it is made from
+    target: str
+    changed: bool
+    message: str
+    image: str  # its path on the target; empty where it is not there
+    sha256: str
+    names: list[str]  # under which others find it
+
+
 class Publisher:
     """Has the image of an entry, on the target of a blueprint's first training, and others have it or know whose it is.
 
@@ -37,7 +49,7 @@ class Publisher:
         self._request = request_of(self._blueprint, asked.given)
         self._console = console
 
-    def push(self, place: str) -> dict[str, Any]:
+    def push(self, place: str) -> Published:
         """
         Raises:
             ModakError: it is not on the target, or could not be pushed.
@@ -46,7 +58,7 @@ class Publisher:
         plan_tags = [tag_of(self._entry, self._request.target.processor.architecture)]
         return self._carry_out("pushed", self._request, image_place=place, image_tags=plan_tags)
 
-    def pull(self, place: str) -> dict[str, Any]:
+    def pull(self, place: str) -> Published:
         """
         Raises:
             ModakError: it is not there, or is not what it should be.
@@ -56,14 +68,14 @@ class Publisher:
         target = self._request.target.model_copy(update={"site": site})
         return self._carry_out("found", self._request.model_copy(update={"target": target}))
 
-    def sign(self, key: str) -> dict[str, Any]:
+    def sign(self, key: str) -> Published:
         """
         Raises:
             ModakError: it is not on the target, or could not be signed.
         """
         return self._carry_out("signed", self._request, image_key=self._key(key))
 
-    def verify(self, key: str) -> dict[str, Any]:
+    def verify(self, key: str) -> Published:
         """
         Raises:
             ModakError: it is not on the target, is another one, or has no such signature.
@@ -79,7 +91,7 @@ class Publisher:
             raise UsageError(problem, hint=_NO_KEY)
         return chosen
 
-    def _carry_out(self, state: str, request: Request, **variables: object) -> dict[str, Any]:
+    def _carry_out(self, state: str, request: Request, **variables: object) -> Published:
         from modak_ansible.deployment.playbook import run_playbook
         from modak_ansible.deployment.run import plans_of
 
@@ -112,9 +124,8 @@ def tag_of(entry: Entry, architecture: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words))[:128]
 
 
-def text_of(answer: dict[str, Any]) -> str:
-    names: Sequence[str] = answer["names"]
-    return "\n".join([answer["message"], *(f"  {name}" for name in names)])
+def text_of(answer: Published) -> str:
+    return "\n".join([answer["message"], *(f"  {name}" for name in answer["names"])])
 
 
 def _check_place(place: str) -> None:

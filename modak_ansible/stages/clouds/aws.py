@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from modak_ansible.errors import ModakError, TargetUnreachable
 from modak_ansible.model.target import Cloud, System
-from modak_ansible.stages.clouds.base import KEY_TAG, TAG, Found, NoCredentials, Wanted, smallest
+from modak_ansible.stages.clouds.base import KEY_TAG, TAG, Answer, Found, NoCredentials, Parameters, Wanted, smallest
 
 _LIVING = ("pending", "running", "stopping", "stopped")
 _GONE_WITHIN = 300.0  # seconds
@@ -48,10 +48,10 @@ class Aws:
         instances = _asked(lambda: [each for page in pages for each in _instances(page)])
         return sorted((_found(each) for each in instances), key=lambda found: (found.since, found.id))
 
-    def prepare(self, wanted: Wanted) -> dict[str, Any]:
+    def prepare(self, wanted: Wanted) -> Parameters:
         return _asked(lambda: self._parameters(wanted))
 
-    def create(self, parameters: dict[str, Any], token: str) -> Found | None:
+    def create(self, parameters: Parameters, token: str) -> Found | None:
         answer = _asked(lambda: self._ec2.run_instances(**parameters, ClientToken=token))
         (instance,) = answer["Instances"]
         return _found(instance) if instance["State"]["Name"] in _LIVING else None
@@ -80,11 +80,9 @@ class Aws:
                     break
                 time.sleep(_LOOK)
 
-    def _groups(self, tag: str) -> list[dict[str, Any]]:
+    def _groups(self, tag: str) -> list[Answer]:
         filters = [{"Name": f"tag:{TAG}", "Values": [tag]}]
-        groups: list[dict[str, Any]] = _asked(lambda: self._ec2.describe_security_groups(Filters=filters))[
-            "SecurityGroups"
-        ]
+        groups: list[Answer] = _asked(lambda: self._ec2.describe_security_groups(Filters=filters))["SecurityGroups"]
         return groups
 
     def _group(self, wanted: Wanted) -> str:
@@ -105,7 +103,7 @@ class Aws:
         self._let_in(group, known[0]["IpPermissions"] if known else [], wanted)
         return group
 
-    def _let_in(self, group: str, known: list[dict[str, Any]], wanted: Wanted) -> None:
+    def _let_in(self, group: str, known: list[Answer], wanted: Wanted) -> None:
         there = {(_range(each), rule["FromPort"]) for rule in known for each in _ranges(rule) if "FromPort" in rule}
         meant = {(cidr, wanted.port) for cidr in wanted.ssh_from}
         if gone := there - meant:
@@ -115,11 +113,11 @@ class Aws:
             rules = [_rule(*each) for each in sorted(new)]
             self._ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules)
 
-    def _parameters(self, wanted: Wanted) -> dict[str, Any]:
+    def _parameters(self, wanted: Wanted) -> Parameters:
         cloud, image = wanted.cloud, self._image(wanted.cloud)
         tags = {TAG: wanted.tag, KEY_TAG: wanted.host_key, "Name": wanted.name}
         group = self._group(wanted)
-        parameters: dict[str, Any] = {
+        parameters: Parameters = {
             "ImageId": image["ImageId"],
             "InstanceType": cloud.flavor or smallest(self._flavors(cloud), cloud, self.title),
             "MinCount": 1,
@@ -160,13 +158,13 @@ class Aws:
             for kind in page["InstanceTypes"]
         ]
 
-    def _image(self, cloud: Cloud) -> dict[str, Any]:
+    def _image(self, cloud: Cloud) -> Answer:
         """
         Raises:
             ModakError: there is none.
         """
         if cloud.image.startswith("ami-"):
-            request: dict[str, Any] = {"ImageIds": [cloud.image]}
+            request: Answer = {"ImageIds": [cloud.image]}
         else:
             owner, pattern = image_name(cloud)
             request = {"Owners": [owner], "Filters": [{"Name": "name", "Values": [pattern]}]}
@@ -174,7 +172,7 @@ class Aws:
         if not images:
             asked = cloud.image or f"{request['Owners'][0]}/{request['Filters'][0]['Values'][0]}"
             raise ModakError(f"{self.title} has no image {asked} in this region", hint="image: ami-..., or OWNER/NAME")
-        newest: dict[str, Any] = max(images, key=lambda image: str(image.get("CreationDate", "")))
+        newest: Answer = max(images, key=lambda image: str(image.get("CreationDate", "")))
         return newest
 
 
@@ -206,12 +204,12 @@ def _architecture(system: System) -> str:
     return _ARCHITECTURES.get(system.architecture, system.architecture)
 
 
-def _instances(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _instances(page: Answer) -> Iterator[Answer]:
     for reservation in page["Reservations"]:
         yield from reservation["Instances"]
 
 
-def _found(instance: dict[str, Any]) -> Found:
+def _found(instance: Answer) -> Found:
     tags = {each["Key"]: each["Value"] for each in instance.get("Tags", ())}
     return Found(
         id=instance["InstanceId"],
@@ -225,11 +223,11 @@ def _found(instance: dict[str, Any]) -> Found:
     )
 
 
-def _tags(kind: str, tags: dict[str, str]) -> dict[str, Any]:
+def _tags(kind: str, tags: dict[str, str]) -> Answer:
     return {"ResourceType": kind, "Tags": [{"Key": name, "Value": value} for name, value in tags.items()]}
 
 
-def _ranges(rule: dict[str, Any]) -> list[dict[str, str]]:
+def _ranges(rule: Answer) -> list[dict[str, str]]:
     return [*rule.get("IpRanges", ()), *rule.get("Ipv6Ranges", ())]
 
 
@@ -237,7 +235,7 @@ def _range(given: dict[str, str]) -> str:
     return given.get("CidrIp") or given["CidrIpv6"]
 
 
-def _rule(cidr: str, port: int) -> dict[str, Any]:
+def _rule(cidr: str, port: int) -> Answer:
     ranges = {"Ipv6Ranges": [{"CidrIpv6": cidr}]} if ":" in cidr else {"IpRanges": [{"CidrIp": cidr}]}
     return {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, **ranges}
 

@@ -11,6 +11,9 @@ from modak_ansible.model.target import Cloud
 # What of a machine's tags says whose it is, and what its host key is: they are with the machine from its first moment.
 TAG = "modak"
 KEY_TAG = "modak-host-key"
+# What a provider's client is asked with, and what it answers: it has no types for them.
+Parameters = dict[str, Any]
+Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,10 @@ class Provider(Protocol):
     def find(self, tag: str) -> list[Found]:
         """The machines with a tag, which may end with ``*``, the first that was started first; none that are gone."""
 
-    def prepare(self, wanted: Wanted) -> dict[str, Any]:
+    def prepare(self, wanted: Wanted) -> Parameters:
         """What is to be asked for, as JSON; whatever goes with the machine and costs nothing is there then."""
 
-    def create(self, parameters: dict[str, Any], token: str) -> Found | None:
+    def create(self, parameters: Parameters, token: str) -> Found | None:
         """Asks for the machine; with a token that was used before for that one, which may be gone: None."""
 
     def settle(self, found: Found) -> None:
