@@ -62,7 +62,7 @@ def _call_together(pipe, number, module):
 def stages(torch, model, world):
     """The parameters of each rank, in the order of the model's layers, as even as can be; fewer where it has fewer."""
     total = sum(map(_size, model.parameters()))
-    best, heaviest = [], None
+    best, heaviest = [], 0
     for look in range(_LOOKS):
         limit = total / world / 2**look if look < _LOOKS - 1 else 0
         found = _evenly(list(_layers(torch, model, limit, set())), world)
