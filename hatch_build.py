@@ -16,7 +16,8 @@ SHARED = ("ansible.cfg", "benchmarks", "playbooks", "tosca")
 class CustomBuildHook(BuildHookInterface):
     """Lists every file of the shared folders, those behind links too; an editable install needs none of them.
 
-    The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes.
+    The playbooks that a blueprint links are for opera, which works in a checkout or with what modak package makes; the
+    figures of findings.md are for readers, of the docs.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -46,6 +47,6 @@ class CustomBuildHook(BuildHookInterface):
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        left_out = path.name == "__pycache__" or path.match("blueprints/*/playbooks")
+        left_out = any(map(path.match, ("__pycache__", "blueprints/*/playbooks", "benchmarks/figures")))
         return [] if left_out else [file for each in sorted(path.iterdir()) for file in _files(each)]
     return [path]
