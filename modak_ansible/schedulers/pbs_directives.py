@@ -34,12 +34,16 @@ def torque_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
     return [*_place(job), *_size(job, gpu_request), *_time(job), *_surroundings(job.options), *_output(job)]
 
 
-def _place(job: PlannedJob) -> Iterator[str]:
+def _named(job: PlannedJob) -> Iterator[str]:
     yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
     if job.account:
         yield f"-A {plain('job_options.account', job.account, what='an account')}"
     if job.partition:
         yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+
+
+def _place(job: PlannedJob) -> Iterator[str]:
+    yield from _named(job)
     if job.options.partition:
         yield f"-l partition={plain('job_options.partition', job.options.partition, what='a partition')}"
     if job.options.qos:
@@ -165,11 +169,7 @@ def pbspro_directives(job: PlannedJob, gpu_request: str = "") -> list[str]:
 
 
 def _chunks_place(job: PlannedJob) -> Iterator[str]:
-    yield f"-N {plain('job_options.job_name', job.name, what='a name')}"
-    if job.account:
-        yield f"-A {plain('job_options.account', job.account, what='an account')}"
-    if job.partition:
-        yield f"-q {plain('job_options.queue', job.partition, what='a queue')}"
+    yield from _named(job)
     if job.options.qos:
         raise CannotExpress("job_options.qos", "PBS Professional has no qualities of service", "name a queue")
     if job.options.reservation:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modak_ansible.catalogue import load_catalogue
+from modak_ansible.catalogue import Entry, load_catalogue
 from modak_ansible.catalogue.entry import is_version
 from modak_ansible.errors import ModakError
 from modak_ansible.model.measured.refusal import Refusal
@@ -191,22 +191,13 @@ def _note(stage: Stage, there: ImageFacts) -> None:
 def _refused(stage: Stage, refusal: ProbeRefusal) -> ModakError:
     """The error for a refusal; the project remembers it where the catalogue's own build is to blame."""
     plan = stage.plan
-    entry = next((entry for entry in load_catalogue().entries if entry.name == plan["image"]["entry"]), None)
+    entry = _entry_of(plan)
     with_packages = plan["image"]["container_runtime"] == "none" and plan["application"]["requirements"]
     if entry is None or refusal["name"] != entry.name or with_packages:
         return refusal_error(refusal)
     if not stage.check:
-        noted = Refusal(
-            entry=entry.name,
-            entry_digest=entry.digest,
-            architecture=plan["target"]["processor"]["architecture"],
-            address=plan["target"]["address"],
-            container=plan["image"]["container_runtime"] != "none",
-            processor=refusal["processor"],
-            reason=refusal["refused"],
-            date=refusal["probed"],
-        )
-        note_refusal(read_origin(stage.store.plan_file)["state"], noted)
+        reason, date = refusal["refused"], refusal["probed"]
+        _remember(stage, entry, processor=refusal["processor"], reason=reason, date=date)
     error = refusal_error(refusal)
     return ModakError(error.message, hint=f"another build may serve; to try it again: {_again(entry.name)}")
 
@@ -216,23 +207,33 @@ def _note_lack(stage: Stage, package: str) -> None:
     from modak_ansible.catalogue.companions import constraints_of  # noqa: PLC0415 - packaging is slow to import, and this is rare
 
     plan = stage.plan
-    entry = next((entry for entry in load_catalogue().entries if entry.name == plan["image"]["entry"]), None)
+    entry = _entry_of(plan)
     missed = next((each for each in constraints_of(entry) if each.startswith(f"{package}==")), "") if entry else ""
     if entry and missed:
-        noted = Refusal(
-            entry=entry.name,
-            entry_digest=entry.digest,
-            architecture=plan["target"]["processor"]["architecture"],
-            address=plan["target"]["address"],
-            container=plan["image"]["container_runtime"] != "none",
-            processor="",
-            reason="",
-            date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            lacks=missed,
-            requirements=tuple(plan["application"]["requirements"]),
-            site=digest_of(plan["target"]["site"]),
-        )
-        note_refusal(read_origin(stage.store.plan_file)["state"], noted)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        _remember(
+            stage, entry, processor="", reason="", date=now, lacks=missed,
+            requirements=tuple(plan["application"]["requirements"]), site=digest_of(plan["target"]["site"]),
+        )  # fmt: skip
+
+
+def _entry_of(plan: Plan) -> Entry | None:
+    name = plan["image"]["entry"]
+    return next((entry for entry in load_catalogue().entries if entry.name == name), None)
+
+
+def _remember(stage: Stage, entry: Entry, **about: Any) -> None:
+    """Has the project know that a build does not serve on a target, so that plans take another one."""
+    plan = stage.plan
+    refusal = Refusal(
+        entry=entry.name,
+        entry_digest=entry.digest,
+        architecture=plan["target"]["processor"]["architecture"],
+        address=plan["target"]["address"],
+        container=plan["image"]["container_runtime"] != "none",
+        **about,
+    )
+    note_refusal(read_origin(stage.store.plan_file)["state"], refusal)
 
 
 def _again(entry: str) -> str:

@@ -78,8 +78,9 @@ def known_scheduler(name: str) -> str:
         UsageError: there is no such scheduler.
     """
     from modak_ansible.errors import UsageError, nearest
+    from modak_ansible.model.target import Scheduler
 
-    names = ("slurm", "torque", "pbspro", "none")
+    names = [scheduler.value for scheduler in Scheduler]
     if name and name not in names:
         raise UsageError(f"--scheduler {name}: there is no such scheduler", hint=nearest(name, names))
     return name
