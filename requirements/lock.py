@@ -26,13 +26,15 @@ from modak_ansible.catalogue.locks import FOLDER, TUNER, TUNER_REQUIREMENTS, Loc
 from modak_ansible.catalogue.reader import shipped_catalogue
 
 HERE = Path(__file__).parent
+# A new environment has nothing to build a package's sources with: a release that has no wheel is passed over.
+WHEELS = ["--only-binary", ":all:"]
 # What is locked for our own environments: the file, and what it holds as uv is told.
 OWN = {
-    "modak": ["pyproject.toml", "--extra", "test", "--group", "build"],
+    "modak": ["pyproject.toml", "--extra", "test", "--group", "build", *WHEELS],
     "opera": ["pyproject.toml", "requirements/opera.in", "--extra", "hf", "--extra", "s3", "--group", "build"],
     "opera-build": ["requirements/opera-build.in"],
-    "tools": ["requirements/tools.in"],
-    "docs": ["requirements/docs.in"],
+    "tools": ["requirements/tools.in", *WHEELS],
+    "docs": ["requirements/docs.in", *WHEELS],
 }
 
 
