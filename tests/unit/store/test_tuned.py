@@ -146,7 +146,10 @@ def turns(*steps, **changes):
 @pytest.mark.parametrize(
     ("steps", "text"),
     [
-        ([(0.1, 0.23)], "2.30x of stock, measured here (1 turn; 2 trials in 17 s)"),
+        (
+            [(0.1, 0.23)],
+            "2.30x of stock in one turn, which noise may be; compare_with_stock: 60 has more (2 trials in 17 s)",
+        ),
         (
             [(0.1, 0.2), (0.1, 0.23), (0.1, 0.21)],
             "2.10x of stock, measured here (3 turns, 2.00 to 2.30; 6 trials in 17 s)",

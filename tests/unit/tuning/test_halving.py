@@ -223,13 +223,14 @@ def test_the_choice_and_stock_take_turns(tune, section, fake_runner, capsys):
     assert lines[-1] == "compare_with_stock: ended, all turns were taken"
 
 
-@pytest.mark.parametrize("budget", [12, 20, 37])
+@pytest.mark.parametrize("budget", [12, 15, 20, 27, 37])
 def test_turns_end_with_the_budget(tune, section, fake_runner, budget):
     runner = fake_runner({"c0": 0.2, "c1": 0.1})
     found = tune(turns_of(section, budget=budget), runner)
     assert found["reason"] == "the budget is spent"
     assert runner.now <= budget
     assert found["best"] == "c0"
+    assert len(runner.runs) % 2 == 0  # half a turn would have taken time and compared nothing
 
 
 @pytest.mark.parametrize(("broken", "best"), [("c1", "c0"), ("c0", "")])

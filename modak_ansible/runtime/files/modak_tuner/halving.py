@@ -65,6 +65,8 @@ class Halving:
         """Runs all candidates for the same steps again and again, which halves nothing; gives why it ended."""
         self._diary.best(self._own, 0)  # it trains, whatever its ratio to another
         for rung in range(self._tuning["rungs"]):
+            if self._left() < len(self._names) * self._usual():
+                return "the budget is spent"  # half a turn compares nothing
             reason = self._run_rung(rung, self._names[:: -1 if rung % 2 else 1])
             if reason or len(self._measures[rung]) < len(self._names):
                 return reason or "a candidate is out"
@@ -136,13 +138,17 @@ class Halving:
             raise TooSlow("it made %d steps in %.0f s" % (measure["count"], seconds))
         return measure
 
+    def _left(self):
+        """Seconds of the budget."""
+        return self._tuning["budget"] - (self._clock() - self._began)
+
     def _usual(self):
         """Seconds of the middle one of the trials so far; 0 before the first."""
         return sorted(self._durations)[len(self._durations) // 2] if self._durations else 0.0
 
     def _seconds_for(self, trials):
         """How long the next of so many trials may take; 0 where it could not come to its end."""
-        left, usual = self._tuning["budget"] - (self._clock() - self._began), self._usual()
+        left, usual = self._left(), self._usual()
         if not usual:
             return left / 2
         return min(left, max(left / trials, _SLOW * usual)) if left > usual / 2 else 0
