@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
 from modak_ansible.model.quantities import format_size
-from modak_ansible.target.images.image import NEEDED_BYTES
+from modak_ansible.target.images.runtimes import NEEDED_BYTES
 from modak_ansible.target.survey.storage import FolderFacts, QuotaFacts
 from modak_ansible.target.survey.survey import SurveyFacts
 

@@ -11,6 +11,7 @@ from modak_ansible.errors import CannotPlan, ModakError
 from modak_ansible.model.plan import Layer, PlannedImage, digest_of
 from modak_ansible.model.request import GivenImage
 from modak_ansible.model.target import Target
+from modak_ansible.schedulers.script import CONTAINER_RUNTIMES, ContainerRuntime
 
 Kind = Literal["build", "pull", "file", "venv"]
 
@@ -39,20 +40,20 @@ def image_of(
         CannotPlan: an image is given, and the target uses no containers; or one of the entry's libraries cannot be
             compiled for the target's processor.
     """
-    in_container = target.container_runtime != "none"
+    runtime = CONTAINER_RUNTIMES.get(target.container_runtime)
     if given is not None:
-        layers, python = _given_layers(given, requirements, locked, in_container=in_container)
+        layers, python = _given_layers(given, requirements, locked, runtime)
         entry = None
     elif entry is None:
         return _NO_IMAGE
-    elif not in_container:
+    elif runtime is None:
         layers, python = [_environment_layer(entry, requirements, catalogue, locked)], "bin/python"
     elif entry.source:
-        layers, python = _image_layers(entry, requirements), entry.python
+        layers, python = _image_layers(entry, requirements, runtime), entry.python
     else:
         from modak_ansible.recipes.apptainer import PYTHON  # noqa: PLC0415 - hpccm is slow to import
 
-        layers, python = _built_layers(entry, requirements, target, catalogue, locked), PYTHON
+        layers, python = _built_layers(entry, requirements, target, catalogue, locked, runtime), PYTHON
     top = layers[-1]
     return PlannedImage(
         entry=entry.name if entry else top.source or layers[0].source,
@@ -66,15 +67,20 @@ def image_of(
     )
 
 
-def _layer(name: str, definition: str, below: Layer | None, kind: Kind = "build", **given: Any) -> Layer:
+def _layer(name: str, definition: str, below: Layer | None, ending: str, kind: Kind = "build", **given: Any) -> Layer:
     """A layer that is named by its definition, by what lies below it, and by what else is given of it."""
     digest = digest_of({"definition": definition, "below": below.digest if below else "", "kind": kind, **given})
-    fields = {"path": f"images/{digest}.{'venv' if kind == 'venv' else 'sif'}", **given}
+    fields = {"path": f"images/{digest}{ending}", **given}
     return Layer(name=name, kind=kind, digest=digest, definition=definition, **fields)
 
 
 def _built_layers(
-    entry: Entry, requirements: tuple[str, ...], target: Target, catalogue: Catalogue, locked: tuple[str, ...]
+    entry: Entry,
+    requirements: tuple[str, ...],
+    target: Target,
+    catalogue: Catalogue,
+    locked: tuple[str, ...],
+    runtime: ContainerRuntime,
 ) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
@@ -83,47 +89,74 @@ def _built_layers(
     family = known.family.name if known else target.processor.architecture
     architecture = target.processor.architecture if entry.libraries else family
     base = catalogue.bases[entry.base]
-    bottom = _layer(base.name, apptainer.base_definition(base, target.image_base, family), None)
+    form = _form(runtime)
+    definition = apptainer.base_definition(base, target.image_base, family, form)
+    bottom = _layer(base.name, definition, None, runtime.ending, **_probe(runtime, *apptainer.BASE_PROBE))
     try:
-        definition = apptainer.framework_definition(entry, architecture, bottom.digest)
+        definition = apptainer.framework_definition(entry, architecture, bottom.digest, form)
     except ModakError as error:
         raise CannotPlan("host", f"{entry.name}: {error.message}", error.hint) from error
-    framework = _layer(entry.name, definition, bottom)
-    return [bottom, framework, *_requirements_layers(requirements, framework, apptainer.PYTHON, entry, locked)]
+    framework = _layer(
+        entry.name, definition, bottom, runtime.ending, **_probe(runtime, apptainer.PYTHON, "-c", entry.probe)
+    )
+    more = _requirements_layers(requirements, framework, runtime, apptainer.PYTHON, entry, locked)
+    return [bottom, framework, *more]
 
 
-def _image_layers(entry: Entry, requirements: tuple[str, ...]) -> list[Layer]:
+def _form(runtime: ContainerRuntime) -> Literal["docker", "singularity"]:
+    return "docker" if runtime.is_engine else "singularity"
+
+
+def _probe(runtime: ContainerRuntime, *words: str) -> dict[str, Any]:
+    """What tries a layer, where its image has no test of its own."""
+    return {"probe": words} if runtime.is_engine else {}
+
+
+def _image_layers(entry: Entry, requirements: tuple[str, ...], runtime: ContainerRuntime) -> list[Layer]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
     definition = apptainer.pulled_definition(entry.source)
     fields: dict[str, Any] = {"source": entry.source}
     if "://" in entry.source:
-        layer = _layer(entry.name, definition, None, "pull", **fields, probe=(entry.python, "-c", entry.probe))
+        probe = (entry.python, "-c", entry.probe)
+        layer = _layer(entry.name, definition, None, runtime.ending, "pull", **fields, probe=probe)
     else:
         fields |= {"checksum": entry.checksum, "path": entry.source}
-        layer = _layer(entry.name, definition, None, "file", **fields)
-    return [layer, *_requirements_layers(requirements, layer, entry.python, entry)]
+        layer = _file_layer(entry.name, definition, runtime, fields)
+    return [layer, *_requirements_layers(requirements, layer, runtime, entry.python, entry)]
+
+
+def _file_layer(name: str, definition: str, runtime: ContainerRuntime, fields: dict[str, Any]) -> Layer:
+    """
+    Raises:
+        CannotPlan: the target's runtime reads no such files.
+    """
+    if fields["path"].endswith(".tar") != runtime.is_engine:
+        hint = f"a {runtime.ending} file, or the image's address"
+        raise CannotPlan("image", f"{runtime.programs[0]} runs no image of the kind of {fields['path']}", hint)
+    return _layer(name, definition, None, runtime.ending, "file", **fields)
 
 
 def _given_layers(
-    given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], *, in_container: bool
+    given: GivenImage, requirements: tuple[str, ...], locked: tuple[str, ...], runtime: ContainerRuntime | None
 ) -> tuple[list[Layer], str]:
     from modak_ansible.recipes import apptainer  # noqa: PLC0415
 
-    if not in_container:
+    if runtime is None:
         raise CannotPlan("image", f"{given.source} needs a container runtime, and the target is told to use none")
     definition = apptainer.pulled_definition(given.source)
     fields = {"source": given.source, "checksum": given.checksum or ""}
     if "://" in given.source:
-        layer = _layer(given.source, definition, None, "pull", **fields)
+        layer = _layer(given.source, definition, None, runtime.ending, "pull", **fields)
     else:
-        layer = _layer(given.source, definition, None, "file", path=given.source, **fields)
-    return [layer, *_requirements_layers(requirements, layer, given.python, locked=locked)], given.python
+        layer = _file_layer(given.source, definition, runtime, {"path": given.source, **fields})
+    return [layer, *_requirements_layers(requirements, layer, runtime, given.python, locked=locked)], given.python
 
 
 def _requirements_layers(
     requirements: tuple[str, ...],
     below: Layer,
+    runtime: ContainerRuntime,
     python: str,
     entry: Entry | None = None,
     locked: tuple[str, ...] = (),
@@ -132,8 +165,10 @@ def _requirements_layers(
 
     if not requirements and not locked:
         return []
-    definition = apptainer.requirements_definition(requirements, below.digest, python, entry, locked)
-    return [_layer("requirements", definition, below)]
+    form = _form(runtime)
+    definition = apptainer.requirements_definition(requirements, below.digest, python, entry, locked, form)
+    tried = "\n".join(apptainer.requirements_test(requirements, python, entry))
+    return [_layer("requirements", definition, below, runtime.ending, **_probe(runtime, "sh", "-c", tried))]
 
 
 def _environment_layer(
@@ -142,4 +177,4 @@ def _environment_layer(
     from modak_ansible.recipes.environment import environment_script  # noqa: PLC0415
 
     script = environment_script(entry, requirements, catalogue.bases[entry.base].python, locked)
-    return _layer(entry.name, script, None, "venv")
+    return _layer(entry.name, script, None, ".venv", "venv")

@@ -1,17 +1,21 @@
-"""Definition files for Apptainer and Singularity, written by hpccm.
+"""Definition files for Apptainer and Singularity, and of the same parts Containerfiles, written by hpccm.
 
 Two values are known only where an image is built, and stand in braces, as Apptainer's --build-arg fills them:
 ``{{ base }}``, the file of the layer below, and ``{{ apt_mirror }}``. The labels ``{{ definition_digest }}`` and
 ``{{ build_date }}`` are filled in the same way.
+
+A function's ``form`` is hpccm's name of the format. What in a definition is the ``%test``, the layer of a Containerfile
+has for its probe.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from modak_ansible.catalogue import Base, Entry
 from modak_ansible.recipes import site
@@ -31,44 +35,61 @@ from modak_ansible.store.cache import kept_text, version_of
 
 # A user's packages with hashes, while they are installed.
 _OWN = "/.modak-requirements.txt"
+BASE_PROBE = (PYTHON, "-c", "import pip, ssl")
 # Bytes of a section at most; Apptainer and Singularity read no more than 64 KiB at once (Go's bufio.Scanner).
 _SECTION = 48 * 1024
+Form = Literal["singularity", "docker"]
+# How the line of a Containerfile begins that is run before it is read.
+ROOTFS = "# mmdebstrap --mode=unshare --variant=minbase"
 _FORMAT = "3.8"  # of Singularity: what hpccm writes for it, later ones and Apptainer read, too
 
-__all__ = ["PYTHON", "base_definition", "framework_definition", "pulled_definition", "requirements_definition"]
+__all__ = [
+    "PYTHON",
+    "base_definition",
+    "framework_definition",
+    "pulled_definition",
+    "requirements_definition",
+    "requirements_test",
+]
 
 
-def base_definition(base: Base, bootstrap: str, architecture: str) -> str:
+def base_definition(base: Base, bootstrap: str, architecture: str, form: Form = "singularity") -> str:
     """A distribution with a virtual environment in /opt/venv, to which the other layers add.
 
     Args:
         bootstrap: ``debootstrap`` builds it from Debian packages, ``docker`` takes it from a hub.
         architecture: archspec name, for the label.
     """
-    stage = _Stage()
+    stage = _Stage(form)
     if bootstrap == "debootstrap":
         header = f"Bootstrap: debootstrap\nOSVersion: {base.suite}\nMirrorURL: {{{{ apt_mirror }}}}\n"
-        stage.add("raw", singularity=header + f"Include: {' '.join(base.packages)}")
+        # whoever builds it makes the file system by that command beside it
+        made = f"{ROOTFS} --include={','.join(base.packages)} {base.suite} rootfs.tar {{{{ apt_mirror }}}}"
+        stage.add(
+            "raw",
+            singularity=header + f"Include: {' '.join(base.packages)}",
+            docker=f"{made}\nFROM scratch\nADD rootfs.tar /",
+        )
     else:
         stage.add("baseimage", image=base.docker, _bootstrap="docker", _distro="ubuntu22", _arch="x86_64")
-    stage.add("raw", singularity=site.SETUP)
+    stage.add("raw", singularity=site.SETUP, docker=site.SHELL)
     stage.add("shell", commands=[site.ENTER], chdir=False)
     if bootstrap != "debootstrap":
         stage.add("apt_get", ospackages=list(base.packages))
     stage.add("shell", commands=[*environment_commands(base), site.LEAVE])
     stage.add("environment", variables={"PATH": f"{ENVIRONMENT}/bin:$PATH", "LC_ALL": "C.UTF-8"})
     stage.add("label", metadata=_labels(target=architecture, licence=base.licence))
-    stage.add("shell", commands=[f"{PYTHON} -c 'import pip, ssl'"], _test=True, chdir=False)
+    stage.add("shell", commands=[shlex.join(BASE_PROBE)], _test=True, chdir=False)
     return stage.text()
 
 
-def framework_definition(entry: Entry, architecture: str, base_digest: str) -> str:
+def framework_definition(entry: Entry, architecture: str, base_digest: str, form: Form = "singularity") -> str:
     """A framework on top of a base image, tried by the entry's probe.
 
     Raises:
         ModakError: one of its libraries cannot be compiled for that architecture.
     """
-    stage = _on_top(site.ENTER)
+    stage = _on_top(site.ENTER, form)
     if entry.packages:
         stage.add("apt_get", ospackages=list(entry.packages))
     for commands in framework_commands(entry, architecture):
@@ -97,6 +118,7 @@ def requirements_definition(
     python: str = PYTHON,
     entry: Entry | None = None,
     locked: Sequence[str] = (),
+    form: Form = "singularity",
 ) -> str:
     """The user's own Python packages on top of the image that has the framework.
 
@@ -104,7 +126,7 @@ def requirements_definition(
         entry: the framework, whose probe tries the image again; None for a user's own image.
         locked: what the plan itself needs besides, as lines of a lock.
     """
-    stage = _on_top(site.ENTER)
+    stage = _on_top(site.ENTER, form)
     kept: tuple[str, ...] = ()
     stage.add("shell", commands=[f"mkdir -p {KEPT}"], chdir=False)
     if entry:
@@ -112,13 +134,18 @@ def requirements_definition(
         stage.add("shell", commands=kept_commands(entry, python, KEPT))
     index = entry.index if entry else ""
     _add(stage, own_pip_install(requirements, python, _OWN, "--no-cache-dir", locked, kept, index))
-    written, tries = try_commands(entry, requirements, python, KEPT)
+    written, _ = try_commands(entry, requirements, python, KEPT)
     stage.add("shell", commands=[f"{python} -m pip check", *written, f"rm -f {_OWN}", site.LEAVE])
     names = " ".join(requirement.partition(" --hash=")[0] for requirement in (*locked, *requirements))
     stage.add("label", metadata=_labels(requirements=names, base_digest=base_digest))
-    probe = [_probe_again(entry, python)] if entry else []
-    stage.add("shell", commands=["set -e", *probe, tries], _test=True, chdir=False)
+    stage.add("shell", commands=requirements_test(requirements, python, entry), _test=True, chdir=False)
     return stage.text()
+
+
+def requirements_test(requirements: Sequence[str], python: str, entry: Entry | None) -> list[str]:
+    """The commands that try an image with the user's packages."""
+    probe = [_probe_again(entry, python)] if entry else []
+    return ["set -e", *probe, try_commands(entry, requirements, python, KEPT)[1]]
 
 
 def _probe_again(entry: Entry, python: str) -> str:
@@ -168,15 +195,24 @@ def _length(command: str) -> int:
 class _Stage:
     """Parts of a definition, by hpccm's names; their text is kept, because hpccm is slow to import."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self._form = form
         self._parts: list[tuple[str, dict[str, Any]]] = []
 
     def add(self, part: str, **settings: Any) -> None:
         """Adds a primitive or a building block of hpccm."""
+        if self._form == "docker" and part == "shell":
+            # each has the site's settings by the SHELL, which are mounted, and no test of its own
+            commands = [each for each in settings["commands"] if each not in (site.ENTER, site.LEAVE)]
+            if settings.pop("_test", False) or not commands:
+                return
+            settings["commands"] = commands
+        elif self._form == "docker" and part == "label":
+            settings["metadata"] = {name: _quoted(value) for name, value in settings["metadata"].items()}
         self._parts.append((part, settings))
 
     def text(self) -> str:
-        made_from = json.dumps([version_of("hpccm"), _FORMAT, self._parts])
+        made_from = json.dumps([version_of("hpccm"), self._form, _FORMAT, self._parts])
         return kept_text("definitions", made_from, self._written) or ""
 
     def _written(self) -> str:
@@ -184,7 +220,7 @@ class _Stage:
         from hpccm import building_blocks, primitives  # noqa: PLC0415
 
         # hpccm's settings are global; nothing else in this project touches them
-        hpccm.config.set_container_format("singularity")
+        hpccm.config.set_container_format(self._form)
         hpccm.config.set_singularity_version(_FORMAT)
         stage = hpccm.Stage()
         for part, settings in self._parts:
@@ -193,12 +229,12 @@ class _Stage:
         return "\n".join(lines).strip("\n") + "\n"
 
 
-def _on_top(first: str) -> _Stage:
-    stage = _Stage()
+def _on_top(first: str, form: Form) -> _Stage:
+    stage = _Stage(form)
     stage.add(
         "baseimage", image="{{ base }}", _bootstrap="localimage", _distro="ubuntu22", _arch="x86_64", _docker_env=False
     )
-    stage.add("raw", singularity=site.SETUP)
+    stage.add("raw", singularity=site.SETUP, docker=site.SHELL)
     stage.add("shell", commands=[first], chdir=False)
     return stage
 
@@ -206,3 +242,8 @@ def _on_top(first: str) -> _Stage:
 def _labels(**values: str) -> dict[str, str]:
     named = {f"modak.{key.replace('_', '-')}": value for key, value in values.items()}
     return named | {"modak.definition-digest": "{{ definition_digest }}", "modak.build-date": "{{ build_date }}"}
+
+
+def _quoted(text: str) -> str:
+    """A value as a Dockerfile has it, where a dollar would be a variable's."""
+    return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'

@@ -144,25 +144,30 @@ def _body(out: list[str], given: dict[str, Any]) -> None:
         out += ['if ! "$runtime" verify --key "', str(given['signing_key']), '.pub" "$image" > state/signature 2>&1; then\n    echo "the image $image has no signature of ', str(given['signing_key']), '.pub, and is not run:" >&2\n    cat state/signature >&2\n    exit 65\nfi\n']
     if given['scratch']:
         out += ['\n# What the training has no memory for lies here while it runs, in files without a name.\nscratch="', str(given['scratch']), '"\nmkdir -p "$scratch" || {\n    echo "the scratch $scratch of $(hostname) cannot be written to, and the training has no memory for its state" >&2\n    exit 73\n}\n']
+    if given['is_engine']:
+        _contain(out, given)
     def enter() -> str:
         out: list[str] = []
-        out += ['    "$runtime" exec\n']
-        for flag in given['container_flags']:
-            out += ['    ', str(flag), '\n']
-        out += ['    --bind "$workspace"\n']
-        for each in given['data']:
-            if each.packed:
-                out += ['    --bind "$', str(each.shell), '_image:$', str(each.shell), ':image-src=/,ro"\n']
-            else:
-                out += ['    --bind "$', str(each.shell)]
-                if (not (given['staging_path'] and each.is_copied)):
-                    out += [':$', str(each.shell), ':ro']
-                out += ['"\n']
-        for bind in given['binds']:
-            out += ['    --bind ', str(shlex.quote(bind)), '\n']
-        if given['scratch']:
-            out += ['    --bind "$scratch"\n']
-        out += ['    "$image"\n']
+        if given['is_engine']:
+            out += ['    bash "$deployment/state/contain.sh"\n']
+        else:
+            out += ['    "$runtime" exec\n']
+            for flag in given['container_flags']:
+                out += ['    ', str(flag), '\n']
+            out += ['    --bind "$workspace"\n']
+            for each in given['data']:
+                if each.packed:
+                    out += ['    --bind "$', str(each.shell), '_image:$', str(each.shell), ':image-src=/,ro"\n']
+                else:
+                    out += ['    --bind "$', str(each.shell)]
+                    if (not (given['staging_path'] and each.is_copied)):
+                        out += [':$', str(each.shell), ':ro']
+                    out += ['"\n']
+            for bind in given['binds']:
+                out += ['    --bind ', str(shlex.quote(bind)), '\n']
+            if given['scratch']:
+                out += ['    --bind "$scratch"\n']
+            out += ['    "$image"\n']
         return "".join(out)
     given['enter'] = enter
     if given['build']:
@@ -286,6 +291,19 @@ def _checkpoint(out: list[str], given: dict[str, Any]) -> None:
     out += ['        rm -f state/requeued\n        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2\n    fi\n}\n']
 
 
+def _contain(out: list[str], given: dict[str, Any]) -> None:
+    out += ['\n# The image goes from its file into the engine\'s own store, which has most of it from the last time.\nimage=$("$runtime" load --quiet --input "$image") || exit 66\nimage=${image##*: }\n', 'own=$("$runtime" image inspect --format ', str("'{{range .Config.Env}}{{println .}}{{end}}'"), ' "$image" | cut -d = -f 1)\nown=$\'HOSTNAME\\nSHLVL\\nPWD\\nOLDPWD\\n_\\n\'$own\nmounts=(\n    --volume "$workspace:$workspace"\n    --volume "$HOME:$HOME"\n    --volume /tmp:/tmp\n']
+    for each in given['data']:
+        out += ['    --volume "$', str(each.shell), ':$', str(each.shell), str(('' if (given['staging_path'] and each.is_copied) else ':ro')), '"\n']
+    for bind in given['binds']:
+        out += ['    --volume ', str(shlex.quote((bind if (':' in bind) else ((bind + ':') + bind)))), '\n']
+    if given['scratch']:
+        out += ['    --volume "$scratch:$scratch"\n']
+    for flag in given['container_flags']:
+        out += ['    ', str(flag), '\n']
+    out += [')\n\n# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and\n# whatever kills this job, somebody ends its container.\nend_containers() {\n    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force\n}\nend_containers "$runtime" "$deployment" > /dev/null\n# shellcheck disable=SC2016 # a dollar there is for the other shell\nsetsid bash -c "$(declare -f end_containers)"\'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"\' \\\n    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &\n{\n    declare -p runtime image own mounts deployment\n    # shellcheck disable=SC2016\n    echo \'mapfile -t names < <(compgen -e | grep -vxF "$own")\nexec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \\\n    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"\'\n} > state/contain.sh\n']
+
+
 def _none(out: list[str], given: dict[str, Any]) -> None:
     out += ['#!/bin/bash\n']
     given['folder'] = '$(dirname "$0")'
@@ -382,4 +400,4 @@ def render(template: str, given: dict[str, Any]) -> str:
     return "".join(out)
 
 
-_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}
+_TEMPLATES = {"body": _body, "checkpoint": _checkpoint, "contain": _contain, "none": _none, "ranks": _ranks, "slurm": _slurm, "torque": _torque, "tuning": _tuning}

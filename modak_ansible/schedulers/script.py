@@ -19,7 +19,33 @@ if TYPE_CHECKING:
     from modak_ansible.model.plan import PlannedJob
     from modak_ansible.model.tuning import PlannedTuning
 
-_RUNTIMES = {"any": ("apptainer", "singularity"), "apptainer": ("apptainer",), "singularity": ("singularity",)}
+
+@dataclass(frozen=True)
+class ContainerRuntime:
+    """What makes and runs images on a target."""
+
+    programs: tuple[str, ...]  # of which the first that is there is taken
+    # whether it keeps images in a store of its own, and containers that are no children of who starts them; its
+    # images lie in the workspace as archives, and its definitions are Containerfiles
+    is_engine: bool = False
+    # the flags by which a container sees accelerators, by their makers
+    accelerators: tuple[tuple[str, str], ...] = (("nvidia", "--nv"), ("amd", "--rocm"))
+
+    @property
+    def ending(self) -> str:
+        """Of the files of its images."""
+        return ".tar" if self.is_engine else ".sif"
+
+
+# By CDI, the Container Device Interface, which the makers' toolkits describe their devices for.
+_CDI = (("nvidia", "--device=nvidia.com/gpu=all"), ("amd", "--device=amd.com/gpu=all"))
+# By what a target calls its container_runtime.
+CONTAINER_RUNTIMES = {
+    "any": ContainerRuntime(("apptainer", "singularity")),
+    "apptainer": ContainerRuntime(("apptainer",)),
+    "singularity": ContainerRuntime(("singularity",)),
+    "podman": ContainerRuntime(("podman",), is_engine=True, accelerators=_CDI),
+}
 # What stands in a value for a folder that only the job knows.
 _PLACEHOLDER = re.compile(r"(\{dataset(?:\.[^{}]*)?\}|\{after:[^{}]*\})")
 # The same in shell lines, where ${dataset} is a variable.
@@ -141,7 +167,7 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
         CannotExpress: an option that the scheduler has not, or a directive that would hold a space, a quote, a line
             break or the like.
     """
-    container = parts.container_runtime is not None
+    container = CONTAINER_RUNTIMES.get(parts.container_runtime or "")
     built, command = _program(parts)
     data = [_data(place, number, parts.data) for number, place in enumerate(parts.data)]
     copied = [each for each in data if each.is_copied] if parts.staging_path else []
@@ -156,8 +182,9 @@ def render_script(job: PlannedJob, parts: ScriptParts) -> str:
             "output_file": job.options.standard_output_file,
             "error_file": job.options.standard_error_file,
             "exports_nothing": job.options.copy_environment_variable and not job.options.copy_environment,
-            "container": container,
-            "runtimes": _RUNTIMES.get(parts.container_runtime or "any", ()),
+            "container": container is not None,
+            "runtimes": container.programs if container else (),
+            "is_engine": container is not None and container.is_engine,
             "container_flags": parts.container_flags,
             "image": _workspace_path(parts.image) if parts.image else "",
             "seal": parts.seal,

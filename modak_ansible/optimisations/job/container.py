@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from modak_ansible.allocation.site_rules import effects_of
 from modak_ansible.optimisations.base import Default, Draft, Optimisation, Option
-
-_FLAGS = {"nvidia": "--nv", "amd": "--rocm"}
+from modak_ansible.schedulers.script import CONTAINER_RUNTIMES
 
 
 class Container(Optimisation):
@@ -49,18 +48,27 @@ class Container(Optimisation):
 def _flags(draft: Draft) -> tuple[list[str], list[str]]:
     """Options of the container, and why each is there."""
     request = draft.request
-    own = _FLAGS.get(request.target.accelerator.vendor or "", "") if request.resources.accelerators else ""
+    own = (
+        _accelerator_flags(draft).get(request.target.accelerator.vendor or "", "")
+        if request.resources.accelerators
+        else ""
+    )
     asked = f"{own} lets the container reach the {request.target.accelerator.vendor} accelerators that the job asks for"
     ruled = [container_flag for container_flag in effects_of(request).container_flags if container_flag != own]
     reasons = [*([asked] if own else []), *(f"{each} is the site's rule" for each in ruled)]
     return [*([own] if own else []), *ruled], reasons
 
 
+def _accelerator_flags(draft: Draft) -> dict[str, str]:
+    runtime = CONTAINER_RUNTIMES.get(draft.request.target.container_runtime)
+    return dict(runtime.accelerators) if runtime else {}
+
+
 def _without(draft: Draft, flags: list[str]) -> list[Option]:
     """Flags for accelerators that this job does not take, and why not."""
     vendor, asked = draft.request.target.accelerator.vendor, draft.request.resources.accelerators
     found = []
-    for name, flag in _FLAGS.items():
+    for name, flag in _accelerator_flags(draft).items():
         if flag in flags:
             continue
         reason = "the job asks for no accelerator" if not asked else f"the accelerators are {vendor or 'not described'}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from modak_ansible.errors import Location, nearest
-from modak_ansible.model.target import OF_CLOUDS
+from modak_ansible.model.target import OF_CLOUDS, Scheduler, Target
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import Item
 from modak_ansible.reading.blueprint.target_reader import TARGET
@@ -14,11 +14,14 @@ from modak_ansible.reading.blueprint.types.definitions import Definitions
 from modak_ansible.reading.blueprint.types.functions import function_name
 
 LOCAL = "modak.nodes.Local"
+# Hosts without a scheduler that are of a type of their own.
+_CLOUD, _CONTAINER = "cloud", "container"
 # The word for the kind of a target, and what it may be.
 SCHEDULER = "scheduler"
 TYPES = {
     "slurm": "modak.nodes.Slurm", "torque": "modak.nodes.Torque", "pbspro": "modak.nodes.PBSPro",
-    "none": "modak.nodes.Host", "local": LOCAL, "cloud": "modak.nodes.CloudHost",
+    "none": "modak.nodes.Host", "local": LOCAL, _CLOUD: "modak.nodes.CloudHost",
+    _CONTAINER: "modak.nodes.ContainerHost",
 }  # fmt: skip
 _FRONTEND = "frontend"
 _PROPERTIES = (
@@ -50,6 +53,14 @@ class Wanted(NamedTuple):
 
 
 NOTHING_WANTED = Wanted()
+
+
+def type_of(target: Target) -> str:
+    """The type of a target's node."""
+    if target.local or target.cloud:
+        return LOCAL if target.local else TYPES[_CLOUD]
+    is_container_host = target.scheduler is Scheduler.NONE and target.container_runtime == "podman"
+    return TYPES[_CONTAINER if is_container_host else target.scheduler.value]
 
 
 def is_target_file(tree: Item) -> bool:

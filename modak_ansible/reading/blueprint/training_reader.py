@@ -365,7 +365,8 @@ def image_problem(text: str) -> str:
         good = scheme in ("docker", "oras", "library") and rest and all(c.isalnum() or c in "._-/:@" for c in rest)
         return "" if good else f"{rules.shown(text)} is not docker://, oras:// or library:// with a name"
     problem = rules.path_problem(text)
-    return problem or ("" if text.endswith(".sif") else f"{rules.shown(text)} is no address and no .sif file")
+    is_file = text.endswith((".sif", ".tar"))
+    return problem or ("" if is_file else f"{rules.shown(text)} is no address and no .sif or .tar file")
 
 
 def inputs_as_text(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,8 @@ from ...errors import ModakError
 from ..core.files import Lock, changed_at, read_json
 from ..core.workspace import Workspace
 from ..datasets.pack import ENDING
-from .uses import Uses, used_mark
+from ..images.runtimes import forget_stored
+from .uses import IMAGES, Uses, used_mark
 
 _IMAGE = re.compile(r"\.?([0-9a-f]{64})\.[\w.]+")
 # a folder, or its image, with what belongs to it
@@ -108,6 +109,8 @@ class Garbage:
                 described = each.as_dict()
                 if _move(each, trash):
                     gone.append(described)
+                    for path in each.paths:
+                        forget_stored(path)
         shutil.rmtree(trash, ignore_errors=True)
         if trash.exists():
             raise ModakError(f"{trash} could not be removed", hint="remove it by hand")
@@ -117,7 +120,7 @@ class Garbage:
 
     def _images(self) -> Iterator[Found]:
         for digest, paths in _grouped(self._workspace.images, _IMAGE).items():
-            tops = [path for path in paths if path.name in (f"{digest}.sif", f"{digest}.venv")]
+            tops = [path for path in paths if path.name in {f"{digest}{ending}" for ending in (*IMAGES, ".venv")}]
             locks = (self._workspace.images / f".{digest}.lock", self._workspace.images / f"{digest}.lock")
             known = read_json(self._workspace.images / f"{digest}.json") or {}
             name = f"{known['name']} ({digest[:12]})" if "name" in known else digest[:12]
@@ -148,7 +151,7 @@ class Garbage:
             endings = (".sh", ".json", *((".view", ".seal") if kind == "dataset" else ()))
             left["unfinished"] += [path for path in paths if path.suffix in endings and path not in left["log"]]
             left["lock"] = [path for path in paths if path.suffix == ".lock"]
-        meant = [_meant(path) for path in left["unfinished"]]
+        meant = [each for path in left["unfinished"] for each in _meant(path)]
         for left_kind, left_paths in left.items():
             if left_paths:
                 found = Found(left_kind, name, left_paths, locks, max(map(_newest, left_paths)))
@@ -207,13 +210,13 @@ def _grouped(folder: Path, pattern: Pattern[str]) -> dict[str, list[Path]]:
     return groups
 
 
-def _meant(path: Path) -> Path:
-    """What something unfinished would become: an image, or a dataset."""
+def _meant(path: Path) -> list[Path]:
+    """What something unfinished would become: an image of one kind or another, or a dataset."""
     image = _IMAGE.fullmatch(path.name)
     if image and path.parent.name == "images":
-        return path.with_name(f"{image.group(1)}.sif")
+        return [path.with_name(image.group(1) + ending) for ending in IMAGES]
     dataset = _DATASET.fullmatch(path.name)
-    return path.with_name(dataset.group(1)) if dataset else path
+    return [path.with_name(dataset.group(1)) if dataset else path]
 
 
 def _move(found: Found, trash: Path) -> bool:

@@ -19,6 +19,8 @@ from ..images.image import COMPLETE
 
 # How long what a deployment found or made waits for the deployment's folder, which then says what it uses; in seconds.
 RESERVED = 86400.0
+# How the files of images end.
+IMAGES = (".sif", ".tar")
 _NAMED = re.compile(r"(?:images|datasets)/[A-Za-z0-9_.-]+")
 
 
@@ -99,7 +101,7 @@ class Uses:
 
 def used_mark(path: Path) -> Path:
     """The file whose date says when an image or a dataset was used last, given its path."""
-    if path.suffix == ".sif":
+    if path.suffix in IMAGES:
         return path.with_suffix(".json")
     if path.suffix == ENDING:
         return about_of(path)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import subprocess
-import tempfile
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -15,17 +13,16 @@ from typing import Any, Iterator, Mapping, TypedDict, cast
 
 from ...errors import ModakError
 from ..core.background import Activity
-from ..core.commands import TimedRun, find_program, full_environment
+from ..core.commands import find_program, full_environment
 from ..core.container import (
     check_fakeroot,
     check_signing_key,
     find_runtime,
-    knows_zstd,
     public_half,
     sign_image,
     verify_image,
 )
-from ..core.files import Lock, expanded, free_bytes, read_json, sha256_of, tail, write_json, write_whole
+from ..core.files import Lock, expanded, read_json, sha256_of, tail, write_json, write_whole
 from ..core.plan import Layer, PlannedImage
 from ..core.seal import is_intact, seal_path, sealed_digest, write_seal
 from ..core.site import Site, read_site
@@ -47,15 +44,12 @@ from .probe import (
     write_refusal,
 )
 from .registry import NotTold, by_digest, digest_of_tag
+from .runtimes import NEEDED_BYTES, runtime_of
 from .secrets import run_hiding, secret_words
 from .site_folder import write_site_folder
 
-# A framework's image and the folder that it is built in, together.
-NEEDED_BYTES = 5 * 10**9
 COMPLETE = ".complete"
 _CROWDED = f"waiting to build {{}}: {BUILDS} other builds go on, and no more do at once"
-# A fifth of gzip's processor time for an image that is 2 % larger.
-_COMPRESSION = "-comp zstd -Xcompression-level 3"
 
 
 class ImageFacts(TypedDict, total=False):
@@ -130,7 +124,7 @@ class ImageStore:
         if any(layer["kind"] == "build" for layer in missing):
             check_fakeroot()
         for layer in missing:
-            if "Bootstrap: debootstrap" in layer["definition"]:
+            if MIRROR in layer["definition"]:
                 self._check_debootstrap(layer)
 
     def check_given(self, *, keep: bool = False) -> None:
@@ -236,10 +230,10 @@ class ImageStore:
             verify_image(find_runtime(self._image["container_runtime"]), path, public_half(expanded(self._key)))
 
     def _check_debootstrap(self, layer: Layer) -> None:
-        if find_program("debootstrap") is None:
-            raise ModakError(
-                "debootstrap is not on the target", hint="set the target's image_base to docker, or ask for debootstrap"
-            )
+        program = "debootstrap" if "Bootstrap: debootstrap" in layer["definition"] else "mmdebstrap"
+        if find_program(program) is None:
+            hint = f"set the target's image_base to docker, or ask for {program}"
+            raise ModakError(f"{program} is not on the target", hint=hint)
         site = read_site(self._site)
         if site.apt_mirror is None:
             raise ModakError(
@@ -392,7 +386,7 @@ class ImageStore:
             source, known = (by_digest(source, digest), ImageFacts(oci=digest)) if digest else (source, known)
         except NotTold as problem:  # pulling says more, or goes another way
             known["oci_problem"] = str(problem)
-        self._run([runtime, "pull", str(fresh), source], activity, environment)
+        self._run(runtime_of(runtime).pull(source, fresh, layer["digest"]), activity, environment)
         if layer["checksum"] and sha256_of(fresh) != layer["checksum"]:
             raise ModakError(
                 f"{layer['source']} has the SHA-256 {sha256_of(fresh)}, not {layer['checksum']}",
@@ -405,29 +399,15 @@ class ImageStore:
         binds = write_site_folder(settings, scratch / "site")
         definition = filled(
             layer["definition"],
-            base=str(below or ""),
+            base=runtime_of(runtime).below(below) if below else "",
             apt_mirror=(settings.apt_mirror if MIRROR in layer["definition"] else None) or "",
             definition_digest=layer["digest"],
             build_date=_now(),
         )
-        write_whole(scratch / "image.def", definition)
-        offered = TimedRun()([runtime, "build", "--help"]).out
-        options = [part for bind in binds for part in ("--bind", bind)] if "--bind" in offered else []
-        # a build that works and a probe that fails are told apart by probing afterwards
-        options += ["--notest"] if "--notest" in offered else []
-        if "--mksquashfs-args" in offered and knows_zstd():
-            options += ["--mksquashfs-args", _COMPRESSION]
-        environment = {**_build_environment(settings, scratch), **login_environment(layer, self._secrets)}
-        # without --force the labels of the layer below would stay
-        command = [
-            runtime,
-            "build",
-            "--force",
-            "--fakeroot",
-            *options,
-            str(scratch / "image.sif"),
-            str(scratch / "image.def"),
-        ]
+        made = runtime_of(runtime)
+        command = made.build(definition, scratch / "image.sif", layer["digest"], binds)
+        certificates = {"SSL_CERT_FILE": settings.bundle} if settings.bundle else {}
+        environment = {**made.build_environment(scratch), **certificates, **login_environment(layer, self._secrets)}
         self._run(command, activity, environment)
 
     def _make_environment(self, layer: Layer, path: Path, activity: Activity) -> None:
@@ -461,18 +441,6 @@ class ImageStore:
             raise_verdict(code, tail(activity.log, 60))
         if code != 0:
             raise build_error(activity, code, about)
-
-
-def _build_environment(settings: Site, scratch: Path) -> dict[str, str]:
-    environment = {"MODAK_SITE": str(scratch / "site")}
-    if settings.bundle:
-        environment["SSL_CERT_FILE"] = settings.bundle
-    if not os.environ.get("APPTAINER_TMPDIR") and not os.environ.get("SINGULARITY_TMPDIR"):
-        temporary = Path(tempfile.gettempdir())
-        # front ends often keep /tmp small
-        roomy = temporary if free_bytes(temporary) >= NEEDED_BYTES else scratch
-        environment["APPTAINER_TMPDIR"] = environment["SINGULARITY_TMPDIR"] = str(roomy)
-    return environment
 
 
 def _now() -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.commands import TimedRun
 from .probe import telling_line
+from .runtimes import runtime_of
 
 _SECONDS = 600
 _MARK = "modak.inside "
@@ -80,7 +81,8 @@ print("modak.inside " + json.dumps(found))
 
 def look_inside(runtime: str, image: Path, python: str) -> dict[str, Any]:
     """What an image holds, as SeenImage has it; ``problem`` alone where it cannot be looked into."""
-    result = TimedRun(timeout=_SECONDS, keep_locks=True)([runtime, "exec", str(image), python, "-c", _LOOK])
+    words = runtime_of(runtime).start(image, [python, "-c", _LOOK], [])
+    result = TimedRun(timeout=_SECONDS, keep_locks=True)(words)
     lines = (result.out + result.err).splitlines()
     marked = [line for line in result.out.splitlines() if line.startswith(_MARK)]
     if result.timed_out:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping
 
 from ...errors import ModakError
-from ..core.commands import TimedRun
 from ..core.files import expanded, read_json, sha256_of, write_json
 from ..core.plan import Layer
 from .logins import NoImage, Secrets, login_of
+from .runtimes import runtime_of
 
 REGISTRY = "oras://"
 _LABEL = "modak.definition-digest"
-_INSPECT_SECONDS = 300.0
 # Runs a command about an address with more in its environment, its output in a log; an error says what that means.
 Act = Callable[[List[str], Dict[str, str], str], None]
 
@@ -112,11 +110,7 @@ def check_made_from(runtime: str, image: Path, layer: Layer) -> None:
     Raises:
         ModakError: it does not, or says nothing.
     """
-    result = TimedRun(timeout=_INSPECT_SECONDS)([runtime, "inspect", "--json", "--labels", str(image)])
-    try:
-        digest = json.loads(result.out)["data"]["attributes"]["labels"][_LABEL]
-    except (ValueError, LookupError, TypeError):
-        digest = ""
+    digest = runtime_of(runtime).labels(image).get(_LABEL, "")
     if digest != layer["digest"]:
         made = f"was made from {digest[:12]}" if digest else "does not say what it was made from"
         text = f"the image of {layer['name']} {made}, where {layer['digest'][:12]} is wanted"

@@ -12,6 +12,7 @@ from ..core.commands import TimedRun
 from ..core.files import lack_in, read_json, write_json
 from ..core.plan import Layer
 from ..core.probe import processor_name
+from .runtimes import runtime_of
 
 # The code that the script of an environment ends with when nothing but its probe failed.
 PROBE_FAILED = 86
@@ -44,8 +45,8 @@ def probe_image(runtime: str, image: Path, command: list[str]) -> None:
         ProbeFailed: it does not serve on this processor.
         ModakError: it could not be tried, which says nothing about it.
     """
-    action = ["exec", *_devices(), str(image), *command] if command else ["test", *_devices(), str(image)]
-    result = TimedRun(timeout=_PROBE_SECONDS, keep_locks=True)([runtime, *action])
+    words = runtime_of(runtime).start(image, command, _devices())
+    result = TimedRun(timeout=_PROBE_SECONDS, keep_locks=True)(words)
     print(result.out + result.err, flush=True)  # noqa: T201 - the log
     if result.timed_out:
         raise ModakError(f"the probe did not end within {_PROBE_SECONDS // 60} minutes", hint="try again: modak deploy")
@@ -90,10 +91,10 @@ def _described(code: int) -> str:
 
 
 def _devices() -> list[str]:
-    """A front end that has an accelerator lets the probe use it."""
+    """The maker of the accelerators of a front end that has some, which lets the probe use them."""
     if Path("/proc/driver/nvidia/version").exists():
-        return ["--nv"]
-    return ["--rocm"] if Path("/dev/kfd").exists() else []
+        return ["nvidia"]
+    return ["amd"] if Path("/dev/kfd").exists() else []
 
 
 # --- what is kept of it

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.plan.packaging import package
+from modak_ansible.discovery.aim import target_of_file
 from modak_ansible.errors import InvalidBlueprint, Location
 from modak_ansible.planning.service import plan_blueprint
 from modak_ansible.reading.blueprint.forms.mistakes import Mistakes
 from modak_ansible.reading.blueprint.forms.yaml_tree import item_from
 from modak_ansible.reading.blueprint.inputs import Inputs
 from modak_ansible.reading.blueprint.reader import read_blueprint
-from modak_ansible.reading.blueprint.target_words import WORDS, with_targets
+from modak_ansible.reading.blueprint.target_words import TYPES, WORDS, type_of, with_targets
 from modak_ansible.reading.blueprint.types.definitions import load_definitions
 from modak_ansible.store.csar import unpack
 
@@ -318,3 +319,14 @@ topology_template:
     target = request.target
     assert (target.address, target.site.account) == ("login.cluster.example", account)
     assert (target.partitions[0].cores, target.site.certificate_bundle) == (cores, bundle)
+
+
+@pytest.mark.parametrize("word", TYPES)
+def test_the_type_of_a_target_is_that_of_its_word(tmp_path, word):
+    """What modak init writes for --on; a machine of a cloud was a plain host there."""
+    file = tmp_path / "there.yaml"
+    more = "provider: aws\nusername: admin\nflavor: t3.micro\nimage: ami-1\nssh_from: [ 203.0.113.7/32 ]\nidentity_file: id\n"
+    (tmp_path / "id").touch()
+    (tmp_path / "id.pub").touch()
+    file.write_text(f"scheduler: {word}\n{more if word == 'cloud' else 'frontend: there.example'}\n")
+    assert type_of(target_of_file(file)) == TYPES[word]

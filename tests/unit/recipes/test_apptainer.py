@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 from golden import assert_golden
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modak_ansible.catalogue import load_catalogue
 from modak_ansible.recipes import apptainer
@@ -169,3 +171,26 @@ def test_given_images():
         apptainer.pulled_definition("docker://pytorch/pytorch:2.8") == "Bootstrap: docker\nFrom: pytorch/pytorch:2.8\n"
     )
     assert apptainer.pulled_definition("images/a.sif") == "Bootstrap: localimage\nFrom: images/a.sif\n"
+
+
+def test_the_same_layers_are_containerfiles():
+    """What Podman builds of them: each stands on the one below, and has the site's settings while it is built."""
+    entry = ENTRIES["pytorch-2.13-cpu"]
+    layers = {
+        "base": apptainer.base_definition(BASE, "debootstrap", "zen5", "docker"),
+        "base-of-a-hub": apptainer.base_definition(BASE, "docker", "zen5", "docker"),
+        "framework": apptainer.framework_definition(entry, "x86_64", "base0123", "docker"),
+        "requirements": apptainer.requirements_definition(["rich"], "below0123", entry=entry, form="docker"),
+    }
+    for name, text in layers.items():
+        assert_golden(f"containerfiles/{name}", text)
+        assert "modak-site" in text.partition("\nRUN ")[0]
+        assert "rm -rf /.modak-site" not in text, "it is mounted there"
+
+
+@given(st.text())
+def test_a_label_of_a_containerfile_says_what_it_is_given(value):
+    quoted = apptainer._quoted(value)
+    assert quoted[0] == quoted[-1] == '"'
+    assert re.sub(r"\\(.)", r"\1", quoted[1:-1], flags=re.DOTALL) == value
+    assert not re.search(r"(?<!\\)(\\\\)*[$]", quoted), "a variable's"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -138,6 +141,11 @@ CASES = {
         job("none"),
         ScriptParts(image="images/abc.venv", python="bin/python", script="train.py", data=(DataPlace("mnist", "datasets/mnist-1"),), runtime=True),
     ),
+    "none-podman": (
+        job("none", checkpoint=Checkpoint()),
+        FULL._replace(script="train.py", container_runtime="podman", container_flags=("--device=nvidia.com/gpu=all",),
+            binds=("/lustre/data:/data:ro", "/opt/licences"), modules=(), image="images/abc.tar", seal="images/abc.seal"),
+    ),
     "none-given-image": (
         job("none"),
         ScriptParts(image="~/images/my.sif", python="python3", script="train.py", container_runtime="apptainer"),
@@ -181,6 +189,8 @@ def test_the_generated_python_writes_what_jinja2_makes_of_the_templates(data):
     parts = PLAIN._replace(**{name: getattr(EVERYTHING, name) for name in chosen})
     options = data.draw(st.sampled_from([JobOptions(), JobOptions(standard_output_file="o", standard_error_file="e")]))
     checkpoint = data.draw(st.sampled_from([None, Checkpoint(), Checkpoint(requeue=0)]))
+    if parts.container_runtime:
+        parts = parts._replace(container_runtime=data.draw(st.sampled_from(sorted(script.CONTAINER_RUNTIMES))))
     example = job(data.draw(st.sampled_from([*Scheduler])), options=options, checkpoint=checkpoint)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(script, "render", lambda name, values: JINJA.get_template(f"{name}.sh.j2").render(values))
@@ -351,3 +361,53 @@ def test_a_job_that_comes_back_from_the_dead_does_not_mark_the_end_of_the_next_a
     run_script(deployment, f"{aside}exit 3")
     assert not (deployment / "state" / "finished").exists()
     assert (deployment / "aside" / "claim").exists()
+
+
+PODMAN = """#!/bin/bash
+# takes Podman's place: containers are processes in a session of their own, and have a file each
+case "$1" in
+    load) echo "Loaded image: localhost/modak:abc" ;;
+    image) printf 'PATH=/opt/venv/bin\\nOF_THE_IMAGE=1\\n\\n' ;;
+    ps) cat "$STORE/running" 2> /dev/null ;;
+    rm) kill -KILL "-$3" 2> /dev/null; rm -f "$STORE/running" ;;
+    run)
+        echo "$*" >> "$STORE/asked"
+        setsid bash -c 'echo "$$" > "$STORE/running"; exec sleep 60' &
+        wait "$!" ;;
+esac
+"""
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_a_job_ends_its_container(tmp_path, monkeypatch, sent):
+    deployment = tmp_path / "w" / "deployments" / "d"
+    (deployment / "code").mkdir(parents=True)
+    (tmp_path / "podman").write_text(PODMAN)
+    (tmp_path / "podman").chmod(0o755)
+    (tmp_path / "w" / "images").mkdir()
+    (tmp_path / "w" / "images" / "abc.tar").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("STORE", str(tmp_path))
+    for name in ("OF_THE_IMAGE", "OF_THE_JOB"):
+        monkeypatch.setenv(name, "two\nlines")
+    parts = PLAIN._replace(container_runtime="podman", image="images/abc.tar")
+    (deployment / "job.sh").write_text(render_script(job("none"), parts))
+    process = subprocess.Popen(["setsid", "bash", str(deployment / "job.sh")])
+    wait_until((tmp_path / "running").exists)
+    container = int((tmp_path / "running").read_text())
+    os.killpg(process.pid, sent)
+    process.wait(30)
+    wait_until(lambda: not Path(f"/proc/{container}").exists())
+    asked = (tmp_path / "asked").read_text()
+    assert "--env=OF_THE_JOB" in asked, asked
+    assert "--env=OF_THE_IMAGE" not in asked, "what the image says goes before"
+    assert "--env=PATH" not in asked.split()
+    assert f"--workdir {deployment}/code" in asked
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)

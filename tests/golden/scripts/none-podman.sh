@@ -1,0 +1,196 @@
+#!/bin/bash
+
+# example, written by modak: another deployment writes it anew.
+
+set -u
+
+cd "$(dirname "$0")" || exit 1
+deployment=$PWD
+workspace=$(cd ../.. && pwd)
+job_id="$$.$(cut -d ' ' -f 22 /proc/$$/stat)"
+
+# One job of a deployment trains, whatever was submitted twice.
+mkdir -p state
+if ! (set -o noclobber && echo "$job_id" > state/claim) 2> /dev/null; then
+    owner=$(cat state/claim)
+    if [ -n "$owner" ] && [ "$owner" != "$job_id" ]; then
+        echo "job $owner has this deployment; job $job_id leaves it alone" >&2
+        exit 75
+    fi
+fi
+
+# A scheduler may run the same job again, such as after its node failed: what that noted before no longer counts.
+if [ "$(cat state/finished 2> /dev/null)" = 0 ]; then
+    exit 0
+fi
+rm -f state/finished state/ended state/missed
+# Room for the last word is taken now: it is to be noted on a full disk, too.
+echo > state/finishing
+
+# It goes on from where it was.
+rm -f state/requeued state/stop state/late
+checkpoints=$deployment/checkpoints
+stop=$deployment/state/stop
+mkdir -p "$checkpoints"
+echo "$(date +%s) $job_id $(hostname)" >> state/runs
+run=$(wc -l < state/runs)
+
+# The end is written by the job itself: schedulers forget, and a node that died can look like success.
+finish() {
+    local code=$?
+    trap - EXIT
+    cd "$deployment" || exit "$code"
+    [ -z "$local_copy" ] || rm -rf "$local_copy"
+    [ -e state/requeued ] && exit "$code"
+    # another attempt may have taken the place of one whose node had vanished for a while
+    if ! [ -e state/claim ] || { [ -s state/claim ] && [ "$(cat state/claim)" != "$job_id" ]; }; then
+        exit "$code"
+    fi
+    [ "$SECONDS" -ge 5400 ] && echo timeout > state/ended
+    echo "$code" 1<> state/finishing && mv state/finishing state/finished
+    exit "$code"
+}
+local_copy=
+trap finish EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+trap ': > "$stop"' USR1
+
+exec >> output.log 2>> error.log
+echo "$(date +%s) $job_id $(hostname)" > state/started
+
+# Asks the training to save its state and to end. What does not end in time is ended, and goes on from what it saved before.
+ask() {
+    : > "$stop"
+    timeout 90 tail --pid="$training" -f /dev/null
+    if [ $? -eq 124 ]; then
+        : > "$deployment/state/late"
+        kill -TERM "$training"
+        timeout 15 tail --pid="$training" -f /dev/null
+        [ $? -ne 124 ] || kill -KILL "$training"
+    fi
+} 2> /dev/null
+
+# Has the job run again, after a training that was asked to end, or that says by its exit code that it is to go on.
+queue_again() {
+    cd "$deployment" || return
+    if [ "$1" -eq 0 ] || { [ "$1" -ne 85 ] && ! [ -e state/late ]; }; then
+        return
+    fi
+    [ ! -e "$stop" ] || echo timeout > state/ended
+    if [ -z "$(ls checkpoints)" ]; then
+        echo "the training was stopped, and has saved nothing that it could go on from" >&2
+    elif [ "$run" -gt 3 ]; then
+        echo "the training was stopped, and its job was queued again as often as it may be: 3" >&2
+    else
+        echo "run $run was stopped; the job is queued again" >&2
+        trap - TERM INT USR1
+        exec bash "$deployment/${0##*/}"
+        rm -f state/requeued
+        echo "the job could not be queued again; what the training has saved stays in $deployment/checkpoints" >&2
+    fi
+}
+dataset="$workspace/datasets/mnist-1"
+
+# The node's own scratch is nearer than what all nodes share; without room there the shared data serves.
+# Others may write there too, so the folder is a new one that nobody else may enter.
+rm -rf "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id."*
+if mkdir -p "${TMPDIR:-/dev/null}/modak" && local_copy=$(mktemp -d "${TMPDIR:-/dev/null}/modak/modak-$(id -u)-$job_id.XXXXXX") &&
+    cp -R "$dataset/." "$local_copy/"; then
+    dataset=$local_copy
+else
+    echo "the data could not be copied to ${TMPDIR:-/dev/null}/modak; it is read from $dataset"
+    [ -z "$local_copy" ] || rm -rf "$local_copy"
+fi
+
+runtime=$(command -v podman) || {
+    echo "podman is not on the PATH of $(hostname)" >&2
+    exit 127
+}
+image="$workspace/images/abc.tar"
+if ! [ -e "$image" ]; then
+    echo "the image $image is not there" >&2
+    exit 66
+fi
+# Whoever changes an image changes its stamp; then all of it is compared with what was made.
+digest=none stamp=
+[ -e "$workspace/images/abc.seal" ] && read -r digest stamp < "$workspace/images/abc.seal"
+if [ "$(stat -L -c '%s %i %.9Y %.9Z' "$image")" != "$stamp" ] &&
+    [ "$(sha256sum < "$image" | cut -d ' ' -f 1)" != "$digest" ]; then
+    echo "the image $image is not what it was when it was made (SHA-256 $digest), and is not run;" \
+        "deploy anew, and it is made again" >&2
+    exit 65
+fi
+
+# The image goes from its file into the engine's own store, which has most of it from the last time.
+image=$("$runtime" load --quiet --input "$image") || exit 66
+image=${image##*: }
+own=$("$runtime" image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$image" | cut -d = -f 1)
+own=$'HOSTNAME\nSHLVL\nPWD\nOLDPWD\n_\n'$own
+mounts=(
+    --volume "$workspace:$workspace"
+    --volume "$HOME:$HOME"
+    --volume /tmp:/tmp
+    --volume "$dataset:$dataset"
+    --volume /lustre/data:/data:ro
+    --volume /opt/licences:/opt/licences
+    --device=nvidia.com/gpu=all
+)
+
+# A container is no child of this job: one that a job left behind that was killed is ended before another runs, and
+# whatever kills this job, somebody ends its container.
+end_containers() {
+    "$1" ps --all --quiet --filter "label=modak.deployment=$2" | xargs --no-run-if-empty "$1" rm --force
+}
+end_containers "$runtime" "$deployment" > /dev/null
+# shellcheck disable=SC2016 # a dollar there is for the other shell
+setsid bash -c "$(declare -f end_containers)"'; tail --pid="$1" -f /dev/null; end_containers "$2" "$3"' \
+    guard "$$" "$runtime" "$deployment" > /dev/null 2>&1 < /dev/null 3>&- 4>&- &
+{
+    declare -p runtime image own mounts deployment
+    # shellcheck disable=SC2016
+    echo 'mapfile -t names < <(compgen -e | grep -vxF "$own")
+exec "$runtime" run --rm --init --pull=never --network=host --ipc=host --security-opt=label=disable --entrypoint= \
+    --label "modak.deployment=$deployment" --workdir "$PWD" "${names[@]/#/--env=}" "${mounts[@]}" "$image" "$@"'
+} > state/contain.sh
+
+cd code || exit 1
+unset PYTHONPATH PYTHONHOME
+# shellcheck disable=SC2016 # a dollar in a user's own value is only a dollar
+command=(
+    bash "$deployment/state/contain.sh"
+    env
+    PYTHONNOUSERSITE=1
+    PYTHONUNBUFFERED=1
+    MODAK_LAUNCHED="$(date +%s.%N)"
+    MODAK_METRICS="$deployment/metrics.json"
+    MODAK_CHECKPOINTS="$checkpoints"
+    MODAK_CHECKPOINT_EVERY=600
+    MODAK_STOP="$stop"
+    MODAK_DATASET="$dataset"
+    OMP_NUM_THREADS=4
+    NOTE='a b; $(reboot) `id` "'"'"''
+    /opt/venv/bin/python
+    train.py
+    --epochs 12
+    -n 1
+    --data "$dataset"/idx
+    --verbose
+    --name 'a '"'"'b'"'"' $HOME'
+)
+timeout --kill-after=30 5400 "${command[@]}" &
+training=$!
+trap 'kill -TERM "$training" 2> /dev/null; wait "$training"; exit 143' TERM
+(
+    timeout $((5280 > SECONDS ? 5280 - SECONDS : 1)) tail --pid="$training" -f /dev/null
+    [ $? -ne 124 ] || ask
+) &
+# a signal that is trapped ends a wait
+while kill -0 "$training" 2> /dev/null; do
+    wait "$training"
+done
+wait "$training"
+code=$?
+queue_again "$code"
+[ ! -e "$deployment/state/requeued" ] || exit "$code"
+(exit "$code")

@@ -1,0 +1,117 @@
+"""Images that Podman makes: the same layers, stored as archives, by a program that takes Podman's place."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from image_builds import layer, make, wait  # noqa: F401
+
+from modak_ansible.target.core.workspace import Workspace
+from modak_ansible.target.images import image as image_module
+from modak_ansible.target.images import probe as image_probe
+from modak_ansible.target.images.image import ImageStore
+from modak_ansible.target.images.runtimes import forget_stored, runtime_of
+
+PODMAN = """#!/bin/bash
+echo "$*" >> "$CALLS"
+case "$1" in
+    build) folder=${@: -1}
+        grep -q '^FROM scratch' "$folder/Containerfile" && [ ! -e "$folder/rootfs.tar" ] && exit 1
+        cp "$folder/Containerfile" "$CALLS.$(grep -c ^build "$CALLS").txt" ;;
+    save) [ "$2" != --quiet ] || echo "an image" > "$4" ;;
+    load) echo "Loaded image: localhost/modak:$(basename "$(dirname "$4")" .part | tr -d .)" ;;
+    image) echo '{"modak.definition-digest": "base"}' ;;
+    run) [ -z "${BREAK:-}" ] || { echo "ImportError: $BREAK"; exit 1; } ;;
+esac
+exit 0
+"""
+# Debian's calls a shell that knows no file descriptor beyond 9, which locks may be.
+MMDEBSTRAP = """#!/bin/bash
+for each in /proc/$$/fd/*; do [ "${each##*/}" -le 9 ] || [ "${each##*/}" = 255 ] || { echo "E: ${each##*/}"; exit 25; }; done
+echo "$*" >> "$CALLS"
+touch rootfs.tar
+"""
+ROOTFS = (
+    "# mmdebstrap --mode=unshare --include=a,b trixie rootfs.tar {{ apt_mirror }}\nFROM scratch\nADD rootfs.tar /\n"
+)
+
+
+def archive(digest, definition, kind="build", **more):
+    return layer(digest, definition, kind, path=f"images/{digest}.tar", **more)
+
+
+BASE = archive("base", ROOTFS, probe=["python3", "-c", "import ssl"])
+TOP = archive("top", 'FROM {{ base }}\nLABEL d="{{ definition_digest }}"\n', probe=["python3", "-c", "import torch"])
+
+
+@pytest.fixture
+def store_of(tmp_path, monkeypatch):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for program, text in {"podman": PODMAN, "mmdebstrap": MMDEBSTRAP}.items():
+        (folder / program).write_text(text)
+        (folder / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setattr(image_module, "NEEDED_BYTES", 0)
+    monkeypatch.setattr(image_module, "check_fakeroot", lambda: None)
+    monkeypatch.setattr(image_module, "require_release", lambda *_: None)
+    monkeypatch.setattr(image_module, "require_keyring", lambda _: None)
+    monkeypatch.setattr(image_module, "digest_of_tag", lambda *_: "")
+    monkeypatch.setattr(image_probe, "_devices", list)
+
+    def made(*layers):
+        image = {"digest": layers[-1]["digest"], "layers": list(layers), "container_runtime": "podman"}
+        return ImageStore(Workspace(str(tmp_path / "w")), image, {"apt_mirror": "http://mirror.example/debian/"})
+
+    return made
+
+
+def calls(tmp_path):
+    return (tmp_path / "calls").read_text().splitlines()
+
+
+@pytest.mark.component
+def test_layers_stand_on_each_other_and_lie_in_the_workspace(store_of, tmp_path):
+    store = store_of(BASE, TOP)
+    assert make(store)["state"] == "done", (tmp_path / "w/images/top.log").read_text()
+    assert store_of(BASE, TOP).missing() == []
+    images = tmp_path / "w" / "images"
+    assert {path.name for path in images.glob("*.tar")} == {"base.tar", "top.tar"}
+    assert f"FROM docker-archive:{images}/base.tar\n" in (tmp_path / "calls.2.txt").read_text()
+    assert 'd="top"' in (tmp_path / "calls.2.txt").read_text()
+    said = calls(tmp_path)
+    assert said[0] == "--mode=unshare --include=a,b trixie rootfs.tar http://mirror.example/debian/"
+    builds = [line for line in said if line.startswith("build ")]
+    assert all("--isolation chroot" in line and ":/.modak-site:ro" in line for line in builds)
+    assert [line.rpartition("localhost/modak:")[2] for line in said if line.startswith("run ")] == [
+        "base python3 -c import ssl", "top python3 -c import torch",
+    ]  # fmt: skip
+
+
+@pytest.mark.component
+def test_what_its_probe_refuses_is_no_image(store_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("BREAK", "no AVX here")
+    store = store_of(BASE)
+    assert make(store)["state"] == "failed"
+    assert not list((tmp_path / "w" / "images").glob("*.tar"))
+    assert "no AVX here" in store_of(BASE).refusal()["refused"]
+
+
+@pytest.mark.component
+def test_an_image_of_a_hub_is_pulled_named_and_stored(store_of, tmp_path):
+    store = store_of(archive("hub", "Bootstrap: docker\nFrom: a/b:1\n", "pull", source="docker://a/b:1"))
+    assert make(store)["state"] == "done"
+    assert [line.split()[0] for line in calls(tmp_path)] == ["pull", "tag", "save"]
+    assert calls(tmp_path)[1] == "tag a/b:1 localhost/modak:hub"
+
+
+@pytest.mark.component
+def test_what_an_engine_keeps_of_an_image_goes_with_its_archive(store_of, tmp_path):
+    assert runtime_of(str(tmp_path / "bin" / "podman")).labels(tmp_path / "x.tar") == {
+        "modak.definition-digest": "base"
+    }
+    forget_stored(tmp_path / "abc.tar")
+    forget_stored(tmp_path / "abc.sif")
+    assert [line for line in calls(tmp_path) if line.startswith("rmi")] == ["rmi --ignore localhost/modak:abc"]
