@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = "Example: modak compare mine --by val_loss --plot curves.svg; or: modak compare mine-a1b2 mine-c3d4"
 
+# Of remarks, and of trainings on a terminal, so many are shown.
+_REMARKS, _ROWS = 5, 40
+
 
 def command(
     deployments: Annotated[
@@ -62,8 +65,10 @@ def command(
         from modak_ansible.commands.compare.picture import draw
 
         draw(comparison, plot)
-    for remark in comparison.remarks[:5]:
+    for remark in comparison.remarks[:_REMARKS]:
         typer.echo(f"note: {remark}", err=True)
+    if len(comparison.remarks) > _REMARKS:
+        typer.echo(f"note: {len(comparison.remarks) - _REMARKS} more, which --json has", err=True)
     if as_json:
         typer.echo(texts.as_json(comparison))
     elif as_csv:
@@ -86,8 +91,12 @@ def _print(comparison: Comparison) -> None:
 
     console = Console(highlight=False)
     width = console.width if console.is_terminal else None
-    for index, line in enumerate(texts.table(comparison, width)):
+    lines = texts.table(comparison, width)
+    shown = lines[: _ROWS + 1] if console.is_terminal else lines  # what is best stays in sight, above its curve
+    for index, line in enumerate(shown):
         console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
+    if len(shown) < len(lines):
+        typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe gets, as with | less")
     if console.is_terminal:
         for text in texts.curves(comparison, min(console.width, 120)):
             console.print(text, soft_wrap=True)

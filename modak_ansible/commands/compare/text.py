@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -19,63 +20,73 @@ from modak_ansible.model.quantities import format_joules
 from modak_ansible.target.metrics.curves import is_rising
 
 _GAP = "  "
-_VALUE = 28  # columns of an argument's value
+_VALUE = 28  # of the terminal's columns for a name or a value
+_OTHERS = 6  # numbers beside the one that is compared by, where no terminal's width bounds them
 _HEIGHT, _DRAWN = 12, 12
 _COLOURS = ("green", "cyan", "magenta", "yellow", "bright_blue", "red")
 
 
+class _Column(NamedTuple):
+    title: str
+    cells: list[str]
+    is_number: bool = True
+
+    @property
+    def size(self) -> int:
+        return max(map(cell_len, (self.title, *self.cells)))
+
+    def lines(self) -> list[str]:
+        return [_fitted(text, self.size, right=self.is_number) for text in (self.title, *self.cells)]
+
+
 def table(comparison: Comparison, width: int | None = None) -> list[str]:
-    """The heading, and a line for each training, the best one first; numbers that have no room are left out."""
-    by, others = comparison.by, [name for name in comparison.names if name != comparison.by]
-    rows = [_cells(comparison, run, place, others) for place, run in enumerate(comparison.runs)]
-    place = _placed(comparison)
-    titles = [
-        "",
-        *comparison.differs,
-        *_named(comparison),
-        f"best {by}",
-        f"at {place}" if place else "at",
-        "last",
-        "time",
-        *["energy"] * _has_energy(comparison),
+    """The heading, and a line for each training, the best one first.
+
+    What has no room is left out: other numbers, energy and time, then what was given, for which the name stands.
+    """
+    runs, place = comparison.runs, _placed(comparison)
+    given = [_given(comparison, name) for name in comparison.differs]
+    names = _Column("deployment", [run.deployment for run in runs], is_number=False)
+    labels = [comparison.label(run) for run in runs]
+    named = [] if given and len(set(labels)) == len(labels) else [names]
+    if {run.state for run in runs} != {"COMPLETED"}:
+        named.append(
+            _Column("state", ["planned" if run.state == "NONE" else run.state for run in runs], is_number=False)
+        )
+    best, curves = [comparison.best(run) for run in runs], [run.curve(comparison.by) for run in runs]
+    letters = [f"{letter(at)}{'*' if at == 0 and found else ''}" for at, found in enumerate(best)]
+    compared = [
+        _Column(_cut(f"best {comparison.by}", _VALUE), [number(found[1]) if found else "-" for found in best]),
+        _Column(f"at {place}" if place else "at", [f"{found[0]:g}" if found else "" for found in best]),
+        _Column("last", [number(curve.last) if curve else "-" for curve in curves]),
     ]
-    kept, numbers = len(titles), titles.index(f"best {by}")
-    titles += others
-    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
-    shown = [index for index in range(len(titles)) if index < kept or width is not None or index < kept + 6]
-    if width is not None:
-        while len(shown) > kept and sum(widths[index] + len(_GAP) for index in shown) - len(_GAP) > width:
-            shown.pop()
-    lines = []
-    for row in (titles, *rows):
-        cells = [_fitted(row[index], widths[index], right=index >= numbers) for index in shown]
-        line = _GAP.join(cells).rstrip()
-        lines.append(line if width is None or cell_len(line) <= width else set_cell_size(line, width - 1) + "…")
-    return lines
-
-
-def _named(comparison: Comparison) -> list[str]:
-    """The columns that tell which training it is, where what it was given does not, and its state."""
-    labels = [comparison.label(run) for run in comparison.runs]
-    names = [] if comparison.differs and len(set(labels)) == len(labels) else ["deployment"]
-    return names + (["state"] if {run.state for run in comparison.runs} != {"COMPLETED"} else [])
-
-
-def _cells(comparison: Comparison, run: Run, place: int, others: list[str]) -> list[str]:
-    best, curve = comparison.best(run), run.curve(comparison.by)
-    mark = "*" if place == 0 and best else ""
-    facts = {"deployment": run.deployment, "state": "planned" if run.state == "NONE" else run.state}
-    return [
-        f"{letter(place)}{mark}",
-        *(_cut(run.given.get(name, ""), _VALUE) for name in comparison.differs),
-        *(facts[name] for name in _named(comparison)),
-        number(best[1]) if best else "-",
-        f"{best[0]:g}" if best else "",
-        number(curve.last) if curve else "-",
-        clock(run.seconds) if run.seconds is not None else "",
-        *[_energy(run)] * _has_energy(comparison),
-        *(number(run.numbers[name]) if name in run.numbers else "-" for name in others),
+    others = [name for name in comparison.names if name != comparison.by]
+    beside = [
+        _Column("time", [clock(run.seconds) if run.seconds is not None else "" for run in runs]),
+        *[_Column("energy", [_energy(run) for run in runs])] * _has_energy(comparison),
+        *(_number_column(runs, name) for name in (others if width else others[:_OTHERS])),
     ]
+    while True:
+        columns = [_Column("", letters, is_number=False), *given, *named, *compared, *beside]
+        if not width or sum(each.size + len(_GAP) for each in columns) - len(_GAP) <= width or not (beside or given):
+            break
+        if beside:
+            beside.pop()
+        else:
+            given.pop()
+            named = [names, *(each for each in named if each is not names)]
+    lines = [_GAP.join(cells).rstrip() for cells in zip(*(each.lines() for each in columns), strict=True)]
+    return [_cut(line, width) if width else line for line in lines]
+
+
+def _given(comparison: Comparison, name: str) -> _Column:
+    return _Column(
+        _cut(name, _VALUE), [_cut(run.given.get(name, ""), _VALUE) for run in comparison.runs], is_number=False
+    )
+
+
+def _number_column(runs: Sequence[Run], name: str) -> _Column:
+    return _Column(_cut(name, _VALUE), [number(run.numbers[name]) if name in run.numbers else "-" for run in runs])
 
 
 def _has_energy(comparison: Comparison) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modak_ansible.commands.compare import compare as compare_command
 from modak_ansible.commands.compare import text as compare_text
 from modak_ansible.commands.compare.braille import Canvas
 from modak_ansible.commands.compare.picture import draw
@@ -116,6 +118,42 @@ def test_the_table_is_no_wider_than_the_terminal(sweep):
     assert "accuracy" not in compare_text.table(found, 50)[0]
     for width in (40, 80, 160):
         assert all(len(line.plain) <= width for line in compare_text.curves(found, width))
+
+
+def test_what_has_no_room_gives_way_and_the_number_that_is_compared_by_stays(sweep):
+    """Trainings with nothing in common have more arguments than a terminal has columns."""
+    for number, store in enumerate(sweep):
+        plan = json.loads((store.folder / "plan.json").read_text())
+        plan["application"]["arguments"] = [[f"option-{number}-{each}" + "x" * 30, "1"] for each in range(3)]
+        (store.folder / "plan.json").write_text(json.dumps(plan))
+    found = compare(sweep)
+    heading, best, *_ = compare_text.table(found, 80)
+    assert heading.split()[-5:] == ["best", "val_loss", "at", "step", "last"]
+    assert "deployment" in heading
+    assert best.split()[-4:] == ["b", "1", "20", "2"]
+    assert "option-0-0" in compare_text.table(found, 400)[0]
+    assert "deployment" not in compare_text.table(found, 400)[0]
+
+
+def test_of_very_many_a_terminal_shows_those_that_went_best(sweep, tmp_path, monkeypatch, capsys):
+    one = json.loads((sweep[0].folder / "plan.json").read_text())
+    stores = []
+    for number in range(60):
+        store = DeploymentStore(shutil.copytree(sweep[number % 3].folder, tmp_path / f"copy-{number}"))
+        one["application"]["arguments"] = [["seed", str(number)]]
+        (store.folder / "plan.json").write_text(json.dumps(one))
+        stores.append(store)
+    monkeypatch.setattr(compare_command, "_found", lambda *_: stores)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    compare_command.command(["mine"], offline=True)
+    shown = capsys.readouterr()
+    assert "20 more" in shown.out
+    assert "val_loss by step" in shown.out
+    assert shown.err.count("note: ") == 6
+    assert "note: 15 more" in shown.err
+    monkeypatch.delenv("FORCE_COLOR")
+    compare_command.command(["mine"], offline=True)
+    assert len(capsys.readouterr().out.splitlines()) == 61
 
 
 def test_csv_and_json_have_all(sweep):
