@@ -16,6 +16,9 @@ from .points import Point, Remarks, point_of, value_of
 # Bytes of a line, and of a file that is read as a whole.
 _LINE, WHOLE = 1 << 20, 16 << 20
 _IN_PLACE_OF_A_FORM = "is binary, and no numbers are read of it"
+_MARK = "\ufeff"  # by which some programs begin a text
+# An integer of thousands of digits is refused by Python, and a float holds it: as infinity.
+_decode = json.JSONDecoder(parse_int=float).decode
 
 
 def is_binary(file: BinaryIO, remarks: Remarks) -> bool:
@@ -37,7 +40,7 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
     """
     for number, line in _lines(file, most, remarks):
         try:
-            found = json.loads(line)
+            found = _decode(line.strip())
         except (ValueError, RecursionError):
             remarks.add("is no JSON object", number)
             continue
@@ -50,22 +53,29 @@ def lines(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
 
 def columns(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
     """The points of a CSV file whose first line has the names; arguments as of :func:`lines`."""
+    heads = file.readline(_LINE)
+    if not heads.endswith(b"\n"):
+        return
+    head = heads.decode("utf-8", "replace").lstrip(_MARK)
+    between = max(",;\t", key=head.count)
+    names = _cells(head, between, "1", remarks)
+    for number, line in _lines(file, most, remarks, 2):
+        row = _cells(line, between, number, remarks)
+        if len(row) != len(names):
+            if row:
+                remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
+            continue
+        point = point_of({name: _number(text) for name, text in zip(names, row)})  # noqa: B905
+        if point:
+            yield point
+
+
+def _cells(line: str, between: str, number: str, remarks: Remarks) -> List[str]:
     try:
-        heads = file.readline(_LINE)
-        names = next(csv.reader([heads.decode("utf-8", "replace").lstrip("\ufeff")]), [])
-        if not heads.endswith(b"\n"):
-            return
-        for number, line in _lines(file, most, remarks, 2):
-            row = next(csv.reader([line]), [])
-            if len(row) != len(names):
-                if row:
-                    remarks.add(f"has {len(row)} columns, and the heading {len(names)}", number)
-                continue
-            point = point_of({name: _number(text) for name, text in zip(names, row)})  # noqa: B905
-            if point:
-                yield point
+        return next(csv.reader([line], delimiter=between), [])
     except csv.Error as error:
-        remarks.add(f"is no CSV: {error}")
+        remarks.add(f"is no CSV: {error}", number)
+        return []
 
 
 def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
@@ -79,7 +89,7 @@ def whole(file: BinaryIO, most: int, remarks: Remarks) -> Iterator[Point]:
         return
     data = file.read(WHOLE)
     try:
-        found = json.loads(data.decode("utf-8", "replace"))
+        found = _decode(data.decode("utf-8", "replace").lstrip(_MARK))
     except (ValueError, RecursionError) as error:
         first = data.partition(b"\n")[0].strip()
         if first.startswith(b"{") and first.endswith(b"}") and first != data.strip():
@@ -139,7 +149,7 @@ def _lines(file: BinaryIO, most: int, remarks: Remarks, number: int = 1) -> Iter
             while line and not line.endswith(b"\n") and file.tell() < size:
                 line = file.readline(_LINE)
         elif line.strip():
-            yield (str(number) if is_counted else ""), line.decode("utf-8", "replace")
+            yield (str(number) if is_counted else ""), line.decode("utf-8", "replace").lstrip(_MARK)
         number += 1
 
 

@@ -163,6 +163,32 @@ def test_columns_as_lightning_writes_them(tmp_path):
     assert found.remarks == []
 
 
+@pytest.mark.parametrize("between", ";\t")
+def test_columns_of_other_separators(tmp_path, between):
+    assert read(tmp_path, f"step{between}loss\n1{between}0.5\n", "metrics.csv").last == {"loss": 0.5}
+
+
+def test_a_cell_that_is_no_csv_hides_nothing_behind_it(tmp_path):
+    found = read(tmp_path, "step,loss\n1," + "9" * 200_000 + "\n2,0.5\n", "metrics.csv")
+    assert (found.last, found.remarks) == (
+        {"loss": 0.5}, ["metrics.csv:2: is no CSV: field larger than field limit (131072)"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "metrics.jsonl", "metrics.csv"])
+def test_a_mark_of_the_order_of_bytes_is_no_mistake(tmp_path, name):
+    text = "step,loss\n1,2\n" if name.endswith("csv") else '{"step": 1, "loss": 2}\n'
+    found = read(tmp_path, b"\xef\xbb\xbf" + text.encode(), name)
+    assert (found.last, found.remarks) == ({"loss": 2}, [])
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "metrics.jsonl"])
+def test_an_integer_that_no_float_holds_is_infinite(tmp_path, name):
+    found = read(tmp_path, '{"loss": -' + "9" * 5000 + ', "accuracy": 0.5}\n', name)
+    assert (found.last, found.remarks) == ({"accuracy": 0.5}, [])
+    assert found.lost == ["loss is -inf since point 1"]
+
+
 def test_scalars_of_tensorboard_of_all_kinds(tmp_path):
     data = event(7, simple("a", 0.5), tensor("b", 1, struct.pack("<f", 2.5)), tensor("c", 2, struct.pack("<d", 3.5)),
                  tensor("d", 9, struct.pack("<q", -4)), tensor("image", 1, b"1234" * 2, b"\x12\x02\x08\x02"))  # fmt: skip
