@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = "Example: modak compare mine --by val_loss --plot curves.svg; or: modak compare mine-a1b2 mine-c3d4"
 
-# Of remarks, and of trainings on a terminal, so many are shown.
-_REMARKS, _ROWS = 5, 40
+# Of remarks, of trainings on a terminal, and of its columns for a picture, so many are shown or taken.
+_REMARKS, _ROWS, _WIDTH = 5, 40, 120
 
 
 def command(
@@ -49,7 +50,8 @@ def command(
 ) -> None:
     """Compare trainings by one of the numbers that they have written: the best first, with what they were given.
 
-    The numbers are those of modak logs DEPLOYMENT metrics. On a terminal the curves are drawn below the table.
+    The numbers are those of modak logs DEPLOYMENT metrics. On a terminal the curves are drawn below the table: as a
+    picture where it shows sixels, else in braille.
     """
     from modak_ansible.commands.compare import text as texts
     from modak_ansible.deployment.comparison import compare
@@ -87,6 +89,7 @@ def _found(texts: list[str], training: str | None) -> list[DeploymentStore]:
 def _print(comparison: Comparison) -> None:
     from rich.console import Console
 
+    from modak_ansible.commands.compare import sixel
     from modak_ansible.commands.compare import text as texts
 
     console = Console(highlight=False)
@@ -97,6 +100,12 @@ def _print(comparison: Comparison) -> None:
         console.print(line, style="bold" if index < 2 else None, markup=False, soft_wrap=True)
     if len(shown) < len(lines):
         typer.echo(f"{len(lines) - len(shown)} more, which a file or a pipe gets, as with | less")
-    if console.is_terminal:
-        for text in texts.curves(comparison, min(console.width, 120)):
-            console.print(text, soft_wrap=True)
+    width = min(console.width, _WIDTH)
+    curves = texts.curves(comparison, width) if console.is_terminal else []
+    if curves and sixel.is_shown():
+        from modak_ansible.commands.compare.picture import shown as picture_of
+
+        sys.stdout.write(sixel.encoded(picture_of(comparison, sixel.pixels_across(width))) + "\n")
+        return
+    for text in curves:
+        console.print(text, soft_wrap=True)

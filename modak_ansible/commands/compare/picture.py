@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modak_ansible.deployment.comparison import Comparison
 from modak_ansible.errors import ModakError, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 _SIZE, _DPI = (9.0, 5.0), 150  # inches, dots an inch
 _ENDINGS = (".svg", ".png", ".pdf")
@@ -22,10 +27,34 @@ def draw(comparison: Comparison, file: Path) -> None:
     if file.suffix.lower() not in _ENDINGS:
         raise UsageError(f"{file} is no picture that is drawn", hint=f"its name ends in {', '.join(_ENDINGS)}")
     import matplotlib
+
+    figure = _figure(comparison, _DPI)
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "modak"}):
+            metadata = {"Date": None} if file.suffix.lower() == ".svg" else None
+            part = file.with_name(f".{file.stem}.part{file.suffix}")
+            figure.savefig(part, metadata=metadata)
+            part.replace(file)
+    except OSError as error:
+        raise ModakError(f"{file} cannot be written: {error.strerror}", hint="give a folder that is there") from error
+
+
+def shown(comparison: Comparison, width: int) -> Image:
+    """The same picture, so many pixels wide."""
+    import numpy as np
+    from PIL.Image import fromarray
+
+    figure = _figure(comparison, width / _SIZE[0])
+    figure.canvas.draw()
+    return fromarray(np.asarray(figure.canvas.buffer_rgba()))
+
+
+def _figure(comparison: Comparison, dpi: float) -> Figure:
+    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_SIZE, layout="constrained")
+    figure = Figure(figsize=_SIZE, dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = [(place, run, run.curve(comparison.by)) for place, run in enumerate(comparison.runs)]
@@ -47,11 +76,4 @@ def draw(comparison: Comparison, file: Path) -> None:
     if drawn:
         handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles[::-1], labels[::-1], fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "modak"}):
-            metadata = {"Date": None} if file.suffix.lower() == ".svg" else None
-            part = file.with_name(f".{file.stem}.part{file.suffix}")
-            figure.savefig(part, dpi=_DPI, metadata=metadata)
-            part.replace(file)
-    except OSError as error:
-        raise ModakError(f"{file} cannot be written: {error.strerror}", hint="give a folder that is there") from error
+    return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modak_ansible.commands.compare import compare as compare_command
+from modak_ansible.commands.compare import sixel
 from modak_ansible.commands.compare import text as compare_text
 from modak_ansible.commands.compare.braille import Canvas
 from modak_ansible.commands.compare.picture import draw
@@ -188,6 +190,20 @@ def test_a_picture(sweep, tmp_path, name):
     assert len(first) > 5000
     with pytest.raises(UsageError, match="its name ends in .svg, .png, .pdf"):
         draw(compare(sweep), tmp_path / "curves.doc")
+
+
+def test_a_terminal_that_shows_sixels_gets_the_picture(sweep, monkeypatch, capsys):
+    monkeypatch.setattr(compare_command, "_found", lambda *_: sweep)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sixel, "is_shown", lambda: True)
+    monkeypatch.setattr(sixel, "pixels_across", lambda columns: columns * 9)
+    compare_command.command(["mine"], offline=True)
+    out = capsys.readouterr().out
+    assert re.search('\x1bP0;1q"1;1;720;400#', out)
+    assert max(out) < "\u2800"  # nothing is drawn twice
+    monkeypatch.setattr(sixel, "is_shown", lambda: False)
+    compare_command.command(["mine"], offline=True)
+    assert "\x1bP" not in capsys.readouterr().out
 
 
 def test_letters_go_on():
