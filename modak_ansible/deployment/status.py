@@ -119,6 +119,10 @@ def row_of(entry: Entry) -> StatusRow:
     # the last look may have been before the end, of which all was brought
     told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
     numbers = _mapping(told[0].get("numbers") or told[1].get("numbers"))
+
+    def latest(name: str) -> float | None:
+        return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
+
     return {
         "deployment": entry.name,
         "training": plan["training"],
@@ -137,8 +141,8 @@ def row_of(entry: Entry) -> StatusRow:
         "step": progress.get("step"),
         "epoch": progress.get("epoch", metrics.get("epochs")),
         "epochs_requested": progress.get("epochs", metrics.get("epochs_requested")) or _planned_epochs(plan),
-        "loss": progress.get("loss", metrics.get("loss", numbers.get("loss"))),
-        "accuracy": progress.get("accuracy", metrics.get("accuracy")),
+        "loss": latest("loss"),
+        "accuracy": latest("accuracy"),
         "numbers": numbers,
         "remarks": list(progress.get("remarks") or ()),
         "epochs": metrics.get("epochs"),

@@ -241,6 +241,15 @@ def test_a_row(deployed, blueprint):
     json.dumps(row, allow_nan=False)
 
 
+def test_what_was_brought_while_it_ran_is_not_what_it_is_at(deployed, blueprint):
+    Record(deployed[0]).update(metrics={"loss": 1.0, "accuracy": 0.1, "numbers": {"loss": 1.0}})
+    entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
+    entry.answer = job(progress={"step": 9, "numbers": {"loss": 0.1, "lr": 0.01}})
+    assert row_of(entry)["loss"] == 0.1
+    entry.answer = job("COMPLETED", progress={"step": 9, "loss": 0.3, "numbers": {"loss": 0.3}})
+    assert (row_of(entry)["loss"], row_of(entry)["accuracy"]) == (1.0, 0.1)
+
+
 def test_how_far_another_attempt_came_is_not_shown_of_this_one(deployed, blueprint):
     Record(deployed[0]).update(job={"state": "FAILED", "job_id": "1"}, progress={"epoch": 9, "loss": 0.01})
     entry = next(entry for entry in entries_of(blueprint) if entry.known.folder == deployed[0])
