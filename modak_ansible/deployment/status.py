@@ -120,7 +120,7 @@ def row_of(entry: Entry) -> StatusRow:
     told = (progress, metrics) if job.get("state") in LIVING else (metrics, progress)
     numbers = _mapping(told[0].get("numbers") or told[1].get("numbers"))
 
-    def latest(name: str) -> float | None:
+    def latest(name: str) -> Any:
         return next((found for each in (told[0], numbers, told[1]) if (found := each.get(name)) is not None), None)
 
     return {

@@ -42,20 +42,19 @@ def draw(comparison: Comparison, file: Path) -> None:
 def shown(comparison: Comparison, width: int) -> Image:
     """The same picture, so many pixels wide."""
     import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL.Image import fromarray
 
-    figure = _figure(comparison, width / _SIZE[0])
-    figure.canvas.draw()
-    return fromarray(np.asarray(figure.canvas.buffer_rgba()))
+    canvas = FigureCanvasAgg(_figure(comparison, width / _SIZE[0]))
+    canvas.draw()
+    return fromarray(np.asarray(canvas.buffer_rgba()))
 
 
 def _figure(comparison: Comparison, dpi: float) -> Figure:
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, dpi=dpi, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = [(place, run, run.curve(comparison.by)) for place, run in enumerate(comparison.runs)]
     colours = matplotlib.colormaps["tab10"]
