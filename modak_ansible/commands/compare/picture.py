@@ -46,8 +46,8 @@ def shown(comparison: Comparison, width: int) -> Image:
     from PIL.Image import fromarray
 
     canvas = FigureCanvasAgg(_figure(comparison, width / _SIZE[0]))
-    canvas.draw()
-    return fromarray(np.asarray(canvas.buffer_rgba()))
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return fromarray(np.asarray(canvas.buffer_rgba()))  # type: ignore[no-untyped-call]
 
 
 def _figure(comparison: Comparison, dpi: float) -> Figure:
