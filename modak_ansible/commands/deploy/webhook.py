@@ -66,7 +66,8 @@ def told(stores: Sequence[DeploymentStore], error: BaseException | None, seconds
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     outcome = "completed" if error is None else "failed"
     title = f"{name}: {outcome}" if len(stores) < 2 else f"{name}: {outcome} ({counts})"
-    lines = [f"{', '.join(dict.fromkeys(str(plan['target']['name']) for plan in plans))}, {format_seconds(seconds)}"]
+    targets = dict.fromkeys(str(plan["target"]["name"]) for plan in plans)
+    lines = [", ".join([*targets, format_seconds(seconds)])]
     lines += _best(stores)
     lines += [harmless(error.message if isinstance(error, ModakError) else str(error))] if error else []
     return title, "\n".join(lines)[:_LONGEST]

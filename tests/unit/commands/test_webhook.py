@@ -74,7 +74,7 @@ def test_what_is_told_has_the_best_so_far_and_its_curve(stores):
         "cluster, 1 min 30 s\nbest val_loss 2: lr=0.1\nval_loss █▅▁\n1 of 2 trainings\\x1b did not complete",
     )
     assert told(stores[:1], None, 5) == ("mine: completed", "cluster, 5.0 s\nbest val_loss 2\nval_loss █▅▁")
-    assert told([], ModakError("no such blueprint"), 1)[0] == "modak: failed"
+    assert told([], ModakError("no such blueprint"), 1) == ("modak: failed", "1.0 s\nno such blueprint")
 
 
 @pytest.mark.parametrize(
