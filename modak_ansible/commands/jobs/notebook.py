@@ -306,6 +306,8 @@ def _hold(store: DeploymentStore, tunnel: Tunnel | None, there: Listening, left:
         elif tunnel.is_lost(_EVERY):
             _reopen(tunnel, left)
         if answers(_address(tunnel, there), there.token):
+            if is_silent:
+                typer.echo("it answers again", err=True)
             is_silent = False
             continue
         entry = Entry(store)

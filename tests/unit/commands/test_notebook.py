@@ -202,6 +202,12 @@ def test_a_lost_tunnel_is_opened_again_at_the_same_port(target, call):
     assert "the tunnel is lost; it is opened again\nthe tunnel is open again\n" in err
 
 
+def test_a_node_that_is_silent_for_a_while_is_told_once_and_so_is_its_coming_back(target, call):
+    target.situations, target.answers = [RUNNING, RUNNING, RUNNING, IDLE], [True, False, False, True, False]
+    code, _, err = call()
+    assert (code, err) == (0, "note: it does not answer\nit answers again\n")
+
+
 def test_a_tunnel_that_stays_lost_says_what_to_do(target, call, monkeypatch):
     monkeypatch.setattr(notebook, "_REOPENS", -1.0)
     target.lost, target.answers = [True], [True]
