@@ -71,6 +71,8 @@ def noted_code(state: Path) -> int | None:
 _LOST = {
     "silent": "was not heard of any more: it hangs or was stopped, or its node or network is down",
     "awaited": "was alive, and all others waited for it: it hangs, or computes for longer than they wait",
+    "stuck": "was alive and did nothing any more, and nor did the others",
+    "crossed": "was alive, and all ranks waited for each other",
 }
 
 

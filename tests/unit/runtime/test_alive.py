@@ -13,8 +13,8 @@ import pytest
 from modak_ansible.runtime import FILES
 from modak_ansible.target.jobs.markers import failed_rank
 
-RANK = """\
-import json, os, sys, time
+RANK = r"""\
+import json, os, subprocess, sys, threading, time
 from modak_runtime.parallel.alive import Alive, Pace, end
 number, folder, each, waits = int(os.environ["RANK"]), sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 steps, pace = [0], Pace()
@@ -23,7 +23,7 @@ def slow(seconds, who):
     with open(folder + "/slow.part", "w") as file:
         json.dump([seconds, who], file)
     os.replace(folder + "/slow.part", folder + "/slow")
-alive = Alive(number, 2, "node%02d (10.0.0.%d)" % (number + 1, number + 1), 1.5, pace, end, slow, 3.0)
+alive = Alive(number, 2, "node%02d (10.0.0.%d)" % (number + 1, number + 1), 1.5, pace, end, slow, float(os.environ["AWAITED"]))
 if number == 0:
     with open(folder + "/port.part", "w") as file:
         file.write(str(alive.listen("127.0.0.1")))
@@ -33,7 +33,22 @@ else:
         time.sleep(0.02)
     alive.join("127.0.0.1", int(open(folder + "/port").read()), "node01 (10.0.0.1)")
 until = time.monotonic() + 20
+def hangs():
+    threading.Event().wait()
+def sums():
+    pace.waits(threading.Event().wait)
+def computes():
+    while time.monotonic() < until:
+        pass
+def awaits_another():
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 5: pass"], stderr=subprocess.DEVNULL)
+def writes():
+    while time.monotonic() < until:
+        time.sleep(0.5)
+        os.write(1, b".")
 while time.monotonic() < until:
+    if os.environ["BECOMES"]:
+        globals()[os.environ["BECOMES"]]()
     time.sleep(each)
     pace.waits(time.sleep, waits)
     steps[0] += 1
@@ -43,18 +58,22 @@ pytestmark = pytest.mark.component
 
 
 class Ranks:
-    """Two processes that count steps, of so many seconds of their own and of waiting."""
+    """Two processes that count steps, of so many seconds of their own and of waiting, or do what has a name."""
 
-    def __init__(self, folder: Path, *seconds: tuple[float, float]) -> None:
+    def __init__(self, folder: Path, *does: tuple[float, float] | str) -> None:
         self.folder = folder
         self.started = []
-        for rank, (own, waits) in enumerate(seconds):
+        for rank, each in enumerate(does):
             (place := folder / "ranks" / str(rank)).mkdir(parents=True)
             more = {"RANK": str(rank), "PYTHONPATH": str(FILES), "MODAK_APPLIED": str(place / "applied.json")}
+            own, waits = (0, 0) if isinstance(each, str) else each
+            more["BECOMES"] = each if isinstance(each, str) else ""
+            more["AWAITED"] = "3" if "computes" in does else "30"
             self.started.append(
                 subprocess.Popen(
-                    [sys.executable, "-c", RANK, str(folder), str(own), str(waits)],
+                    [sys.executable, folder / "train.py", str(folder), str(own), str(waits)],
                     env=os.environ | more,
+                    stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     text=True,
                 )
@@ -67,6 +86,25 @@ class Ranks:
             time.sleep(0.05)
         return json.loads(path.read_text())
 
+    def words_of_the_first(self, state: Path, how: str) -> str:
+        """What rank 0 says as it ends all of them."""
+        first = self.started[0]
+        _, words = first.communicate(timeout=18)
+        assert first.returncode == 68
+        (state / "failed_rank").write_text((lost := state / "ranks" / "0" / "lost").read_text())
+        assert lost.read_text().split()[-1] == how
+        self.failed = failed_rank(state).words
+        return words
+
+    def ends_in(self, seconds: float) -> list[int | None]:
+        """The codes of those that have ended so many seconds after they knew of each other."""
+        limit = time.monotonic() + 20
+        while not (self.folder / "port").exists():
+            assert time.monotonic() < limit, "the first rank does not listen"
+            time.sleep(0.05)
+        time.sleep(seconds)
+        return [each.poll() for each in self.started]
+
     def end(self) -> None:
         for each in self.started:
             each.kill()
@@ -77,8 +115,9 @@ class Ranks:
 def ranks(tmp_path):
     made = []
 
-    def start(*seconds):
-        made.append(Ranks(tmp_path, *seconds))
+    def start(*does):
+        (tmp_path / "train.py").write_text(RANK)
+        made.append(Ranks(tmp_path, *does))
         return made[0]
 
     yield start
@@ -100,17 +139,39 @@ def test_a_rank_that_is_stopped_is_named_with_its_node(ranks, tmp_path, stopped)
     assert failed_rank(tmp_path).words.startswith(f"rank {stopped} on node0{stopped + 1} was not heard of any more")
 
 
+@pytest.mark.parametrize("computes", [0, 1])
+def test_a_rank_that_computes_and_comes_to_no_sum_is_given_up_late(ranks, tmp_path, computes):
+    both = ranks(*(("computes", "sums") if computes == 0 else ("sums", "computes")))
+    words = both.words_of_the_first(tmp_path, "awaited")
+    node = f"rank {computes} on node0{computes + 1}"
+    assert f"{node} (10.0.0.{computes + 1}) is alive, and all others have waited for it for 3 s" in words
+    assert both.failed.startswith(f"{node} was alive, and all others waited")
+
+
 @pytest.mark.parametrize("hangs", [0, 1])
-def test_a_rank_that_is_alive_and_comes_to_no_sum_is_named_with_its_step(ranks, tmp_path, hangs):
+def test_a_rank_that_does_nothing_is_given_up_soon_with_its_line(ranks, tmp_path, hangs):
     """Its threads say that it is there; all others wait."""
-    waits, computes = (0.01, 30.0), (30.0, 0.0)
-    both = ranks(*((computes, waits) if hangs == 0 else (waits, computes)))
-    first = both.started[0]
-    _, words = first.communicate(timeout=18)
-    assert first.returncode == 68
-    assert f"rank {hangs} on node0{hangs + 1} (10.0.0.{hangs + 1}) is alive, and all others have waited for it" in words
-    (tmp_path / "failed_rank").write_text((tmp_path / "ranks" / "0" / "lost").read_text())
-    assert failed_rank(tmp_path).words.startswith(f"rank {hangs} on node0{hangs + 1} was alive, and all others waited")
+    both = ranks(*(("hangs", "sums") if hangs == 0 else ("sums", "hangs")))
+    words = both.words_of_the_first(tmp_path, "stuck")
+    line = 1 + RANK.splitlines().index("    threading.Event().wait()")
+    assert "no rank has computed, read or written anything for 1.5 s" in words
+    assert f"and rank {hangs} is in no sum" in words
+    assert f"rank {hangs} on node0{hangs + 1} (10.0.0.{hangs + 1}) is at train.py:{line} in wait" in words
+    assert both.failed.startswith(f"rank {hangs} on node0{hangs + 1} was alive and did nothing any more")
+
+
+def test_ranks_that_wait_for_each_other_are_told_with_their_lines(ranks, tmp_path):
+    both = ranks("sums", "sums")
+    words = both.words_of_the_first(tmp_path, "crossed")
+    line = 1 + RANK.splitlines().index("    pace.waits(threading.Event().wait)")
+    assert "all wait for each other in sums" in words
+    assert words.count(f"is at train.py:{line} in wait") == 2
+
+
+@pytest.mark.parametrize("does", ["awaits_another", "writes", (0.4, 0.0)])
+def test_a_rank_that_does_anything_is_not_stuck(ranks, does):
+    both = ranks((0.0, 30.0) if isinstance(does, tuple) else "sums", does)
+    assert both.ends_in(2.8) == [None, None]
 
 
 @pytest.mark.parametrize("ended", [0, 1])

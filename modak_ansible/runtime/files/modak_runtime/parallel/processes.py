@@ -11,8 +11,8 @@ import random
 import sys
 import time
 
-from modak_runtime.parallel import norm, sharded, split, stages, watched, whole
-from modak_runtime.parallel.alive import Pace
+from modak_runtime.parallel import norm, sharded, split, stages, whole
+from modak_runtime.parallel.alive import Pace, watched
 from modak_runtime.parallel.group import first_line, meet
 from modak_runtime.ranks import ALIKE, STRATEGIES, Rank, is_parallel
 

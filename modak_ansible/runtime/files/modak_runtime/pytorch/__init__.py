@@ -22,7 +22,7 @@ def imported(torch, report, steps):
         return
     _count_steps(torch, report, steps)
     if os.environ.get("MODAK_RENDEZVOUS_TIMEOUT"):  # one of several ranks
-        from modak_runtime.parallel import watched
+        from modak_runtime.parallel.alive import watched
 
         watched.imported(torch, report)
     if "matmul" in report.planned:

@@ -13,10 +13,14 @@ import sys
 import threading
 import time
 
+from modak_runtime.parallel.alive.activity import Activity, is_in_a_sum, place
+
 CODE = 68  # of a process that ends for it
 SLOW = 3.0  # a rank is slow that takes so many times the seconds of the others' middle one
 AWAITED = 1740.0  # seconds for which others wait for one that computes; a little less than until their sums give up
+STEPS = 10  # a rank is stuck that does nothing for the limit, and for as many of the slowest rank's steps
 _PAUSE, _KEPT = 2.0, 16  # seconds between words; words by which the seconds of a step are known
+_SHOWN = 8  # ranks whose places are told
 
 
 class Pace:
@@ -87,7 +91,7 @@ class Alive:
     Args:
         number: of this rank; world: how many there are.
         own: its node and address, such as ``node02 (10.0.0.2)``.
-        limit: seconds of silence after which a rank is given up.
+        limit: seconds of silence after which a rank is given up, and after which all are where none does anything.
         pace: of this rank.
         end: is called with words and the rank that is lost, and does not come back.
         slow: is called in rank 0, with the seconds of a step of each rank, and the slow one or None.
@@ -98,7 +102,7 @@ class Alive:
         self._number, self._world, self._own, self._limit, self._pace = number, world, own, limit, pace
         self._pause = min(_PAUSE, limit / 5)
         self._end, self._slow, self._awaited = end, slow, awaited
-        self._watch = Watch(limit, self._pause)
+        self._watch, self._activity = Watch(limit, self._pause), Activity(2 * self._pause)
         self._words, self._lock = {number: {"own": own}}, threading.Lock()
 
     def listen(self, address):
@@ -115,9 +119,21 @@ class Alive:
         self._watch.heard(0)
         self._start(self._tell, address, port)
 
-    @staticmethod
-    def _start(act, *arguments):
-        threading.Thread(target=act, args=arguments, name="modak-alive", daemon=True).start()
+    def _start(self, act, *arguments):
+        threading.Thread(target=self._apart, args=(act, *arguments), name="modak-alive", daemon=True).start()
+
+    def _apart(self, act, *arguments):
+        self._activity.leaves_out()
+        act(*arguments)
+
+    def _word(self):
+        """What this rank does."""
+        step, seconds = self._pace.word()
+        word = {"rank": self._number, "own": self._own, "step": step, "seconds": seconds}
+        word["waits"], word["idle"] = self._pace.waits_for(), self._activity.idle(step, self._pace.waited)
+        if word["idle"] > self._limit / 2:
+            word["place"], word["sums"] = place(), bool(word["waits"]) or is_in_a_sum()
+        return word
 
     def _accept(self, server):
         while True:
@@ -152,10 +168,10 @@ class Alive:
                 words = {rank: dict(word) for rank, word in self._words.items()}
             if lost is not None:
                 self._end(self._about(lost, words[lost]), lost, words[lost]["own"])
-            words[self._number]["step"], words[self._number]["seconds"] = self._pace.word()
-            words[self._number]["waits"] = self._pace.waits_for()
+            words[self._number] = self._word()
             self._compare(words)
             self._look_for_awaited(words)
+            self._look_for_stuck(words)
 
     def _compare(self, words):
         seconds = [words.get(rank, {}).get("seconds") for rank in range(self._world)]
@@ -173,12 +189,30 @@ class Alive:
         if len(own) != 1 or min([seconds for seconds in waits if seconds], default=0.0) < self._awaited:
             return
         (rank,) = own
-        step = " after step %d" % words[rank]["step"] if words[rank].get("step") else ""
         about = (
             "rank %d on %s is alive%s, and all others have waited for it for %g s: it hangs, or computes for longer"
-            % (rank, words[rank]["own"], step, self._awaited)
+            % (rank, words[rank]["own"], _after(words[rank]), self._awaited)
         )
         self._end(about, rank, words[rank]["own"], "awaited")
+
+    def _look_for_stuck(self, words):
+        """Ends where all ranks are alive, and none does anything: one hangs, or they wait for each other."""
+        limit = max(self._limit, STEPS * max((word.get("seconds") or 0.0 for word in words.values()), default=0.0))
+        if min(words.get(rank, {}).get("idle", 0.0) for rank in range(self._world)) <= limit:
+            return
+        stuck = [rank for rank in range(self._world) if not words[rank].get("sums")]
+        rank = min(stuck or range(self._world), key=lambda each: (words[each].get("step") or 0, each))
+        others = "; ".join(
+            "rank %d on %s is at %s" % (each, words[each]["own"], words[each].get("place") or "no line that is known")
+            for each in [rank, *(each for each in range(self._world) if each != rank)][:_SHOWN]
+        )
+        about = "no rank has computed, read or written anything for %g s%s, %s: %s" % (
+            limit, _after(words[rank]),
+            "and rank %d is in no sum, for which the others wait" % rank if len(stuck) == 1 else
+            "and all wait for each other in sums" if not stuck else
+            "and ranks %s are in no sum" % " and ".join(map(str, stuck)), others,
+        )  # fmt: skip
+        self._end(about, rank, words[rank]["own"], "stuck" if stuck else "crossed")
 
     def _tell(self, address, port):
         """In another rank: says that it is there, and waits for the answer."""
@@ -190,10 +224,7 @@ class Alive:
                     connection.settimeout(None)
                     stream = connection.makefile("rw")
                     self._start(self._answers, connection)
-                step, seconds = self._pace.word()
-                word = {"rank": self._number, "own": self._own, "step": step, "seconds": seconds}
-                word["waits"] = self._pace.waits_for()
-                stream.write(json.dumps(word) + "\n")
+                stream.write(json.dumps(self._word()) + "\n")
                 stream.flush()
             except OSError:
                 stream = None  # it may have ended, or come back
@@ -216,11 +247,14 @@ class Alive:
             self._watch.forget(0)
 
     def _about(self, rank, word):
-        step = " after step %d" % word["step"] if word.get("step") else ""
         return (
             "rank %d on %s was not heard of for %g s%s, from %s: its process hangs or was stopped, its node is down, "
-            "or the network between the two is cut" % (rank, word["own"], self._limit, step, self._own)
+            "or the network between the two is cut" % (rank, word["own"], self._limit, _after(word), self._own)
         )
+
+
+def _after(word):
+    return " after step %d" % word["step"] if word.get("step") else ""
 
 
 def end(words, rank, own, how="silent"):
