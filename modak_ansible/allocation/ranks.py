@@ -24,6 +24,10 @@ _CURE = (
     "distributed_training: true where it is parallel by itself, or distributed: { strategy: none } for unrelated "
     "processes"
 )
+_CURE_OF_TF_CONFIG = (
+    "ask for one process; or set TF_CONFIG in the script, from RANK and the addresses of the nodes, and say "
+    "distributed_training: true (fit of Keras 3 refuses this strategy; tf-keras with TF_USE_LEGACY_KERAS=1 has it)"
+)
 
 
 class Ranks(NamedTuple):
@@ -88,6 +92,11 @@ def _strategy(
             message = f"{said.strategy} is done by modak_runtime.prepare in scripts of PyTorch, and {runs} {why}"
             raise CannotPlan("distributed.strategy", message, "call it, or leave the strategy out")
         return said.strategy, "asked for"
+    if own and own.by == "tf_config":
+        if application.distributed_training:
+            return "own", "the script is said to be parallel by itself"
+        message = f"{own.name} ({own.place}) learns of its processes from TF_CONFIG, which no job sets"
+        raise CannotPlan(_about_processes(request), message, _CURE_OF_TF_CONFIG)
     if own:
         _check_said(own, layout)
         return "mpi" if own.by == "mpi" else "own", f"the script is parallel by itself: {own.name} ({own.place})"

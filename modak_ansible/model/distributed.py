@@ -34,8 +34,9 @@ class Distributed(Model):
 class Parallelism(Model):
     """What a script's source says of many processes."""
 
-    # ``mpi``, or ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler
-    by: Literal["ranks", "mpi"]
+    # ``mpi``, ``ranks`` where its processes find each other by the variables of torchrun or of the scheduler, or
+    # ``tf_config`` where they do by a variable that jobs do not set
+    by: Literal["ranks", "mpi", "tf_config"]
     name: str  # what it uses, such as ``torch.distributed.init_process_group``
     place: str  # the file below the script's folder, and the line
     nodes: int | None = None  # that it says there itself; None where it leaves them to the job

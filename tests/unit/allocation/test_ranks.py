@@ -13,6 +13,7 @@ from modak_ansible.model.request import Request
 from modak_ansible.model.target import Partition, Scheduler, Site, Target
 
 OWN = Parallelism(by="ranks", name="torch.distributed.init_process_group", place="train.py:3")
+TF_CONFIG = Parallelism(by="tf_config", name="tensorflow.distribute.MultiWorkerMirroredStrategy", place="train.py:2")
 MPI = Parallelism(by="mpi", name="mpi4py.MPI", place="train.py:1")
 
 
@@ -50,6 +51,7 @@ def ranks(asked):
         (request(prepares=True, distributed={"strategy": "tensor"}), "tensor", "asked for"),
         (request(prepares=True, distributed={"strategy": "pipeline"}), "pipeline", "asked for"),
         (request(distributed_training=True), "own", "is said to be"),
+        (request(parallelism=TF_CONFIG, distributed_training=True), "own", "is said to be"),
         (request(distributed={"strategy": "none"}), "none", "none knows of the others"),
         (request(distributed={"strategy": "mpi"}), "mpi", "asked for"),
     ],
@@ -77,6 +79,7 @@ def test_what_makes_them_one(asked, strategy, reason):
         (request(prepares=True, framework="jax", distributed={"strategy": "ddp"}), "distributed.strategy", "of jax"),
         (request(parallelism=OWN, distributed={"strategy": "ddp"}), "distributed.strategy", "train.py:3"),
         (request(distributed={"strategy": "fsdp"}), "distributed.strategy", "fsdp is done by modak_runtime.prepare"),
+        (request(parallelism=TF_CONFIG), "resources.nodes", "(train.py:2) learns of its processes from TF_CONFIG"),
         (request(parallelism=OWN, scheduler="torque"), "resources", "need a launcher"),
         (request(parallelism=MPI, scheduler="torque", nodes=1, each=2), "resources", "need a launcher"),
     ],

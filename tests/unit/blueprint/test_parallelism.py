@@ -47,6 +47,7 @@ def test_what_shares_files_out_between_ranks(tmp_path, reads, told):
         ("import pytorch_lightning as pl\npl.Trainer()", "ranks", "pytorch_lightning.Trainer"),
         ("import jax\njax.distributed.initialize()", "ranks", "jax.distributed.initialize"),
         ("import tensorflow as tf\ntf.distribute.cluster_resolver.SlurmClusterResolver()", "ranks", "Slurm"),
+        ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tf_config", "MultiWorkerMirrored"),
         ("import deepspeed\ndeepspeed.initialize()", "ranks", "deepspeed.initialize"),
         ("from mpi4py import MPI\nMPI.COMM_WORLD.Get_rank()", "mpi", "mpi4py.MPI"),
         ("import horovod.torch as hvd\nhvd.init()", "mpi", "horovod.torch.init"),
@@ -65,7 +66,6 @@ def test_what_makes_it_parallel_is_seen(tmp_path, text, by, name):
         "import torch.distributed as dist\nif dist.is_available() and dist.is_initialized():\n    dist.barrier()",
         "from torch.utils.data.distributed import DistributedSampler\nDistributedSampler",
         "import tensorflow as tf\ntf.distribute.MirroredStrategy()",  # over the accelerators of one process
-        "import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()",  # by TF_CONFIG, which nobody sets
         "from transformers import AutoModel\nAutoModel.from_pretrained('x')",
         "class Trainer: pass\nTrainer()",
         "# torch.distributed.init_process_group()",

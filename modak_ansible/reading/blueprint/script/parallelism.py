@@ -26,7 +26,13 @@ _RANKS = re.compile(
 )
 # By MPI.
 _MPI = re.compile(r"(mpi4py|horovod)\.\w+(\.\w+)*")
-_FORMS: tuple[tuple[Literal["mpi", "ranks"], re.Pattern[str]], ...] = (("mpi", _MPI), ("ranks", _RANKS))
+# By TF_CONFIG, unless something of the above fills that in.
+_TENSORFLOW = re.compile(r"tensorflow\.distribute(\.experimental)?\.(MultiWorkerMirrored|ParameterServer)Strategy")
+_FORMS: tuple[tuple[Literal["mpi", "ranks", "tf_config"], re.Pattern[str]], ...] = (
+    ("mpi", _MPI),
+    ("ranks", _RANKS),
+    ("tf_config", _TENSORFLOW),
+)
 # By which each process reads files of its own.
 _SHARES = re.compile(r"webdataset(\.\w+)*\.split_by_node|datasets(\.\w+)*\.split_dataset_by_node")
 # Lightning's words for what the job has.
