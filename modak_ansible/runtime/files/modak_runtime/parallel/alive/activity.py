@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 
-_SHARE, _SLACK = 0.001, 0.05  # of a core, and seconds: less is what threads need that look whether all is well
+# Of a core, and seconds: less is what threads need that look whether all is well, as those of gloo do every 10 ms.
+_SHARE, _SLACK = 0.01, 0.05
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _IN_PACKAGES = re.compile("(site|dist)-packages").search
 _LIBRARIES = tuple({os.path.dirname(os.__file__), sys.prefix + os.sep + "lib", _OURS})
@@ -49,17 +50,17 @@ class Activity:
         return abs(spent[0] - self._spent[0]) > _SLACK + _SHARE * self._idle
 
     def _spent_so_far(self):
-        """Seconds of computing, and bytes that were read and written."""
+        """Seconds of computing, and how often something was read or written: of the bytes, a few are our own."""
         own = os.getpid()
         found = [_spent("/proc/%d" % each, True) for each in _started_by(own)]
         for thread in list(self._left_out):
             try:
-                seconds, moved = _spent("/proc/%d/task/%d" % (own, thread), False)
+                seconds, calls = _spent("/proc/%d/task/%d" % (own, thread), False)
             except FileNotFoundError:
                 self._left_out.discard(thread)
                 continue
-            found.append((-seconds, -moved))
-        return sum(seconds for seconds, _ in found), sum(moved for _, moved in found)
+            found.append((-seconds, -calls))
+        return sum(seconds for seconds, _ in found), sum(calls for _, calls in found)
 
 
 def _spent(folder, with_ended):
@@ -67,7 +68,7 @@ def _spent(folder, with_ended):
     seconds = sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
     with open(folder + "/io") as file:
         counts = dict(line.split(": ") for line in file.read().splitlines())
-    return seconds, int(counts["rchar"]) + int(counts["wchar"])
+    return seconds, int(counts["syscr"]) + int(counts["syscw"])
 
 
 def _stat(folder):
