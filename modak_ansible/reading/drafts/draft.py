@@ -18,7 +18,7 @@ from modak_ansible.errors import UsageError
 from modak_ansible.reading.blueprint.script.hydra import hydra_of
 from modak_ansible.reading.blueprint.script.option import Option
 from modak_ansible.reading.blueprint.script.options import library_options, options_of
-from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.drafts.data import (
     Elsewhere,
     Read,
@@ -104,7 +104,7 @@ class _Drafting:
             raise UsageError(f"{script} does not lie below {folder}, where its blueprint would be", hint=hint)
         self._code = read_code(script)
         self._options = options_of(script)
-        self._sources = [ScriptSource(tree) for tree in self._code.trees.values()]
+        self._sources = [source_of(tree) for tree in self._code.trees.values()]
         self._declared = _declared(self._sources)
         self._trees = {path.relative_to(self._code.folder).as_posix(): tree for path, tree in self._code.trees.items()}
         self.draft = Draft(script, folder, name_of(script), framework)

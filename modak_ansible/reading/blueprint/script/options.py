@@ -18,7 +18,7 @@ from modak_ansible.reading.blueprint.forms.text_rules import option_problem
 from modak_ansible.reading.blueprint.reader import Blueprint
 from modak_ansible.reading.blueprint.script.hydra import Hydra, hydra_of_script
 from modak_ansible.reading.blueprint.script.option import Option
-from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 _MAX_BYTES = 2**20
@@ -216,7 +216,7 @@ def _sources(script: Path) -> dict[str, ScriptSource]:
         tree = _parsed(path, words) if name not in found else None
         if tree is None:
             continue
-        found[name] = source = ScriptSource(tree)
+        found[name] = source = source_of(tree)
         if source.is_dynamic:
             break
         for module in sorted(source.imported):

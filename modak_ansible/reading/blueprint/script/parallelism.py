@@ -9,7 +9,7 @@ from typing import Literal
 
 from modak_ansible.model.application import SourceFile
 from modak_ansible.model.distributed import Parallelism
-from modak_ansible.reading.blueprint.script.source import ScriptSource
+from modak_ansible.reading.blueprint.script.source import ScriptSource, source_of
 from modak_ansible.reading.blueprint.script.syntax import syntax_of
 
 # Full names of what makes one training of several processes: by the variables of torchrun or the scheduler's own.
@@ -57,7 +57,7 @@ def _read(path: Path) -> ScriptSource | None:
     """The source of a file that may use something of it; None of one that cannot be parsed."""
     tree = syntax_of(path, _WORDS)
     try:
-        return ScriptSource(tree) if tree else None
+        return source_of(tree) if tree else None
     except RecursionError:
         return None
 

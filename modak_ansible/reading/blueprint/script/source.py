@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from modak_ansible.reading.blueprint.script.libraries import absl_options, dataclass_options, parsed_classes
 from modak_ansible.reading.blueprint.script.option import Option, literal
-from modak_ansible.reading.blueprint.script.syntax import children_of
+from modak_ansible.reading.blueprint.script.syntax import KEPT, children_of, nodes_of
 
 _PARSER = "argparse.ArgumentParser"
 _READ_FROM_ELSEWHERE = {"parents", "prefix_chars", "fromfile_prefix_chars"}
@@ -74,6 +75,7 @@ class ScriptSource:
         }
         self._classes = {_PARSER}
         self._parsers: set[str] = set()
+        self._makers: set[str] = set()  # functions that give back a parser that they make
         self._read()
 
     def numbers_at(self, name: str) -> dict[str, int]:
@@ -89,9 +91,10 @@ class ScriptSource:
             if any(self._name(base) == _PARSER for base in each.bases):
                 self._classes.add(each.name)
                 self.is_doubtful = True
-        for call in self._calls:
-            if self._name(call.func) in self._classes:
-                self._made(call)
+        made = [call for call in self._calls if self._name(call.func) in self._classes]
+        for call in made:
+            self._made(call)
+        self._makers = {name for name, own in self._functions.items() if made and _gives_one_of(made, own)}
         for call in self._calls:
             self._held(call)
         for node in self._dotted:
@@ -148,7 +151,8 @@ class ScriptSource:
         """Notes the variables that hold a parser or a group of one; a parser that is held otherwise is out of sight."""
         is_parser = self._name(node.func) in self._classes
         is_group = isinstance(node.func, ast.Attribute) and node.func.attr in _GROUPS
-        if not (is_parser or is_group or self._gives_parser(node.func)):
+        is_maker = isinstance(node.func, ast.Name) and node.func.id in self._makers
+        if not (is_parser or is_group or is_maker):
             return
         parent = self._parents.get(node)
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
@@ -157,13 +161,6 @@ class ScriptSource:
             self._parsers.add(parent.target.id)
         elif not isinstance(parent, ast.Attribute | ast.Expr | ast.Return):
             self.is_dynamic = True
-
-    def _gives_parser(self, function: ast.AST) -> bool:
-        """Whether it is a function of this file that makes a parser, which it may give back."""
-        own = self._functions.get(function.id) if isinstance(function, ast.Name) else None
-        makes = (node for node in ast.walk(own) if isinstance(node, ast.Call)) if own else ()
-        returns = any(isinstance(node, ast.Return) and node.value for node in ast.walk(own)) if own else False
-        return returns and any(self._name(make.func) in self._classes for make in makes)
 
     def _is_plain_use(self, node: ast.AST) -> bool:
         """Whether a parser's class is called, derived from, or an annotation."""
@@ -323,6 +320,18 @@ class ScriptSource:
     def _kind(self, node: ast.expr | None) -> str:
         name = self._name(node) if node is not None else ""
         return name if name in ("int", "float") else ""
+
+
+def _gives_one_of(made: list[ast.Call], function: Function) -> bool:
+    """Whether it is a function in which one of some calls is made, and which gives something back."""
+    nodes = nodes_of(function)
+    return any(isinstance(node, ast.Return) and node.value for node in nodes) and any(node in made for node in nodes)
+
+
+@lru_cache(KEPT)
+def source_of(tree: ast.Module) -> ScriptSource:
+    """What a file says of its command line, read once whoever asks."""
+    return ScriptSource(tree)
 
 
 def _argument(call: ast.Call) -> Option | None:

@@ -8,7 +8,7 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
-_KEPT = 32  # files
+KEPT = 32  # files
 
 
 def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module | None:
@@ -24,7 +24,7 @@ def syntax_of(path: Path, words: re.Pattern[bytes] | None = None) -> ast.Module 
     return _parsed(text) if words is None or words.search(text) else None
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def _parsed(text: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
@@ -34,7 +34,7 @@ def _parsed(text: bytes) -> ast.Module | None:
         return None
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
     """All that a syntax is made of, in the order of :func:`ast.walk`."""
     nodes = [tree]
