@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 
 from modak_ansible.store.project import shipped
 
@@ -30,13 +30,13 @@ def implementations(value, name=""):
 FOUND = [
     pytest.param(implementation, id=f"{file.stem}-{name}-{Path(implementation['primary']).stem}")
     for file in sorted(TYPES.glob("*.yaml"))
-    for name, implementation in implementations(yaml.safe_load(file.read_text()))
+    for name, implementation in implementations(yaml_files.read(file))
 ]
 
 
 def needed(playbook):
     """The roles and the other playbooks that a playbook needs."""
-    for play in yaml.safe_load(playbook.read_text()):
+    for play in yaml_files.read(playbook):
         if "ansible.builtin.import_playbook" in play:
             other = playbook.parent / play["ansible.builtin.import_playbook"]
             yield from (other, *needed(other))

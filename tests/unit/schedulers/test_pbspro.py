@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.schedulers.pbspro import PBSPro, is_pbspro, read_json_jobs, read_text_jobs
 
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "pbspro.yaml").read_text())
+RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "pbspro.yaml")
 PBS = PBSPro()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.schedulers.slurm import Slurm
 
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "slurm.yaml").read_text())
+RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "slurm.yaml")
 NO_ACCOUNTING = CommandResult(1, err="Slurm accounting storage is disabled")
 UNKNOWN = CommandResult(1, err="slurm_load_jobs error: Invalid job id specified")
 

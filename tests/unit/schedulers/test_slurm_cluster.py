@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
@@ -13,7 +13,7 @@ from other_clusters import NODES, PARTITIONS, slurm_node, slurm_partition
 from modak_ansible.schedulers.base import CommandResult
 from modak_ansible.schedulers.slurm_cluster import accelerators_of, node_of, partition_of, read_slurm, records
 
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "cluster.yaml").read_text())
+RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(1, err="sacctmgr: error: You are not allowed")
 
 

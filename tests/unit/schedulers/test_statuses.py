@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +15,8 @@ from modak_ansible.schedulers.base import CommandResult, JobState, SchedulerSile
 from modak_ansible.target.core.commands import TimedRun
 
 FOLDER = Path(__file__).parent / "recorded"
-MANY = yaml.safe_load((FOLDER / "many.yaml").read_text())
-TORQUE = yaml.safe_load((FOLDER / "torque.yaml").read_text())
+MANY = yaml_files.read(FOLDER / "many.yaml")
+TORQUE = yaml_files.read(FOLDER / "torque.yaml")
 SLURM = SCHEDULERS["slurm"]
 MINE = [str(number) for number in range(849, 861)]
 

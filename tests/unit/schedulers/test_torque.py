@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 
 from modak_ansible.schedulers.base import (
     CommandResult,
@@ -20,7 +20,7 @@ from modak_ansible.schedulers.base import (
 )
 from modak_ansible.schedulers.torque import Torque, read_jobs, read_table
 
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "torque.yaml").read_text())
+RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "torque.yaml")
 
 
 def answer(name: str) -> CommandResult:

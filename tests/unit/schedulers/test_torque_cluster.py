@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from other_clusters import TORQUE_NODES, TORQUE_QUEUES, TORQUE_SERVER
@@ -20,7 +20,7 @@ from modak_ansible.schedulers.torque_cluster import (
     read_torque,
 )
 
-RECORDED = yaml.safe_load((Path(__file__).parent / "recorded" / "cluster.yaml").read_text())
+RECORDED = yaml_files.read(Path(__file__).parent / "recorded" / "cluster.yaml")
 REFUSED = CommandResult(2, err="Unknown option")
 
 

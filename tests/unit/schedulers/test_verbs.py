@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml_files
 
 from modak_ansible.schedulers.base import ActionRefused, CommandResult, SchedulerSilent
 from modak_ansible.schedulers.direct import Direct
 from modak_ansible.schedulers.slurm import Slurm
 from modak_ansible.schedulers.torque import Torque
 
-SLURM, TORQUE = (
-    yaml.safe_load((Path(__file__).parent / "recorded" / f"{name}.yaml").read_text()) for name in ("slurm", "torque")
-)
+SLURM, TORQUE = (yaml_files.read(Path(__file__).parent / "recorded" / f"{name}.yaml") for name in ("slurm", "torque"))
 VERBS = ("hold", "release", "requeue")
 
 
