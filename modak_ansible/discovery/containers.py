@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from modak_ansible.discovery.aim import Aim
 from modak_ansible.discovery.finding import Finding, missing, ok, warning
+from modak_ansible.schedulers.script import CONTAINER_RUNTIMES
 from modak_ansible.target.survey.survey import SurveyFacts
 
 _BUILD_TOOLS = ("mksquashfs", "newuidmap", "newgidmap")
@@ -68,11 +69,12 @@ def _base(aim: Aim, facts: SurveyFacts) -> Iterator[Finding]:
     if aim.target.image_base != "debootstrap":
         yield ok("base image", "from a hub; whether the target reaches one is not tried")
         return
-    if "debootstrap" in facts["containers"]["missing"]:
-        seen, todo = "debootstrap is not on the target", "set image_base to docker, or have debootstrap installed"
+    tool = "mmdebstrap" if CONTAINER_RUNTIMES[aim.target.container_runtime].is_engine else "debootstrap"
+    if tool in facts["containers"]["missing"]:
+        seen, todo = f"{tool} is not on the target", f"set image_base to docker, or have {tool} installed"
         yield (missing if aim.is_described else warning)("base image", seen, todo)
     elif not facts["apt_mirror"]:
-        seen = "debootstrap; apt on the target names no Debian mirror, so that this machine's serves"
+        seen = f"{tool}; apt on the target names no Debian mirror, so that this machine's serves"
         yield warning("base image", seen, "give the target's site an apt_mirror where that one cannot be reached")
     else:
-        yield ok("base image", f"debootstrap, from {facts['apt_mirror']}")
+        yield ok("base image", f"{tool}, from {facts['apt_mirror']}")

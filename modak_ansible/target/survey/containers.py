@@ -18,7 +18,7 @@ _SWITCHES = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-_BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap")
+_BUILDERS = ("mksquashfs", "newuidmap", "newgidmap", "debootstrap", "mmdebstrap")
 
 
 class ContainerFacts(TypedDict):

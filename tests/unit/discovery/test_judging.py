@@ -40,6 +40,13 @@ def described(blueprint):
     return aim
 
 
+def test_podman_makes_base_images_by_a_tool_of_its_own(described):
+    aim = described(("image_base: docker", "container_runtime: podman\n        image_base: debootstrap"))
+    base = found(aim, surveyed(containers__missing=["mmdebstrap"]))["base image"]
+    assert (base.state.value, base.seen) == ("missing", "mmdebstrap is not on the target")
+    assert found(aim, surveyed(apt_mirror="http://deb.example"))["base image"].state.value == "ok"
+
+
 def test_a_good_cluster():
     assert states(bare(), surveyed(containers__missing=[], apt_mirror="http://deb.example")) == {"ok"}
 
