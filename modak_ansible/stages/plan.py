@@ -42,7 +42,7 @@ def plan_deployment(arguments: dict[str, Any], *, check: bool) -> dict[str, Any]
         check_no_search(planned)
         targets = _targets(planned, check=check)
     except ModakError as error:
-        raise AnsibleActionFail(str(error)) from error
+        raise AnsibleActionFail(str(error)) from None  # Ansible would show behind it what it came from
     first = planned[0].plan
     notes = [f"{note.path} is not kept: {note.reason}" for note in first.notes]
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""

@@ -51,3 +51,11 @@ def test_a_playbook_is_strict_where_it_is_told_so(tmp_path, word, told):
     )  # fmt: skip
     assert done.returncode == 2
     assert told in done.stdout + done.stderr
+
+
+@pytest.mark.component
+def test_a_damaged_plan_is_told_once_and_without_what_it_came_from(tmp_path):
+    (tmp_path / "plan.json").write_text('{"digest": "d"}')
+    with pytest.raises(AnsibleActionFail, match="is not a plan that can be carried out\n  plan again$") as refused:
+        plan_deployment({"file": str(tmp_path / "plan.json")}, check=False)
+    assert refused.value.__cause__ is None  # which Ansible would show, too
