@@ -164,14 +164,14 @@ def disk(testbed: Testbed, megabytes: int = 2000, kind: type[Disk] = Disk) -> It
 
 
 @contextmanager
-def full_scratch(testbed: Testbed) -> Iterator[None]:
-    """The nodes' own scratch has room for 64 kB."""
-    on_each = "for each in /run/testbed/slurmd-*.pid; do nsenter --target $(<$each) --mount {}; done"
-    testbed.root(on_each.format("mount -t tmpfs -o size=64k,mode=1777 full /scratch"))
+def full_scratch(testbed: Testbed, node: str = "*", folder: str = "/scratch") -> Iterator[None]:
+    """The scratch of a node's own, or of all of them, has room for 64 kB."""
+    on_each = f"for each in /run/testbed/slurmd-{node}.pid; do nsenter --target $(<$each) --mount "
+    testbed.root(on_each + f"mount -t tmpfs -o size=64k,mode=1777 full {folder}; done")
     try:
         yield
     finally:
-        testbed.root(on_each.format("umount -l /scratch"))
+        testbed.root(on_each + f"umount -l {folder}; done")
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 
 import pytest
 from cluster import modak, thorough
+from disks import full_scratch
 
 pytestmark = pytest.mark.testbed
 
@@ -121,6 +124,12 @@ with open(os.environ["MODAK_METRICS"], "w") as file:
     json.dump(found, file)
 """
 
+FINDS = """\
+import json, os
+with open(os.environ["MODAK_METRICS"], "w") as file:
+    json.dump({"folder": os.environ["MODAK_DATASET"]}, file)
+"""
+
 
 @pytest.mark.parametrize("staging", ["by-node", *thorough("node-local")])
 def test_a_folder_becomes_shards_that_are_on_both_nodes(project, tmp_path, staging):
@@ -144,3 +153,78 @@ def test_a_folder_becomes_shards_that_are_on_both_nodes(project, tmp_path, stagi
         assert "/modak-" in found["folder"]
         numbers = range(len(found["shards"]))
         assert found["own"] == list(numbers[rank::2] if staging == "by-node" else numbers)
+
+
+@pytest.mark.thorough
+def test_a_node_whose_scratch_is_full_has_all_nodes_read_where_the_data_lies(project, tmp_path):
+    (tmp_path / "data").mkdir()
+    for number in range(4):
+        (tmp_path / "data" / f"{number}.npy").write_bytes(os.urandom(200_000))
+    project.script(FINDS).training.update(
+        resources={"nodes": 2}, optimisation={"staging": "node-local", "strict": True}, distributed_training=True
+    )
+    project.dataset = {"name": f"own-{project.name}", "source": [str(tmp_path / "data")], "format": "npy"}
+    with full_scratch(project.testbed, "node02"):
+        done = project.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = project.path / ".modak" / "deployments" / project.deployment / "results"
+    folders = {json.loads((results / each / "metrics.json").read_text())["folder"] for each in (".", "ranks/1")}
+    assert folders == {f"/home/modak/modak/{project.plan()['dataset']['path']}"}
+    assert "node02" in (results / "error.log").read_text()
+
+
+# The second rank keeps what it makes on a disk of its node, as caches are kept, until there is no room; or waits for what
+# never comes, in which it hears of no signal but SIGKILL.
+ENDS_IN_STEP = """\
+import os, threading
+import torch
+from modak_runtime import prepare
+
+def keep(step):
+    with open("FOLDER/%d" % step, "wb") as file:
+        file.write(os.urandom(20000))
+
+def hang(step):
+    threading.Event().wait()
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(torch.rand(64, 4))
+model, optimizer, loader = prepare(model, optimizer, torch.utils.data.DataLoader(data, batch_size=4))
+for step, (batch,) in enumerate(loader):
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+    if os.environ["RANK"] == "1" and step > 5:
+        ACT(step)
+"""
+
+
+@pytest.mark.thorough
+def test_a_rank_whose_node_has_a_full_disk_is_named_with_the_reason(project):
+    folder = f"/tmp/kept-{project.name}"
+    project.script(ENDS_IN_STEP.replace("ACT", "keep").replace("FOLDER", folder)).training.update(
+        resources={"nodes": 2}
+    )
+    project.testbed.ssh(f"mkdir {folder}")
+    with full_scratch(project.testbed, "node02", folder):
+        done = project.deploy()
+    project.testbed.ssh(f"rm -r {folder}")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "rank 1 on node02 failed first, with exit code 1" in done.stderr
+    assert "No space left on device" in done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+def test_a_rank_that_waits_for_what_never_comes_is_named_with_its_line(project):
+    project.script(ENDS_IN_STEP.replace("ACT", "hang")).training.update(
+        resources={"nodes": 2}, distributed={"timeout": 20}
+    )
+    done = project.deploy()
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "rank 1 on node02 was alive and did nothing any more" in done.stderr
+    log = (project.path / ".modak" / "deployments" / project.deployment / "results" / "error.log").read_text()
+    assert "no rank has computed, read or written anything for 20 s after step 7, and rank 1 is in no sum" in log
+    assert re.search(
+        r"rank 1 on node02 \(\S+\) is at train\.py:10 in wait; rank 0 on node01 \(\S+\) is at train\.py:18 in ", log
+    )
