@@ -110,9 +110,12 @@ class Sftp(Listed):
 
 
 def _place(text: str) -> _Place:
-    found = _PLACE.fullmatch(text.removeprefix(_SCHEME))
+    place_text = text.removeprefix(_SCHEME)
+    found = _PLACE.fullmatch(place_text)
     if not found:
-        raise SourceProblem("dataset-source", f"{text} names no host", _FORM)
+        # what may be a password is not repeated
+        reason = "the address holds a password" if re.search(":.*@", place_text) else f"{text} names no host"
+        raise SourceProblem("dataset-source", reason, _FORM)
     path = unquote(found["path"] or "/")
     if ".." in path.split("/") or "\0" in path:
         raise SourceProblem("dataset-source", f"{text} leads out of its folder", _FORM)
@@ -182,8 +185,7 @@ def _session(place: _Place) -> Iterator[Session]:
             process.kill()
             process.wait()
             said.seek(0)
-            lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
-            raise _ended(place, lines[-1] if lines else "the connection ended") from error
+            raise _ended(place, said.read().decode(errors="replace")) from error
         finally:
             with suppress(BrokenPipeError):
                 process.stdin.close()
@@ -193,13 +195,38 @@ def _session(place: _Place) -> Iterator[Session]:
 
 
 def _ended(place: _Place, said: str) -> SourceProblem:
-    by_hand = f"sftp {f'-P {place.port} ' if place.port else ''}{place.destination}"
-    hint = f"deploy again goes on; try it by hand: {by_hand}"
+    """Why a session ended, by what ssh wrote: a login or a key that is refused, or else a server out of reach."""
+    port = f"-P {place.port} " if place.port else ""
+    by_hand = f"sftp {port}{place.destination}"
+    if "HAS CHANGED" in said:
+        known = re.search(r"Offending .*? in (\S+)", said)
+        forget = re.search(r"ssh-keygen .*-R .*", said)
+        reason = f"another host key than the one in {known[1] if known else 'known_hosts'}: it may be another machine"
+        hint = f"if the change is expected: {forget[0].strip() if forget else 'remove that line'}; then {by_hand}"
+        return SourceProblem("dataset-source", f"{place.server} has {reason}", hint)
     if "host key" in said.lower():
-        hint = f"its key is not known here; enter it once by hand: {by_hand}"
-    elif "permission denied" in said.lower():
-        hint = f"ssh-add a key that it takes, or name one in ~/.ssh/config; try it by hand: {by_hand}"
-    return Unreached("dataset-source", f"{place.server}: {said}", hint)
+        hint = f"enter it once by hand, and compare the key: {by_hand}"
+        return SourceProblem("dataset-source", f"{place.server} has a host key that is not known here", hint)
+    if denied := re.search(r"(\S+): Permission denied \(([\w,.@-]+)\)|Too many authentication failures", said):
+        reason, hint = _denied(place, denied[1] or place.destination, denied[2] or "publickey")
+        unread = [f"{found[0]}; " for found in _UNREAD.finditer(said)]
+        return SourceProblem("dataset-source", reason, f"{''.join(unread)}{hint}: {by_hand}")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    hint = f"the address, and the network of this machine; try it by hand: {by_hand}"
+    return Unreached("dataset-source", f"{place.server}: {lines[-1] if lines else 'the connection ended'}", hint)
+
+
+# Of a key that ssh was to offer, why it could not.
+_UNREAD = re.compile(r"no such identity: [^\r\n:]+|Load key .*?(?=\r|\n|$)")
+
+
+def _denied(place: _Place, who: str, ways: str) -> tuple[str, str]:
+    """Of a login that is refused, the reason and what to do: nothing answers for a password or a code here."""
+    if "publickey" in ways.split(","):
+        keys = "ssh-add a key that it takes, or name one as IdentityFile in ~/.ssh/config"
+        return f"{place.server} takes none of the keys that ssh has here for {who}", f"the user's name; {keys}"
+    stays = "have a connection stay open (ControlMaster and ControlPath in ~/.ssh/config), which is used then"
+    return f"{place.server} takes no keys for {who}, only {ways}, which nobody answers here", stays
 
 
 class Session:

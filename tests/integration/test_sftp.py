@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import uuid
 
 import pytest
@@ -84,10 +85,36 @@ def test_what_is_refused(ssh, folder, testbed, tmp_path):
         "did you mean large.bin?",
     )
     assert "sftp://nowhere.invalid: " in sources.problem("sftp://nowhere.invalid/x").reason
-    ssh("-o UserKnownHostsFile=/dev/null")
-    unknown = sources.problem(f"sftp://testbed/~/{folder}")
-    assert "Host key verification failed" in unknown.reason
-    assert "its key is not known here" in unknown.hint
-    ssh("-o IdentityFile=/dev/null -o IdentityAgent=none -o PubkeyAuthentication=no")
-    assert "Permission denied" in sources.problem(f"sftp://testbed/~/{folder}").reason
+
+
+def _keys(folder, name):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    return folder / name, (folder / f"{name}.pub").read_text().rsplit(" ", 1)[0]
+
+
+def test_a_wrong_login_or_host_key_is_named_and_brings_nothing(ssh, folder, testbed, tmp_path):
+    sources, text = Sources(), f"sftp://testbed/~/{folder}/deep"
+    _, source = sources.one(text)
+    other, public = _keys(tmp_path, "other")
+    address, port = testbed.state["address"], testbed.state["port"]
+    (tmp_path / "known").write_text(f"[{address}]:{port} {public}\n")
+    cases = [
+        ("-o UserKnownHostsFile=/dev/null", "has a host key that is not known here", "compare the key"),
+        (f"-o UserKnownHostsFile={tmp_path}/known", f"another host key than the one in {tmp_path}/known:1", "keygen"),
+        (f"-o IdentityFile=none -i {other}", "takes none of the keys that ssh has here for modak@", "ssh-add"),
+        (
+            f"-o IdentityFile=none -i {tmp_path}/no-key",
+            "takes none of the keys",
+            f"no such identity: {tmp_path}/no-key",
+        ),
+    ]
+    for options, reason, hint in cases:
+        ssh(f"-o IdentityAgent=none {options}")
+        found = sources.problem(text)  # although it was listed before: no network is down
+        assert (reason in found.reason, hint in found.hint) == (True, True), found
+        carrier = sources.Carrier(tmp_path / "target", reaches=True)
+        with pytest.raises(ModakError, match=reason):
+            sources.brought(source, carrier)
+        assert [path for path in carrier.folder.rglob("*") if path.is_file()] == []
     ssh()
+    assert list(sources.brought(source, carrier)) == ["b c.csv", "large.bin"]

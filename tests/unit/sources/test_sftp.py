@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modak_ansible.sources.base import SourceProblem
-from modak_ansible.sources.sftp import Session, _Place, _place
+from modak_ansible.sources.base import SourceProblem, Unreached
+from modak_ansible.sources.sftp import Session, _ended, _Place, _place
 
 PLACE = _Place("alice@store.example", "2222", "/")
 VERSION = struct.pack(">IBI", 5, 2, 3)
@@ -39,6 +39,50 @@ def test_a_place(text, place):
 def test_no_place(text):
     with pytest.raises(SourceProblem):
         _place(text)
+
+
+def test_a_password_in_an_address_is_not_repeated():
+    with pytest.raises(SourceProblem, match="^the address holds a password$"):
+        _place("sftp://alice:hunter2@store.example/x")
+
+
+CHANGED = """\
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+Offending ED25519 key in /home/alice/.ssh/known_hosts:7
+  remove with:
+  ssh-keygen -f "/home/alice/.ssh/known_hosts" -R "[store.example]:2222"
+Host key verification failed.
+"""
+DENIED = "alice@store.example: Permission denied ({}).\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "hint"),
+    [
+        (CHANGED, "another host key than the one in /home/alice/.ssh/known_hosts:7", '-R "[store.example]:2222"; then'),
+        ("Host key verification failed.\n", "has a host key that is not known here", "compare the key: sftp -P 2222"),
+        (DENIED.format("publickey,password"), "takes none of the keys that ssh has here for alice@", "ssh-add"),
+        (
+            f"no such identity: /x/key: No such file\r\n{DENIED.format('publickey')}",
+            "none",
+            "no such identity: /x/key;",
+        ),
+        ("Received disconnect: Too many authentication failures\n", "takes none of the keys", "IdentityFile"),
+        (DENIED.format("password,keyboard-interactive"), "takes no keys for alice@", "ControlMaster"),
+    ],
+)
+def test_a_login_that_is_refused_names_what_was_wrong(said, reason, hint):
+    """As OpenSSH 9.2 words it, and never taken for a network that is down: old lists are no help then."""
+    found = _ended(PLACE, said)
+    assert reason in found.reason
+    assert hint in found.hint
+    assert not isinstance(found, Unreached)
+
+
+def test_a_server_out_of_reach_says_so():
+    found = _ended(PLACE, "ssh: connect to host store.example port 2222: Connection refused\r\n")
+    assert isinstance(found, Unreached)
+    assert found.reason.endswith("Connection refused")
 
 
 @given(st.text(max_size=30))
